@@ -1,0 +1,76 @@
+"""Recommendation with linear autoencoders that cannot learn the identity: item i is predicted from the others only.
+
+Names load on first use, so ``import offdiag`` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from offdiag.baselines.popularity import Popularity
+    from offdiag.data import datasets, prepare, split, synthetic
+    from offdiag.data.interactions import Interactions
+    from offdiag.data.read import read
+    from offdiag.errors import NotEnoughMemory, OffdiagError, UnknownItemsWarning
+    from offdiag.evaluate import Result, evaluate
+    from offdiag.gramian import Gram, gram
+    from offdiag.models.full_rank import DLAE, EASE, EDLAE
+    from offdiag.persist import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DLAE",
+    "EASE",
+    "EDLAE",
+    "Gram",
+    "Interactions",
+    "NotEnoughMemory",
+    "OffdiagError",
+    "Popularity",
+    "Result",
+    "UnknownItemsWarning",
+    "__version__",
+    "datasets",
+    "evaluate",
+    "gram",
+    "load",
+    "prepare",
+    "read",
+    "split",
+    "synthetic",
+]
+
+_HOME = {
+    "DLAE": "models.full_rank",
+    "EASE": "models.full_rank",
+    "EDLAE": "models.full_rank",
+    "Gram": "gramian",
+    "Interactions": "data.interactions",
+    "NotEnoughMemory": "errors",
+    "OffdiagError": "errors",
+    "Popularity": "baselines.popularity",
+    "Result": "evaluate",
+    "UnknownItemsWarning": "errors",
+    "datasets": "data",
+    "evaluate": "evaluate",
+    "gram": "gramian",
+    "load": "persist",
+    "prepare": "data",
+    "read": "data.read",
+    "split": "data",
+    "synthetic": "data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'offdiag' has no attribute {name!r}")
+    home = import_module(f"offdiag.{_HOME[name]}")
+    value = import_module(f"offdiag.data.{name}") if _HOME[name] == "data" else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

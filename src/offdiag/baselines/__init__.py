@@ -1,0 +1,1 @@
+"""The same face, other ideas."""

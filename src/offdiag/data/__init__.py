@@ -1,0 +1,1 @@
+"""Files to matrices: formats, ids, splits. No algebra lives here."""

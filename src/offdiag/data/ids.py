@@ -1,0 +1,119 @@
+"""Ids of users and items: checked, kept as int64 or text, and numbered in ascending order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
+    """The column as Int64 or String without gaps, or an error that names the row.
+
+    Integers stay integers (also whole floats, which is how tables with gaps store them); all else is text.
+    """
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_float():
+        gaps = column.is_null() | column.is_nan()
+    else:
+        gaps = column.is_null()
+    if gaps.any():
+        row = (gaps.arg_max() or 0) + 1
+        raise OffdiagError(
+            f"expected {_a(noun)} id in every row, received none in row {row} of {where} "
+            f"({int(gaps.sum())} such rows); remove or fill those rows"
+        )
+    if dtype == pl.Object:
+        raise mixed_ids(noun, where)
+    if dtype.is_float():
+        whole = column.is_finite() & (column.floor() == column) & (column.abs() < 2.0**53)
+        if not whole.all():
+            row = ((~whole).arg_max() or 0) + 1
+            raise OffdiagError(
+                f"expected {noun} ids to be whole numbers or text, received {column[row - 1]} in row {row} "
+                f"of {where}; convert the column to text to keep such ids"
+            )
+        return column.cast(pl.Int64)
+    if dtype.is_integer():
+        try:
+            return column.cast(pl.Int64)
+        except pl.exceptions.PolarsError:
+            raise OffdiagError(
+                f"expected {noun} ids below 2^63, received larger ones in {where}; "
+                "convert the column to text to keep such ids"
+            ) from None
+    if dtype == pl.String:
+        return column
+    if dtype.is_nested() or dtype == pl.Binary:
+        raise OffdiagError(
+            f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; "
+            "give one plain id per row"
+        )
+    return column.cast(pl.String)
+
+
+def mixed_ids(noun: str, where: str) -> OffdiagError:
+    return OffdiagError(
+        f"expected {noun} ids of one type, received a mixture of types in {where}; "
+        "convert the column to integers or to text"
+    )
+
+
+def number(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """(ascending distinct ids, position of each entry's id among them)."""
+    import polars as pl
+
+    if column.dtype == pl.Int64 and len(column):
+        raw = column.to_numpy()
+        low, high = int(raw.min()), int(raw.max())
+        # A table over the range of the ids beats hashing as long as it is not much longer than the column.
+        if high - low < 8 * len(raw) + (1 << 20):
+            offset = raw if 0 <= low and high < 8 * len(raw) + (1 << 20) else raw - low
+            base = 0 if offset is raw else low
+            present = np.zeros(high - base + 1, dtype=bool)
+            present[offset] = True
+            place = np.cumsum(present, dtype=np.int32)
+            place -= 1
+            return np.flatnonzero(present) + base, place[offset]
+    distinct = column.unique().sort()
+    frame = distinct.to_frame("id").with_row_index("place")
+    placed = column.to_frame("id").join(frame, on="id", how="left", maintain_order="left")
+    codes = placed.get_column("place").cast(pl.Int32).to_numpy()
+    if column.dtype == pl.Int64:
+        return distinct.to_numpy(), codes
+    return text_array(distinct.to_list()), codes
+
+
+def text_array(ids: list[str]) -> NDArray[Any]:
+    """A NumPy text array; NumPy drops trailing NUL characters, which would merge different ids."""
+    if any("\x00" in name for name in ids):
+        raise OffdiagError("expected ids without NUL characters, received some; is this file really text?")
+    return np.array(ids, dtype=np.str_) if ids else np.array([], dtype="U1")
+
+
+def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
+    """Ids handed over beside a matrix: one per row or column, distinct, of one type; default 0 … n−1."""
+    if ids is None:
+        return np.arange(n, dtype=np.int64)
+    values = list(ids)
+    if len(values) != n:
+        raise OffdiagError(f"expected {n} {noun} ids, received {len(values)}; give one per {noun}")
+    if len(set(values)) != n:
+        raise OffdiagError(f"expected distinct {noun} ids, received repeated ones; give each {noun} its own")
+    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
+        return np.array(values, dtype=np.int64)
+    if all(isinstance(value, str) for value in values):
+        return text_array(values)
+    raise mixed_ids(noun, "the ids given")
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"

@@ -1,0 +1,90 @@
+"""Put (row, column) pairs into CSR order quickly; the one place where entries are sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+def storage_order(
+    rows: NDArray[Any], cols: NDArray[Any], n_rows: int, n_cols: int
+) -> NDArray[np.int64] | None:
+    """Positions that sort the pairs by row, then column, equal pairs in their given order; None if sorted.
+
+    A pair and its position usually fit in 63 bits together. Sorting those packed integers uses NumPy's
+    vectorised sort, several times quicker than an argsort, and is stable because no two are equal.
+    """
+    n = len(rows)
+    if n < 2 or _is_sorted(rows, cols):
+        return None
+    shift = (n - 1).bit_length()
+    if shift + (n_rows * n_cols).bit_length() > 63:
+        return np.lexsort((cols, rows))
+    key = rows.astype(np.int64)
+    key *= n_cols
+    key += cols
+    key <<= shift
+    key |= np.arange(n)
+    key.sort()
+    key &= (1 << shift) - 1
+    return key
+
+
+def _is_sorted(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
+    if np.any(rows[1:] < rows[:-1]):
+        return False
+    return not np.any((cols[1:] < cols[:-1]) & (rows[1:] == rows[:-1]))
+
+
+def csr(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]
+) -> sparse.csr_array:
+    """A float32 CSR array from parts that are already canonical, with int32 indices when they fit."""
+    index = np.int32 if max(len(indices), *shape) <= np.iinfo(np.int32).max else np.int64
+    matrix = sparse.csr_array(
+        (
+            np.asarray(data, dtype=np.float32),
+            indices.astype(index, copy=False),
+            indptr.astype(index, copy=False),
+        ),
+        shape=shape,
+    )
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def row_pointer(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
+    """Where each row starts, given the row of every entry (in any order)."""
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
+    return indptr
+
+
+def positions_of_rows(
+    indptr: NDArray[Any], index: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(new indptr, positions in data) of the chosen rows, one after another."""
+    indptr = indptr.astype(np.int64, copy=False)
+    lengths = indptr[index + 1] - indptr[index]
+    new = np.zeros(len(index) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=new[1:])
+    picked = np.arange(new[-1], dtype=np.int64)
+    picked += np.repeat(indptr[index] - new[:-1], lengths)
+    return new, picked
+
+
+def row_of_entries(indptr: NDArray[Any]) -> NDArray[np.int64]:
+    """The row of every stored entry."""
+    return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
+
+
+def rank_within_rows(indptr: NDArray[Any], key: NDArray[Any]) -> NDArray[np.int64]:
+    """0 for the entry with the smallest key of its row, 1 for the next, …; equal keys in storage order."""
+    rows = row_of_entries(indptr)
+    order = np.lexsort((key, rows))
+    rank = np.empty(len(key), dtype=np.int64)
+    rank[order] = np.arange(len(key)) - np.asarray(indptr, dtype=np.int64)[rows]
+    return rank

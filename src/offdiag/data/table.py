@@ -1,0 +1,241 @@
+"""Table: the columns every source is brought to; assemble: that table as Interactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.data.ids import checked_ids, number
+from offdiag.data.interactions import Interactions
+from offdiag.data.order import csr, row_pointer, storage_order
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Duplicates = Literal["sum", "once"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One row per event, as read. `all_users` and `all_items` add ids that have no event at all."""
+
+    user: pl.Series
+    item: pl.Series
+    value: pl.Series | None = None
+    time: pl.Series | None = None
+    where: str = "the table"
+    all_users: pl.Series | None = None
+
+
+def concatenate(tables: list[Table]) -> Table:
+    """Tables of the same layout one after another."""
+    if len(tables) == 1:
+        return tables[0]
+    first = tables[0]
+    where = f"{first.where} and {len(tables) - 1} more"
+    tables = [
+        Table(
+            checked_ids(t.user, "user", t.where),
+            checked_ids(t.item, "item", t.where),
+            t.value,
+            t.time,
+            t.where,
+            t.all_users,
+        )
+        for t in tables
+    ]
+    some_users = any(t.all_users is not None for t in tables)
+    return Table(
+        _join([t.user for t in tables], "user ids"),
+        _join([t.item for t in tables], "item ids"),
+        None if first.value is None else _join([t.value for t in tables], "values"),
+        None if first.time is None else _join([t.time for t in tables], "times"),
+        where,
+        _join([t.user if t.all_users is None else t.all_users for t in tables], "user ids")
+        if some_users
+        else None,
+    )
+
+
+def _join(parts: list[Any], what: str) -> pl.Series:
+    import polars as pl
+
+    types = {part.dtype for part in parts}
+    if len(types) > 1 and not all(dtype.is_numeric() for dtype in types):
+        raise OffdiagError(
+            f"expected the same kind of {what} in every file, received {', '.join(sorted(map(str, types)))}; "
+            "read the files one by one to see which differs"
+        )
+    return pl.concat([part.alias("x").to_frame() for part in parts], how="vertical_relaxed").to_series()
+
+
+def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
+    """Check, number the ids, sort into CSR order and merge repeated pairs."""
+    if duplicates not in (None, "sum", "once"):
+        raise OffdiagError(f"expected duplicates='sum' or 'once', received {duplicates!r}; choose one of the two")
+    where = table.where
+    user = checked_ids(table.user, "user", where)
+    item = checked_ids(table.item, "item", where)
+    n = len(user)
+    if n == 0:
+        raise OffdiagError(f"expected at least one interaction, received none in {where}; is the file complete?")
+    if len(item) != n:
+        raise OffdiagError(f"expected as many users as items, received {n} and {len(item)} in {where}; check it")
+    if table.all_users is None:
+        user_ids, users = number(user)
+    else:
+        everyone = checked_ids(table.all_users, "user", where)
+        if everyone.dtype != user.dtype:
+            raise OffdiagError(
+                f"expected user ids of one type, received {user.dtype} and {everyone.dtype} in {where}; check it"
+            )
+        import polars as pl
+
+        user_ids, together = number(pl.concat([user.alias("x"), everyone.alias("x")]))
+        users = together[:n]
+    item_ids, items = number(item)
+    value = None if table.value is None else _values(table.value, where)
+    time = None if table.time is None else _times(table.time, where)
+    # With a value column the rows are amounts, which add up; without one a row only says "it happened".
+    rule = duplicates or ("sum" if value is not None else "once")
+    return _build(users, items, value, time, user_ids, item_ids, rule)
+
+
+def _build(
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    value: NDArray[Any] | None,
+    time: NDArray[Any] | None,
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+    rule: Duplicates,
+) -> Interactions:
+    shape = (len(user_ids), len(item_ids))
+    order = storage_order(users, items, *shape)
+    rows = order
+    indptr = row_pointer(users, shape[0])
+    if order is not None:
+        items = items[order]
+        value = None if value is None else value[order]
+        time = None if time is None else time[order]
+    start = np.zeros(len(items), dtype=bool)  # true where a pair (user, item) begins
+    np.not_equal(items[1:], items[:-1], out=start[1:])
+    start[indptr[:-1][np.diff(indptr) > 0]] = True
+    if not start.all():
+        first = np.flatnonzero(start)
+        value, time = _merged(value, time, first, rule)
+        items = items[first]
+        rows = first if rows is None else rows[first]
+        indptr = np.searchsorted(first, indptr)
+    data = np.ones(len(items), dtype=np.float32) if value is None else value.astype(np.float32, copy=False)
+    if not np.isfinite(data).all():
+        raise OffdiagError("expected values that fit float32, received a sum beyond 3.4e38; scale the values down")
+    interactions = Interactions(csr(data, items, indptr, shape), user_ids, item_ids, time, rows)
+    return interactions if data.all() else interactions.select_entries(data != 0)
+
+
+def _merged(
+    value: NDArray[Any] | None, time: NDArray[Any] | None, first: NDArray[np.int64], rule: Duplicates
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Value and time of each pair: the sum of its rows or its latest row, and its latest time."""
+    n = int(first[-1] + 1) if value is None and time is None else len(value if value is not None else time)  # type: ignore[arg-type]
+    merged: NDArray[Any] | None
+    if rule == "sum":
+        if value is None:
+            merged = None if n == len(first) else np.diff(np.append(first, n)).astype(np.float64)
+        else:
+            merged = np.add.reduceat(value, first, dtype=np.float64)
+    elif value is None:
+        merged = None
+    elif time is None:
+        merged = value[np.append(first[1:], n) - 1]
+    else:
+        pair = np.repeat(np.arange(len(first)), np.diff(np.append(first, n)))
+        latest = np.lexsort((time, pair))  # stable, so of equal times the last row of the table wins
+        merged = value[latest[np.append(first[1:], n) - 1]]
+    return merged, None if time is None else np.maximum.reduceat(time, first)
+
+
+def _values(column: pl.Series, where: str) -> NDArray[Any]:
+    if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
+        raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
+    _no_gaps(column, "value", where)
+    value = column.cast(_float32()).to_numpy()
+    bad = ~np.isfinite(value)
+    if bad.any():
+        row = int(bad.argmax())
+        raise OffdiagError(
+            f"expected finite values, received {column[row]} in row {row + 1} of {where} "
+            f"({int(bad.sum())} such rows); remove or fix those rows"
+        )
+    if value.size and value.min() < 0:
+        row = int((value < 0).argmax())
+        raise OffdiagError(
+            f"expected values of 0 or more, received {column[row]} in row {row + 1} of {where} "
+            f"({int((value < 0).sum())} such rows); shift, clip or drop negative values first"
+        )
+    return value
+
+
+def _float32() -> Any:
+    import polars as pl
+
+    return pl.Float32
+
+
+def _times(column: pl.Series, where: str) -> NDArray[Any]:
+    """Numbers as they are; dates as seconds since 1970."""
+    import polars as pl
+
+    _no_gaps(column, "time", where)
+    if column.dtype == pl.Date:
+        return column.cast(pl.Int64).to_numpy() * 86_400
+    if column.dtype == pl.Datetime:
+        micro = column.dt.epoch("us").to_numpy()
+        return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
+    if column.dtype.is_integer():
+        return column.cast(pl.Int64).to_numpy()
+    if column.dtype.is_float():
+        time = column.cast(pl.Float64).to_numpy()
+        if not np.isfinite(time).all():
+            row = int((~np.isfinite(time)).argmax())
+            raise OffdiagError(
+                f"expected finite times, received {time[row]} in row {row + 1} of {where}; fix those rows"
+            )
+        return time
+    if column.dtype == pl.String:
+        return _times(_dates(column, where), where)
+    raise OffdiagError(
+        f"expected numbers or dates in the time column of {where}, received {column.dtype}; convert it"
+    )
+
+
+def _dates(column: pl.Series, where: str) -> pl.Series:
+    import polars as pl
+
+    text = column.str.strip_chars().str.replace(r"(Z|[+]00:?00)$", "")
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
+        dates = text.str.to_datetime(form, strict=False, time_unit="us")
+        if not dates.is_null().any():
+            return dates
+    number = column.str.strip_chars().cast(pl.Float64, strict=False)
+    if not number.is_null().any():
+        return number
+    row = (number.is_null() & text.str.to_datetime("%Y-%m-%d", strict=False).is_null()).arg_max() or 0
+    raise OffdiagError(
+        f"expected numbers or ISO dates such as 2024-05-31 12:00:00 in the time column of {where}, "
+        f"received {column[row]!r} in row {row + 1}; convert the column first"
+    )
+
+
+def _no_gaps(column: pl.Series, noun: str, where: str) -> None:
+    gaps = column.is_null()
+    if gaps.any():
+        raise OffdiagError(
+            f"expected a {noun} in every row, received none in row {(gaps.arg_max() or 0) + 1} of {where} "
+            f"({int(gaps.sum())} such rows); remove or fill those rows"
+        )

@@ -1,0 +1,13 @@
+"""The errors a user can act on: each message is one line saying what was expected, what came, and what to do."""
+
+
+class OffdiagError(ValueError):
+    """A mistake in the input or the settings, not a bug; the command line prints it without a traceback."""
+
+
+class NotEnoughMemory(OffdiagError, MemoryError):
+    """The work cannot fit in this machine's memory; the message names the figure and a way out."""
+
+
+class UnknownItemsWarning(UserWarning):
+    """Some ids of a history are not in the model's catalogue; they are also listed in the result."""

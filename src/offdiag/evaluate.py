@@ -1,0 +1,326 @@
+"""(model, histories, targets) to a Result: means with standard errors, values per user, paired comparison."""
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from offdiag import metrics as formulas
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+Floats = NDArray[np.float64]
+
+_FROM_HITS: dict[str, Callable[[formulas.Hits, formulas.Counts, int], Floats]] = {
+    "recall": formulas.recall,
+    "recall_all": formulas.recall_all,
+    "precision": formulas.precision,
+    "ndcg": formulas.ndcg,
+    "map": formulas.average_precision,
+    "mrr": formulas.reciprocal_rank,
+    "hit": formulas.hit,
+}
+KNOWN_METRICS = (*_FROM_HITS, "coverage", "novelty")
+
+
+class HasTargets(Protocol):
+    """A part of a split: the rows of both matrices are the same users, the columns the model's items."""
+
+    @property
+    def histories(self) -> Any: ...
+    @property
+    def targets(self) -> Any: ...
+
+
+class Metric(NamedTuple):
+    """A parsed metric name such as `ndcg@100`."""
+
+    name: str
+    kind: str
+    k: int
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The paired difference of two results on the same users, first minus second, for each shared metric."""
+
+    difference: dict[str, float]
+    sem: dict[str, float]
+    t: dict[str, float]
+    p_value: dict[str, float]
+    n_users: int
+
+    def __str__(self) -> str:
+        names = list(self.difference)
+        width = max(len(name) for name in ["metric", *names])
+        lines = [f"{'metric':<{width}}  difference      sem         t         p"]
+        lines += [
+            f"{name:<{width}}  {self.difference[name]:>+10.4f}  {self.sem[name]:>7.4f}"
+            f"  {self.t[name]:>8.2f}  {self.p_value[name]:>8.2g}"
+            for name in names
+        ]
+        return "\n".join([*lines, f"paired over {self.n_users:,} users"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: plain numbers, None where a figure does not exist."""
+        columns = ("difference", "sem", "t", "p_value")
+        return {name: _finite(getattr(self, name)) for name in columns} | {"n_users": self.n_users}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What `evaluate` found: means over users, standard errors of those means, and the values themselves.
+
+    `per_user` holds, for each metric, a value for every user with targets, in the order of the held-out rows.
+    `coverage` is one number for all users together: it has a mean, a sem of nan and no entry in `per_user`.
+    """
+
+    mean: dict[str, float]
+    sem: dict[str, float]
+    per_user: dict[str, Floats]
+    n_users: int
+    n_without_targets: int
+    seconds: float
+    user_ids: NDArray[Any] | None = field(default=None, repr=False)
+
+    def compare(self, other: "Result") -> Comparison:
+        """Paired two-sided t-test of this result minus `other`, user by user, for the metrics both have.
+
+        The same users must have been evaluated in the same order. Where every user has the same value in both
+        there is no difference to test: t is 0, p is 1. With one user, or for coverage, sem, t and p are nan.
+        """
+        if self.n_users != other.n_users:
+            raise OffdiagError(
+                f"a paired comparison needs the same users in both results, received {self.n_users:,} and "
+                f"{other.n_users:,}: evaluate both models on the same held-out part"
+            )
+        if (
+            self.user_ids is not None
+            and other.user_ids is not None
+            and not _same(self.user_ids, other.user_ids)
+        ):
+            raise OffdiagError(
+                "a paired comparison needs the same users in both results, received different user ids: "
+                "evaluate both models on the same held-out part"
+            )
+        shared = [name for name in self.mean if name in other.mean]
+        if not shared:
+            raise OffdiagError(
+                f"the results share no metric, received {', '.join(self.mean)} and {', '.join(other.mean)}: "
+                "evaluate both with the same metrics"
+            )
+        difference, sem, t, p_value = {}, {}, {}, {}
+        for name in shared:
+            if name in self.per_user:
+                difference[name], sem[name], t[name], p_value[name] = paired_t_test(
+                    self.per_user[name] - other.per_user[name]
+                )
+            else:
+                difference[name] = self.mean[name] - other.mean[name]
+                sem[name] = t[name] = p_value[name] = float("nan")
+        return Comparison(difference, sem, t, p_value, self.n_users)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in ["metric", *self.mean])
+        lines = [f"{'metric':<{width}}  {'mean':>8}  {'sem':>7}"]
+        lines += [
+            f"{name:<{width}}  {mean:>8.4f}  "
+            + (f"{self.sem[name]:>7.4f}" if np.isfinite(self.sem[name]) else f"{'-':>7}")
+            for name, mean in self.mean.items()
+        ]
+        left_out = f", {self.n_without_targets:,} without targets left out" if self.n_without_targets else ""
+        return "\n".join([*lines, f"{self.n_users:,} users{left_out}, {self.seconds:.2f} s"])
+
+    def to_dict(self, *, per_user: bool = False) -> dict[str, Any]:
+        """JSON-ready: plain numbers, None for a sem that does not exist; values per user only on request."""
+        out: dict[str, Any] = {
+            "mean": _finite(self.mean),
+            "sem": _finite(self.sem),
+            "n_users": self.n_users,
+            "n_without_targets": self.n_without_targets,
+            "seconds": self.seconds,
+        }
+        if per_user:
+            out["per_user"] = {name: values.tolist() for name, values in self.per_user.items()}
+        return out
+
+
+def evaluate(
+    model: Any,
+    held_out: HasTargets,
+    metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
+    *,
+    exclude_seen: bool = True,
+    batch: int = 4096,
+    progress: Progress | None = None,
+) -> Result:
+    """Recommend for every held-out user with targets and measure the lists.
+
+    Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
+    for an empty place). Memory is that of one batch of lists. Users without targets are left out and counted.
+    """
+    start = time.perf_counter()
+    wanted = [_parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
+    if not wanted:
+        raise OffdiagError(
+            "expected at least one metric, received none: pass for example metrics=['ndcg@100']"
+        )
+    if batch < 1:
+        raise OffdiagError(f"batch must be at least 1, received {batch}")
+    histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
+    popularity = _check(model, histories, targets, wanted)
+    n_items = targets.shape[1]
+
+    n_targets = np.diff(targets.indptr).astype(np.int64)
+    rows = np.flatnonzero(n_targets)
+    if rows.size == 0:
+        raise OffdiagError(
+            f"none of the {targets.shape[0]:,} held-out users has a target, so there is nothing to measure: "
+            "hold out more, or keep users with more interactions"
+        )
+    # Never ask for more than the catalogue holds: a missing place counts as a miss all the same.
+    depth = min(max(metric.k for metric in wanted), n_items)
+    per_user = {metric.name: np.empty(rows.size) for metric in wanted if metric.kind != "coverage"}
+    covered = {metric.name: np.zeros(n_items, np.bool_) for metric in wanted if metric.kind == "coverage"}
+
+    for lo in range(0, rows.size, batch):
+        if progress is not None:
+            progress("evaluate", lo / rows.size)
+        users = rows[lo : lo + batch]
+        answer = model.recommend(histories[users], k=depth, exclude_seen=exclude_seen)
+        indices = _checked_indices(answer.indices, users.size, n_items)
+        hits = _hits(indices, targets[users])
+        for name, kind, k in wanted:
+            if kind == "coverage":
+                covered[name] |= formulas.recommended(indices, n_items, k)
+            elif kind == "novelty":
+                per_user[name][lo : lo + batch] = formulas.novelty(indices, popularity, k)
+            else:
+                per_user[name][lo : lo + batch] = _FROM_HITS[kind](hits, n_targets[users], k)
+    if progress is not None:
+        progress("evaluate", 1.0)
+
+    means, sems = {}, {}
+    for name, kind, _ in wanted:
+        if kind == "coverage":
+            means[name], sems[name] = float(covered[name].mean()), float("nan")
+        else:
+            means[name], sems[name] = float(per_user[name].mean()), _standard_error(per_user[name])
+    ids = getattr(held_out, "user_ids", None)
+    return Result(
+        mean=means,
+        sem=sems,
+        per_user=per_user,
+        n_users=int(rows.size),
+        n_without_targets=int(targets.shape[0] - rows.size),
+        seconds=time.perf_counter() - start,
+        user_ids=None if ids is None else np.asarray(ids)[rows],
+    )
+
+
+def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
+    """(mean, standard error, t, two-sided p) of the hypothesis that the mean difference is 0."""
+    from scipy.special import stdtr  # the t distribution, without the slow import of scipy.stats
+
+    mean, sem = float(differences.mean()), _standard_error(differences)
+    if not np.isfinite(sem):
+        return mean, sem, float("nan"), float("nan")
+    if sem == 0.0:  # every user moved by the same amount: no spread, so no doubt either
+        return mean, sem, (float("inf") * np.sign(mean) if mean else 0.0), (0.0 if mean else 1.0)
+    t = mean / sem
+    return mean, sem, t, float(2.0 * stdtr(differences.size - 1, -abs(t)))
+
+
+def _standard_error(values: Floats) -> float:
+    if values.size < 2:
+        return float("nan")
+    return float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def _parse(name: str) -> Metric:
+    if match := re.fullmatch(r"(\w+)@([1-9][0-9]{0,8})", str(name)):
+        kind, k = match.groups()
+        if kind in KNOWN_METRICS:
+            return Metric(str(name), kind, int(k))
+    stem, _, cut = str(name).partition("@")
+    known = ", ".join(f"{kind}@k" for kind in KNOWN_METRICS)
+    close = difflib.get_close_matches(stem.strip().lower(), KNOWN_METRICS, n=1)
+    cut = cut.strip()
+    number = cut if cut.isascii() and cut.isdigit() and 0 < len(cut) < 10 and int(cut) > 0 else "20"
+    advice = f"; did you mean {close[0]}@{number}?" if close else ""
+    raise OffdiagError(
+        f"unknown metric {str(name)!r}: expected one of {known} with k a positive whole number{advice}"
+    )
+
+
+def _canonical(matrix: Any) -> sp.csr_array[Any, tuple[int, int]]:
+    """CSR with sorted columns, no duplicates and no stored zeros; the caller's matrix is never changed."""
+    out = sp.csr_array(matrix)
+    if not out.has_canonical_format or (out.nnz and not out.data.all()):
+        out = out.copy()
+        out.sum_duplicates()
+        out.eliminate_zeros()
+    return out
+
+
+def _check(
+    model: Any,
+    histories: sp.csr_array[Any, tuple[int, int]],
+    targets: sp.csr_array[Any, tuple[int, int]],
+    wanted: list[Metric],
+) -> Floats:
+    """Refuse what cannot be measured; return the popularity novelty needs (empty when no metric does)."""
+    if histories.shape != targets.shape:
+        raise OffdiagError(
+            f"histories and targets must have the same shape, received {histories.shape} and {targets.shape}"
+            ": take both from the same split"
+        )
+    ids = getattr(model, "item_ids_", None)
+    if ids is not None and len(ids) != targets.shape[1]:
+        raise OffdiagError(
+            f"the model knows {len(ids):,} items but the held-out part has {targets.shape[1]:,} columns: "
+            "fit on the train part of the same split"
+        )
+    if not any(metric.kind == "novelty" for metric in wanted):
+        return np.empty(0)
+    popularity = getattr(model, "popularity_", None)
+    if popularity is None:
+        raise OffdiagError(
+            "novelty needs the model's popularity_, received a model without it: fit it or drop the metric"
+        )
+    return np.asarray(popularity, dtype=np.float64)
+
+
+def _checked_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.int64]:
+    out = np.asarray(indices, dtype=np.int64)
+    if out.ndim != 2 or len(out) != n_users or (out.size and (out.max() >= n_items or out.min() < -1)):
+        raise OffdiagError(
+            f"expected recommend to give .indices of {n_users:,} rows with columns from -1 to {n_items - 1:,}"
+            f", received shape {out.shape} with columns from {out.min(initial=0)} to {out.max(initial=0)}"
+        )
+    return out
+
+
+def _hits(indices: NDArray[np.int64], targets: sp.csr_array[Any, tuple[int, int]]) -> formulas.Hits:
+    """True where indices[u, j] is a target of user u: binary search in sorted keys u * n_items + column."""
+    n_users, n_items = targets.shape
+    first = np.arange(n_users, dtype=np.int64) * n_items  # (n_users,): key of each user's column 0
+    keys = np.repeat(first, np.diff(targets.indptr)) + targets.indices
+    asked = first[:, None] + indices
+    place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
+    # An empty place (-1) would read as the last column of the user before.
+    return np.asarray((keys[place] == asked) & (indices >= 0))
+
+
+def _same(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    return left.shape == right.shape and bool((left == right).all())
+
+
+def _finite(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if np.isfinite(value) else None for name, value in values.items()}

@@ -1,0 +1,232 @@
+"""The few compiled loops. Each releases the GIL and works on a range, so plain threads share the work.
+
+Each has an obviously right NumPy twin in ``tests/oracles.py``. Positions follow ``offdiag.packed``.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+compiled = njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+
+
+def n_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_parallel(
+    work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], done: Callable[[int], None] | None = None
+) -> None:
+    """Call ``work(*task)`` for every task on all cores; ``done`` hears how many have finished.
+
+    Threads take the next task when they are free, so tasks need not be equal. Ctrl-C drops what has not begun.
+    """
+    tasks = list(tasks)
+    if len(tasks) == 1 or n_threads() == 1:
+        for finished, task in enumerate(tasks, 1):
+            work(*task)
+            if done:
+                done(finished)
+        return
+    with ThreadPoolExecutor(n_threads()) as pool:
+        futures = [pool.submit(work, *task) for task in tasks]
+        try:
+            for finished, future in enumerate(as_completed(futures), 1):
+                future.result()
+                if done:
+                    done(finished)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@compiled
+def transpose_positions(indptr, indices, col_ptr, users, positions):  # type: ignore[no-untyped-def]
+    """For every item, the users who have it and where in their row it stands (col_ptr is used up as a cursor)."""
+    for u in range(len(indptr) - 1):
+        for p in range(indptr[u], indptr[u + 1]):
+            i = indices[p]
+            q = col_ptr[i]
+            users[q] = u
+            positions[q] = p
+            col_ptr[i] = q + 1
+
+
+@compiled
+def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
+    """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place."""
+    for i in range(lo, hi):
+        if i < h:
+            row = P[i]
+            for q in range(col_ptr[i], col_ptr[i + 1]):
+                for p in range(positions[q], indptr[users[q] + 1]):
+                    row[indices[p] + e] += 1
+        else:
+            row = P[i - h + 1 - e]
+            for q in range(col_ptr[i], col_ptr[i + 1]):
+                p = positions[q]
+                start = indptr[users[q]]
+                while p >= start and indices[p] >= h:
+                    row[indices[p] - h] += 1
+                    p -= 1
+
+
+@compiled
+def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc):  # type: ignore[no-untyped-def]
+    """The same for any values and user weights: summed in float64 (``acc``), rounded once when stored."""
+    m = len(col_ptr) - 1
+    for i in range(lo, hi):
+        if i < h:
+            for j in range(i, m):
+                acc[j] = 0.0
+            for q in range(col_ptr[i], col_ptr[i + 1]):
+                u = users[q]
+                scaled = weight[u] * data[positions[q]]
+                for p in range(positions[q], indptr[u + 1]):
+                    acc[indices[p]] += scaled * data[p]
+            row = P[i]
+            for j in range(i, m):
+                row[j + e] = acc[j]
+        else:
+            for j in range(h, i + 1):
+                acc[j] = 0.0
+            for q in range(col_ptr[i], col_ptr[i + 1]):
+                u = users[q]
+                scaled = weight[u] * data[positions[q]]
+                p = positions[q]
+                while p >= indptr[u] and indices[p] >= h:
+                    acc[indices[p]] += scaled * data[p]
+                    p -= 1
+            row = P[i - h + 1 - e]
+            for j in range(h, i + 1):
+                row[j - h] = acc[j]
+
+
+@compiled
+def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-untyped-def]
+    """out[r] = C[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
+
+    A value left of the diagonal sits in the other item's packed row. Taking 16 rows at a time makes those reads run
+    along a cache line instead of jumping one packed row per number.
+    """
+    block = 16
+    for start in range(first, last, block):
+        stop = min(start + block, last)
+        for i in range(lo, hi):
+            for r in range(start, stop):
+                j = rows[r]
+                a, b = (i, j) if i >= j else (j, i)
+                out[r, i - lo] = P[b, a + e] if b < h else P[a - h + 1 - e, b - h]
+
+
+@compiled
+def scale_tile(rows, lo, hi, scale, diagonal, out, first, last):  # type: ignore[no-untyped-def]
+    """Turn C[rows, lo:hi] into B: multiply the columns, then put the diagonal in its place."""
+    for r in range(first, last):
+        for c in range(hi - lo):
+            out[r, c] *= scale[lo + c]
+        j = rows[r]
+        if lo <= j < hi:
+            out[r, j - lo] = diagonal[j]
+
+
+@compiled
+def score_tile(indptr, indices, data, row_of, tile, first, last, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j X[u, j] · tile[row_of[j]] for users first..last; four rows at a time to spare the accumulator."""
+    width = tile.shape[1]
+    for u in range(first, last):
+        acc = out[u]
+        for c in range(width):
+            acc[c] = 0
+        p = indptr[u]
+        stop = indptr[u + 1]
+        while p + 4 <= stop:
+            t0, t1 = tile[row_of[indices[p]]], tile[row_of[indices[p + 1]]]
+            t2, t3 = tile[row_of[indices[p + 2]]], tile[row_of[indices[p + 3]]]
+            v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+            for c in range(width):
+                acc[c] += (v0 * t0[c] + v1 * t1[c]) + (v2 * t2[c] + v3 * t3[c])
+            p += 4
+        while p < stop:
+            t0, v0 = tile[row_of[indices[p]]], data[p]
+            for c in range(width):
+                acc[c] += v0 * t0[c]
+            p += 1
+
+
+@compiled
+def _worse(score, item, other_score, other_item):  # type: ignore[no-untyped-def]
+    """Order of a ranked list: lower score is worse; between equal scores the later item is."""
+    return score < other_score or (score == other_score and item > other_item)
+
+
+@compiled
+def _sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untyped-def]
+    """Put (score, item) into a heap whose root is the worst entry, starting from the free place ``hole``."""
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and _worse(scores[child + 1], items[child + 1], scores[child], items[child]):
+            child += 1
+        if not _worse(scores[child], items[child], score, item):
+            break
+        scores[hole] = scores[child]
+        items[hole] = items[child]
+        hole = child
+    scores[hole] = score
+    items[hole] = item
+
+
+@compiled
+def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, heap_items):  # type: ignore[no-untyped-def]
+    """Merge the scores of items lo.. into each user's heap of the k best, leaving out seen and disallowed items.
+
+    An empty place has score -inf and item = n_items, so it is worse than anything real. Tiles come in ascending order
+    of items, hence a score equal to the worst kept one never displaces it: ties go to the earlier item.
+    """
+    k = heap_scores.shape[1]
+    width = tile.shape[1]
+    for u in range(first, last):
+        scores, items = heap_scores[u], heap_items[u]
+        p, stop = seen_ptr[u], seen_ptr[u + 1]
+        left, right = p, stop
+        while left < right:  # first seen item that is not before this tile
+            mid = (left + right) // 2
+            if seen[mid] < lo:
+                left = mid + 1
+            else:
+                right = mid
+        p = left
+        threshold = scores[0]
+        for c in range(width):
+            if p < stop and seen[p] == lo + c:
+                p += 1
+                continue
+            s = tile[u, c]
+            if s > threshold and allowed[lo + c]:
+                _sift_down(scores, items, 0, k, s, lo + c)
+                threshold = scores[0]
+
+
+@compiled
+def sort_heaps(first, last, heap_scores, heap_items):  # type: ignore[no-untyped-def]
+    """Turn each heap into a list from best to worst, in place."""
+    k = heap_scores.shape[1]
+    for u in range(first, last):
+        scores, items = heap_scores[u], heap_items[u]
+        for end in range(k - 1, 0, -1):
+            score, item = scores[end], items[end]
+            scores[end], items[end] = scores[0], items[0]
+            _sift_down(scores, items, 0, end, score, item)
+
+
+def ranges(n: int, parts: int) -> list[tuple[int, int]]:
+    """0..n in at most ``parts`` ranges of nearly equal length."""
+    edges = np.linspace(0, n, min(max(parts, 1), max(n, 1)) + 1).astype(np.int64)
+    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]

@@ -1,0 +1,1 @@
+"""Dataclasses: a field is a hyper-parameter, ``fit`` sets ``weights_``."""

@@ -1,0 +1,162 @@
+"""EASE, DLAE and EDLAE: one inverse, three readings of it [Steck19, Steck20]; FORMULAS A1–A3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from offdiag import packed
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram, as_matrix, gram
+from offdiag.models import defaults
+from offdiag.models.recommender import Recommender
+from offdiag.progress import Progress
+from offdiag.solvers import cholesky
+from offdiag.weights import Packed
+
+Auto = Literal["auto"]
+
+
+class _FullRank(Recommender):
+    """From data to packed weights, once; a subclass is its hyper-parameters."""
+
+    l2: float | Auto
+    user_power: float | Auto
+    storage: Literal["packed", "dense"]
+    dtype: Literal["float32", "float64"]
+    objective_: float  # the minimum of J (FORMULAS A1), in squared units of the weighted data
+
+    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+
+        Memory: m(m+1)/2 numbers for m items, and 8–12 bytes per interaction. Time: Σ n_u²/2 additions and m³ flops.
+        """
+        settings = self._checked()
+        matrix = as_matrix(X)
+        _check_not_empty(matrix.nnz, matrix.shape)
+        self._check_memory(matrix.shape[1], extra=12 * matrix.nnz)
+        settings = defaults.from_data(matrix, settings, progress=progress)
+        G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
+        return self._solve(G, settings, getattr(X, "item_ids", None), progress)
+
+    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+        """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
+        settings = self._checked()
+        if not isinstance(G, Gram):
+            raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
+        if settings["user_power"] not in ("auto", G.user_power):
+            raise OffdiagError(
+                f"this Gram was made with user_power={G.user_power:g} but the model asks for "
+                f"{settings['user_power']:g}; make them equal or leave the model's at 'auto'"
+            )
+        _check_not_empty(G.n_interactions, (G.n_users, G.n_items))
+        self._check_memory(G.n_items)
+        settings = defaults.from_gram(G, settings)
+        return self._solve(_as_type(G, self.dtype), settings, item_ids, progress)
+
+    def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
+        """Overwrites G's values: they become the weights."""
+        scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
+        solution = cholesky.solve(
+            G.values,
+            G.n_items,
+            dropout=settings.get("dropout", 0.0),
+            l2=settings["l2"] / scale,
+            kept_weight=settings.get("kept_weight", 0.0),
+            progress=progress,
+        )
+        weights = Packed(solution.C, solution.scale, solution.diagonal)
+        # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
+        self.weights_ = weights.todense() if self.storage == "dense" else weights
+        self.objective_ = solution.objective * scale
+        self.item_ids_ = np.arange(G.n_items) if item_ids is None else np.asarray(item_ids)
+        self.popularity_ = G.item_sums
+        self.n_users_ = G.n_users
+        self.settings_ = settings
+        return self
+
+    def _check_memory(self, m: int, extra: int = 0) -> None:
+        itemsize = np.dtype(self.dtype).itemsize
+        dense = m * m * itemsize if self.storage == "dense" else 0
+        cholesky.check_feasible(m, itemsize, extra=max(extra, dense))
+
+    def _checked(self) -> dict[str, Any]:
+        """The hyper-parameters of the mathematics, validated; "auto" stays for ``defaults`` to resolve."""
+        params = self.get_params()
+        if params.pop("dtype") not in ("float32", "float64"):
+            raise OffdiagError(f"dtype must be 'float32' or 'float64', received {self.dtype!r}")
+        if params.pop("storage") not in ("packed", "dense"):
+            raise OffdiagError(f"storage must be 'packed' or 'dense', received {self.storage!r}")
+        for name, (low, high, closed) in _BOUNDS.items():
+            value = params.get(name)
+            if value is None or (isinstance(value, str) and value == "auto" and name != "kept_weight"):
+                continue
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not (low <= value < high or (closed and value == high)):
+                bracket = f"[{low}, {high}{']' if closed else ')'}"
+                auto = "" if name == "kept_weight" else " or 'auto'"
+                raise OffdiagError(f"{name} must be a number in {bracket}{auto}, received {value!r}")
+            params[name] = float(value)
+        return params
+
+
+_BOUNDS = {
+    "dropout": (0, 1, False),
+    "l2": (0, np.inf, False),
+    "kept_weight": (0, 1, True),
+    "user_power": (-5, 5, True),
+}
+
+
+@dataclass(kw_only=True)
+class EASE(_FullRank):
+    """Ridge regression of each item on all others: min ‖X − XB‖² + l2‖B‖², diag(B) = 0. EDLAE without dropout."""
+
+    l2: float | Auto = "auto"
+    user_power: float | Auto = "auto"
+    storage: Literal["packed", "dense"] = "packed"
+    dtype: Literal["float32", "float64"] = "float32"
+
+
+@dataclass(kw_only=True)
+class DLAE(_FullRank):
+    """Denoising without emphasis: min ‖X − XB‖² + ‖Λ^½ B‖², Λ = p/(1−p)·diag(XᵀX) + l2. EDLAE with kept_weight=1."""
+
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    user_power: float | Auto = "auto"
+    storage: Literal["packed", "dense"] = "packed"
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def _checked(self) -> dict[str, Any]:
+        return super()._checked() | {"kept_weight": 1.0}
+
+
+@dataclass(kw_only=True)
+class EDLAE(_FullRank):
+    """Denoising that counts the dropped entries most: a = 1 for them, b = ``kept_weight`` for the kept ones.
+
+    kept_weight=0 (the default) is the closed form of the paper: an item never predicts itself. Between 0 and 1 the
+    exact optimum of the stochastic objective comes from the same inverse.
+    """
+
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    kept_weight: float = 0.0
+    user_power: float | Auto = "auto"
+    storage: Literal["packed", "dense"] = "packed"
+    dtype: Literal["float32", "float64"] = "float32"
+
+
+def _check_not_empty(nnz: int, shape: tuple[int, ...]) -> None:
+    if nnz == 0:
+        raise OffdiagError(f"there is nothing to learn from: {shape[0]} users × {shape[1]} items without any interaction")
+
+
+def _as_type(G: Gram, dtype: str) -> Gram:
+    """A copy of G in the model's precision."""
+    values = np.empty(packed.size(G.n_items), dtype=dtype)
+    values[:] = G.values
+    return Gram(values, G.activity, G.item_sums, G.user_power)

@@ -1,0 +1,277 @@
+"""Weights and histories in, ranked lists and reasons out: recommend, similar, explain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.errors import OffdiagError, UnknownItemsWarning
+from offdiag.gramian import as_matrix
+from offdiag.weights import Weights
+
+USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """A ranked list per history, best first.
+
+    A list shorter than k, when no more items are left, ends in index -1, score -inf and the id 0 or ''.
+    """
+
+    items: NDArray[Any]  # (n, k) item ids
+    scores: NDArray[np.floating]  # (n, k)
+    indices: NDArray[np.int64]  # (n, k) columns of the catalogue
+    unknown: list[list[Any]]  # per history, the ids that are not in the catalogue
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Any:
+        """For each history, its list of (item id, score) pairs, without the padding."""
+        for items, scores, indices in zip(self.items, self.scores, self.indices, strict=True):
+            n = int((indices >= 0).sum())
+            yield list(zip(items[:n].tolist(), scores[:n].tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why an item got its score: what each item of the history adds. The contributions sum to ``score`` exactly."""
+
+    item: Any
+    score: float
+    items: NDArray[Any]
+    contributions: NDArray[np.float64]  # strongest first
+    unknown: list[Any]
+
+
+def top_k(
+    weights: Weights,
+    X: sparse.csr_array,
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    allowed: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+    """Columns and scores of the k best items per row of X; -1 and -inf where none are left.
+
+    Equal scores go to the earlier column, so the answer does not depend on batches, tiles or threads.
+    """
+    from offdiag import kernels
+
+    n, m = X.shape
+    allowed = np.ones(m, dtype=np.bool_) if allowed is None else allowed
+    items = np.full((n, k), m, dtype=np.int64)
+    scores = np.full((n, k), -np.inf, dtype=weights.dtype)
+    if k == 0:
+        return items, scores
+    for start in range(0, n, USERS_PER_PASS):
+        stop = min(start + USERS_PER_PASS, n)
+        part = X if stop - start == n else X[start:stop]
+        seen_ptr = part.indptr if exclude_seen else np.zeros_like(part.indptr)
+        heap_scores, heap_items = scores[start:stop], items[start:stop]
+        shares = kernels.ranges(stop - start, 1 if stop - start < 256 else 4 * kernels.n_threads())
+        for lo, hi, tile in weights.score_tiles(part):
+            if not allowed[lo:hi].any():
+                continue
+
+            def select(first: int, last: int, tile: Any = tile, lo: int = lo) -> None:
+                kernels.select_tile(
+                    tile, lo, allowed, seen_ptr, part.indices, first, last, heap_scores, heap_items  # noqa: B023
+                )
+
+            kernels.run_parallel(select, shares)
+        for first, last in shares:
+            kernels.sort_heaps(first, last, heap_scores, heap_items)
+    items[items == m] = -1
+    return items, scores
+
+
+def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
+    """Column of each id, -1 where the catalogue does not have it."""
+    wanted = np.asarray(ids)
+    if wanted.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if (wanted.dtype.kind in "iu") != (item_ids.dtype.kind in "iu") or wanted.dtype.kind not in "iuUS":
+        # Mixed or foreign types: look up one by one what has the catalogue's type, nothing is converted silently.
+        fits = (int, np.integer) if item_ids.dtype.kind in "iu" else str
+        out = np.full(len(ids), -1, dtype=np.int64)
+        good = [n for n, x in enumerate(ids) if isinstance(x, fits) and not isinstance(x, bool)]
+        if good:
+            out[good] = positions(np.array([ids[n] for n in good]), item_ids)
+        return out
+    ascending = bool((item_ids[:-1] < item_ids[1:]).all())
+    order = np.arange(len(item_ids)) if ascending else np.argsort(item_ids, kind="stable")
+    place = np.searchsorted(item_ids, wanted, sorter=None if ascending else order)
+    place = order[np.minimum(place, len(item_ids) - 1)]
+    return np.where(item_ids[place] == wanted, place, -1).astype(np.int64)
+
+
+def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, list[list[Any]]]:
+    """Histories of any accepted form as rows over the catalogue, and the ids that are not in it, per history."""
+    m = len(item_ids)
+    if hasattr(histories, "matrix") and hasattr(histories, "item_ids"):  # Interactions: match columns by id
+        where = positions(histories.item_ids, item_ids)
+        matrix = as_matrix(histories)
+        if np.array_equal(where, np.arange(m)):
+            return matrix, [[] for _ in range(matrix.shape[0])]
+        user = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        column = where[matrix.indices]
+        known = column >= 0
+        unknown: list[list[Any]] = [[] for _ in range(matrix.shape[0])]
+        for u, i in zip(user[~known].tolist(), matrix.indices[~known].tolist(), strict=True):
+            unknown[u].append(histories.item_ids[i].item())
+        rows = sparse.csr_array(
+            (matrix.data[known], (user[known], column[known])), shape=(matrix.shape[0], m), dtype=matrix.dtype
+        )
+        rows.sort_indices()
+        return rows, unknown
+    if sparse.issparse(histories) or (isinstance(histories, np.ndarray) and histories.ndim == 2):
+        matrix = as_matrix(histories)
+        if matrix.shape[1] != m:
+            raise OffdiagError(
+                f"histories given as a matrix must have the model's {m} columns, received {matrix.shape[1]}; "
+                "pass Interactions or lists of item ids to match items by id"
+            )
+        return matrix, [[] for _ in range(matrix.shape[0])]
+    lists = _as_lists(histories)
+    found = [positions(history, item_ids) for history in lists]
+    unknown = [
+        [x for x, place in zip(history, places, strict=True) if place < 0]
+        for history, places in zip(lists, found, strict=True)
+    ]
+    kept = [np.unique(places[places >= 0]) for places in found]  # an id given twice is one interaction
+    indptr = np.concatenate([[0], np.cumsum([len(x) for x in kept])])
+    indices = np.concatenate([*kept, np.zeros(0, dtype=np.int64)]).astype(np.int32)
+    matrix = sparse.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(lists), m))
+    return matrix, unknown
+
+
+def _as_lists(histories: Any) -> list[list[Any]]:
+    """A sequence of sequences of ids; a flat sequence of ids is one history."""
+    if isinstance(histories, str) or not isinstance(histories, Sequence | np.ndarray | set | frozenset | tuple):
+        raise OffdiagError(
+            f"expected histories as a matrix, Interactions or lists of item ids, received {type(histories).__name__}; "
+            "one history is a list such as ['a', 'b']"
+        )
+    outer = list(histories)
+    nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
+    if not outer or all(nested):
+        return [x.tolist() if isinstance(x, np.ndarray) else list(x) for x in outer]
+    if any(nested):
+        raise OffdiagError("histories mix lists and single ids; pass one list of ids per user")
+    return [histories.tolist() if isinstance(histories, np.ndarray) else outer]
+
+
+def check_k(k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise OffdiagError(f"k must be a whole number of at least 1, received {k!r}")
+    return int(k)
+
+
+def allowed_mask(allow: Any, block: Any, item_ids: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which columns may be recommended; ids that are not in the catalogue are an error, since a typo here is silent."""
+    if allow is None and block is None:
+        return None
+    mask = np.ones(len(item_ids), dtype=np.bool_) if allow is None else np.zeros(len(item_ids), dtype=np.bool_)
+    for name, ids, value in (("allow", allow, True), ("block", block, False)):
+        if ids is None:
+            continue
+        listed = _as_lists(ids)[0] if len(ids) else []
+        where = positions(listed, item_ids)
+        if (where < 0).any():
+            missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
+            raise OffdiagError(f"{name} holds ids that are not in the catalogue: {shorten(missing)}; remove them")
+        mask[where] = value
+    return mask
+
+
+def shorten(ids: Sequence[Any], most: int = 5) -> str:
+    """'a, b, c and 7 more'."""
+    shown = ", ".join(repr(x) for x in ids[:most])
+    return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
+
+
+def recommend(
+    weights: Weights,
+    item_ids: NDArray[Any],
+    popularity: NDArray[np.float64],
+    histories: Any,
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    allow: Any = None,
+    block: Any = None,
+) -> Recommendations:
+    """The k best items for each history; an empty history gets the most popular items, scored by their share."""
+    k = min(check_k(k), len(item_ids))
+    X, unknown = encode(histories, item_ids)
+    missing = sorted({x for ids in unknown for x in ids}, key=str)
+    if missing:
+        warnings.warn(
+            f"{len(missing)} ids are not in the catalogue and were left out: {shorten(missing)}",
+            UnknownItemsWarning,
+            stacklevel=3,
+        )
+    mask = allowed_mask(allow, block, item_ids)
+    indices, scores = top_k(weights, X, k, exclude_seen=exclude_seen, allowed=mask)
+    empty = np.diff(X.indptr) == 0
+    if empty.any():
+        shares = popularity / max(popularity.sum(), 1.0)
+        candidates = np.arange(len(item_ids)) if mask is None else np.flatnonzero(mask)
+        best = candidates[np.argsort(-shares[candidates], kind="stable")][:k]
+        indices[empty], scores[empty] = -1, -np.inf
+        indices[empty, : len(best)] = best
+        scores[empty, : len(best)] = shares[best]
+    return Recommendations(_named(indices, item_ids), scores, indices, unknown)
+
+
+def _named(indices: NDArray[np.int64], item_ids: NDArray[Any]) -> NDArray[Any]:
+    items = item_ids[np.maximum(indices, 0)]
+    items[indices < 0] = item_ids.dtype.type()
+    return items
+
+
+def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int) -> Recommendations:
+    """For each item, the items a history of only that item would be recommended: the largest entries of its row."""
+    k = min(check_k(k), max(len(item_ids) - 1, 0))
+    listed = list(items) if isinstance(items, list | tuple | np.ndarray) else [items]
+    where = positions(listed, item_ids)
+    if (where < 0).any():
+        missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
+        raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
+    one = sparse.csr_array(
+        (np.ones(len(where), np.float32), where.astype(np.int32), np.arange(len(where) + 1)),
+        shape=(len(where), len(item_ids)),
+    )
+    indices, scores = top_k(weights, one, k)
+    return Recommendations(_named(indices, item_ids), scores, indices, [[] for _ in listed])
+
+
+def explain(weights: Weights, item_ids: NDArray[Any], history: Any, item: Any) -> Explanation:
+    """What each item of one history contributes to the score of ``item``."""
+    X, unknown = encode(history, item_ids)
+    if X.shape[0] != 1:
+        raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
+    target = int(positions([item], item_ids)[0])
+    if target < 0:
+        raise OffdiagError(f"the catalogue has no item {item!r}; ids are compared exactly, with their type")
+    parts = X.data.astype(np.float64) * weights.column(X.indices.astype(np.int64), target)
+    if parts.size and parts.any():
+        # Rounded to a common grid 2^-40 below the largest, sums in any order are exact, and still finer than float32.
+        grid = 2.0 ** (np.ceil(np.log2(np.abs(parts).max())) - 40)
+        parts = np.round(parts / grid) * grid
+    order = np.argsort(-np.abs(parts), kind="stable")
+    return Explanation(
+        item_ids[target].item(),
+        float(parts.sum()),
+        item_ids[X.indices][order],
+        parts[order],
+        unknown[0],
+    )

@@ -1,0 +1,119 @@
+"""One in-place packed inverse, and from it every full-rank linear autoencoder with emphasis a ≥ b ≥ 0.
+
+Problem   min_B  w⁻¹·E‖A^½ ∘ (X − Z B/q)‖²  over dropout masks Z, plus l2: [Steck20 Eq. 1, 6]; FORMULAS A1–A3.
+Cost      m³ flops, m(m+1)/2 numbers, nothing else of order m².
+Equals    for b = 0: ``C = inv(G + diag(Λ)); B = -C / diag(C)`` with zero diagonal, Λ = c·diag(G) + l2, c = p/(1−p).
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import memory, packed
+from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag.progress import Progress
+from offdiag.solvers import lapack
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """B_ji = C_ji·scale_i off the diagonal, B_ii = diagonal_i."""
+
+    C: NDArray[np.floating]  # packed inverse of H = G + diag(Λ)
+    scale: NDArray[np.floating]  # (m,) −ν
+    diagonal: NDArray[np.floating]  # (m,)
+    objective: float  # J of FORMULAS A1 at the optimum, in the units of the G that came in
+
+
+def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
+    """Raise, before anything is computed, when a packed m×m problem cannot be solved on this machine."""
+    instead = (
+        "use a model without an m×m inverse (od.SparseEDLAE, od.LowRankEDLAE) "
+        "or keep fewer items with od.prepare.min_counts(items=...)"
+    )
+    needed = packed.size(m) * itemsize + extra
+    if m > lapack.MAX_ITEMS:
+        raise NotEnoughMemory(
+            f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, beyond the {lapack.MAX_ITEMS:,} "
+            f"items that LAPACK's packed format can index; {instead}"
+        )
+    memory.require(needed, f"a full-rank model of {m:,} items", instead)
+
+
+def invert(values: NDArray[np.floating], m: int, progress: Progress | None = None) -> None:
+    """Replace a packed positive definite matrix by its inverse."""
+    where = packed.diagonal_positions(m)
+    h = values[where].astype(np.float64)
+    info = lapack.pftrf(values, m, _tick(progress, m, 0.0, 1 / 3))
+    # L_ii² / H_ii is what is left of item i after regression on the items before it: at rounding level it is noise.
+    pivots = values[where].astype(np.float64) ** 2 / h if info == 0 else np.zeros(1)
+    if info != 0 or not pivots.min(initial=1.0) > 8 * np.finfo(values.dtype).eps:
+        raise OffdiagError(
+            "the regularised Gram matrix is singular: some items are exact combinations of others (duplicate columns?) "
+            "and nothing separates them; set l2 > 0 or dropout > 0"
+            + (", or dtype='float64' if l2 is tiny beside the counts" if values.dtype == np.float32 else "")
+        )
+    lapack.pftri(values, m, _tick(progress, m, 1 / 3, 1.0))
+    if not np.isfinite(values[where]).all():
+        raise OffdiagError("the inverse overflowed; increase l2 or use dtype='float64'")
+
+
+def solve(
+    values: NDArray[np.floating],
+    m: int,
+    *,
+    dropout: float,
+    l2: float,
+    kept_weight: float,
+    progress: Progress | None = None,
+) -> Solution:
+    """All full-rank models from packed G, which is overwritten by C.
+
+    ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE).
+    """
+    where = packed.diagonal_positions(m)
+    g = values[where].astype(np.float64)
+    c = dropout / (1 - dropout)
+    lam = c * g + l2  # Λ [Steck20 Eq. 7]
+    cold = g == 0
+    # A cold item with l2 = 0 would make H singular; its row and column of G are zero, so any pivot leaves the rest alone.
+    values[where] = np.where(cold & (lam == 0), 1.0, g + lam)
+    invert(values, m, progress)
+    C_ii = values[where].astype(np.float64)
+    free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
+    a, b = 1.0, float(kept_weight)
+    if b == 0:
+        nu, diagonal = 1 / C_ii, np.zeros(m)  # [Steck20 Eq. 8]; the diagonal is free, 0 by convention (A2.1)
+    else:
+        w = a * dropout + b * (1 - dropout)
+        nu = a * lam / (b + (a - b) * free)  # FORMULAS A2
+        diagonal = w * (1 - free) / (b + (a - b) * free)
+        diagonal[cold] = 0.0
+    objective = float(np.sum((nu * (1 - free))[~cold]))  # column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii)
+    return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
+
+
+def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Callable[[float], None] | None:
+    """Progress inside one LAPACK call, which reports nothing itself: elapsed time against flops at the measured rate."""
+    if progress is None:
+        return None
+    rate = _flops_per_second()
+
+    def tick(elapsed: float) -> None:
+        progress("inverting", min(start + elapsed * rate / m**3, stop))
+
+    return tick
+
+
+@functools.cache
+def _flops_per_second() -> float:
+    """This machine's matrix product rate, from one product that takes a few hundredths of a second."""
+    A = np.ones((1024, 1024), dtype=np.float32)
+    A @ A  # the first product also wakes the threads
+    start = time.perf_counter()
+    A @ A
+    return float(2 * 1024**3 / (time.perf_counter() - start))

@@ -1,0 +1,205 @@
+"""The shapes of W. All answer ``X @ W``, and yield the scores of many users tile by tile, never all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import packed
+
+Tile = tuple[int, int, NDArray[np.floating]]  # (lo, hi, scores of items lo..hi for every user)
+
+TILE_BYTES = 4 << 20  # weights of one tile: half of the second-level caches of two cores, a part of the third
+
+
+class Weights(Protocol):
+    """What ranking, models and persist ask of W."""
+
+    kind: ClassVar[str]
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]: ...
+    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]: ...
+    def toarray(self) -> NDArray[np.floating]: ...
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+
+class _Matrix:
+    """What Dense and Packed share: everything that follows from reading any tile W[rows, lo:hi]."""
+
+    __array_ufunc__ = None  # let ``X @ W`` reach __rmatmul__ instead of NumPy's broadcasting
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    tile: Callable[..., None]  # tile(rows, lo, hi, out, first, last): out[r] = W[rows[r], lo:hi], r in first..last; rows ascend
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        """Scores of all users of X, some items at a time; the array is reused, so use it before the next."""
+        from offdiag import kernels
+
+        n, m = X.shape
+        rows = np.unique(X.indices)  # items nobody in this batch has are never read
+        row_of = np.zeros(m, dtype=np.int64)
+        row_of[rows] = np.arange(len(rows))
+        width = max(64, TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize) // 16 * 16)
+        width = min(width, m, max(64, TILE_BYTES * 4 // (max(n, 1) * self.dtype.itemsize) // 16 * 16))
+        data = X.data.astype(self.dtype, copy=False)
+        weights = np.empty((len(rows), width), dtype=self.dtype)
+        scores = np.empty((n, width), dtype=self.dtype)
+        parts = kernels.n_threads() if X.nnz * m > 1 << 22 else 1  # small requests are not worth a thread
+        for lo in range(0, m, width):
+            hi = min(lo + width, m)
+            W, S = weights[:, : hi - lo], scores[:, : hi - lo]
+            if hi - lo < width:  # keep rows contiguous in the last, narrower tile
+                W = weights.reshape(-1)[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
+                S = scores.reshape(-1)[: n * (hi - lo)].reshape(n, hi - lo)
+
+            def fill(first: int, last: int, W: Any = W, lo: int = lo, hi: int = hi) -> None:
+                self.tile(rows, lo, hi, W, first, last)
+
+            def score(first: int, last: int, W: Any = W, S: Any = S) -> None:
+                kernels.score_tile(X.indptr, X.indices, data, row_of, W, first, last, S)
+
+            kernels.run_parallel(fill, kernels.ranges(len(rows), parts))
+            kernels.run_parallel(score, kernels.ranges(n, parts * 4 if parts > 1 else 1))
+            yield lo, hi, S
+
+    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]:
+        """W[items, target]: what each of the items says about the target; items ascend."""
+        out = np.empty((len(items), 1), dtype=self.dtype)
+        self.tile(items, target, target + 1, out, 0, len(items))
+        return out[:, 0]
+
+    def toarray(self) -> NDArray[np.floating]:
+        out = np.empty(self.shape, dtype=self.dtype)
+        self.tile(np.arange(self.shape[0]), 0, self.shape[1], out, 0, self.shape[0])
+        return out
+
+    def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
+        """X @ W, dense."""
+        X = sparse.csr_array(X)
+        out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
+        for lo, hi, scores in self.score_tiles(X):
+            out[:, lo:hi] = scores
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Packed(_Matrix):
+    """W[j, i] = C[j, i]·scale[i] off the diagonal, W[i, i] = diagonal[i], with C symmetric and packed: m²/2 numbers."""
+
+    kind: ClassVar[str] = "packed"
+    C: NDArray[np.floating]
+    scale: NDArray[np.floating]
+    diagonal: NDArray[np.floating]
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        return len(self.scale), len(self.scale)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return self.C.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.C.nbytes + self.scale.nbytes + self.diagonal.nbytes
+
+    def tile(  # type: ignore[override]
+        self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
+    ) -> None:
+        from offdiag import kernels
+
+        m = len(self.scale)
+        h, e, _ = packed.layout(m)
+        kernels.packed_tile(packed.rectangle(self.C, m), h, e, rows, lo, hi, out, first, last)
+        kernels.scale_tile(rows, lo, hi, self.scale, self.diagonal, out, first, last)
+
+    def todense(self) -> Dense:
+        """The same weights with every number stored: twice the memory, faster single requests."""
+        return Dense(self.toarray())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"C": self.C, "scale": self.scale, "diagonal": self.diagonal}
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(_Matrix):
+    """W as it is, m² numbers."""
+
+    kind: ClassVar[str] = "dense"
+    B: NDArray[np.floating]
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        return self.B.shape[0], self.B.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return self.B.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.B.nbytes
+
+    def tile(  # type: ignore[override]
+        self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
+    ) -> None:
+        np.take(self.B[:, lo:hi], rows[first:last], axis=0, out=out[first:last])
+
+    def toarray(self) -> NDArray[np.floating]:
+        return np.array(self.B)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"B": self.B}
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """The same score for every user, whatever the history: not linear, but with the same face (popularity)."""
+
+    kind: ClassVar[str] = "constant"
+    scores: NDArray[np.floating]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.scores), len(self.scores)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.scores.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.scores.nbytes
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        width = max(64, TILE_BYTES // (max(X.shape[0], 1) * self.dtype.itemsize))
+        for lo in range(0, len(self.scores), width):
+            part = self.scores[lo : lo + width]
+            yield lo, lo + len(part), np.tile(part, (X.shape[0], 1))
+
+    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]:
+        return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
+
+    def toarray(self) -> NDArray[np.floating]:
+        return np.zeros(self.shape, dtype=self.dtype)
+
+    def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
+        return np.tile(self.scores, (X.shape[0], 1))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"scores": self.scores}
+
+
+KINDS: dict[str, type[Packed] | type[Dense] | type[Constant]] = {k.kind: k for k in (Packed, Dense, Constant)}

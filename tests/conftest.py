@@ -1,0 +1,21 @@
+"""Shared fixtures: real data where it is, a clear skip where it is not."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def shared_data() -> Callable[[str], Path]:
+    """The folder of a real data set beside the repository, or a skip that says what is missing."""
+
+    def find(name: str) -> Path:
+        folder = SHARED / name
+        if not folder.exists():
+            pytest.skip(f"real data set {name!r} is not beside the repository (shared/data/{name})")
+        return folder
+
+    return find
