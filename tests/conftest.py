@@ -4,6 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first call of a kernel compiles it, so times per example mean nothing; runs must be repeatable.
+settings.register_profile("offdiag", deadline=None, max_examples=50, derandomize=True)
+settings.load_profile("offdiag")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

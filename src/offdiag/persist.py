@@ -1,20 +1,21 @@
 """Saving a model as one safetensors file, and loading it memory-mapped. No pickle, no code, no user's rows.
 
-Layout: 8 bytes (little-endian length of the header), the header (JSON, padded with spaces to a multiple of 64),
-then the tensors without gaps, wide types first so that each is aligned. Any safetensors reader opens it. It is
-written here and not by that library because every byte is hashed on its way out, and so that weights of several
-gigabytes are streamed from where they lie, never copied. Tensors: `item_ids` (integers), or `item_ids.utf8` with
-`item_ids.offsets` (strings); `popularity`; `weights.*`. The header's `__metadata__` holds
+Layout: 8 bytes (little-endian length of the header), the header (JSON, padded with spaces so that the data
+starts at a multiple of 64), then the tensors without gaps, wide types first so that each is aligned. Any
+safetensors reader opens it. It is written here, not by that library, because every byte is hashed on its way
+out and because weights of several gigabytes are streamed from where they lie, never copied. Tensors:
+`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`. The
+header's `__metadata__` holds
 
     format, format_version   checked first, so that a newer file says so
     header_sha256            of the whole header, with these 64 digits themselves read as zeros
     chunk_sha256             of each MiB of tensor data, joined
     model                    JSON: class, settings, weights kind, n_users, metrics, versions, time of saving
 
-Loading always checks the exact length of the file and the hash of its header. The data is checked in full up to
-256 MiB; of a larger file the ids, the popularity and 64 spread MiB are checked, so that a service starts at once,
-and the whole on `verify=True`. The hashes find damage; they are no signature against a forger, who could at most
-supply wrong numbers: a file holds nothing that is executed.
+Loading always checks the exact length of the file and the hash of its header. The data is checked in full up
+to 256 MiB; of a larger file the ids, the popularity and 64 MiB spread over the rest are checked, so that a
+service starts at once, and all of it on `verify=True`. The hashes find damage; they are no signature: a
+forger could supply wrong numbers, but nothing in a file is ever executed.
 """
 
 import errno
@@ -29,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -88,7 +90,7 @@ def save(
     metrics: "Result | Mapping[str, Any] | None" = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write a fitted model to one file; an older file at `path` is replaced only once the new one is safely on disk.
+    """Write a fitted model to one file; an older file there is replaced once the new one is safely on disk.
 
     `metrics` (an evaluation's Result, or a dict) is kept in the header for `describe` and `offdiag info`.
     """
@@ -107,42 +109,38 @@ def save(
 def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
     """The saved model, its weights mapped from the file read-only: they are paged in as they are used.
 
-    verify=None checks as much as is quick (all of a file up to 256 MiB, a sample above), True checks every byte,
+    verify=None checks as much as is quick (all of a file up to 256 MiB, a sample above), True every byte,
     False only the header and the length. While a model is in use, replace its file; never edit it in place.
     """
     with _opened(path) as file:
         header = _read_header(path, file)
         mapped = mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_READ)
     _verify(path, mapped, header, verify)
-    about, ids = header.about, header.tensors
+    about = header.about
     try:
-        item_ids = _decode_ids(
-            {name: _array(mapped, header, name) for name in ids if name.startswith("item_ids")}, about
-        )
-        popularity = _array(mapped, header, "popularity").copy()
-        arrays = {
-            name.removeprefix("weights."): _array(mapped, header, name)
-            for name in ids
-            if name.startswith("weights.")
-        }
+        arrays = {name: _array(mapped, header, name) for name in header.tensors}
+        item_ids = _decode_ids(arrays, about)
+        popularity = arrays["popularity"].copy()
         model = _model_class(about["model"])(**about["params"])
         weights = _weights(about["weights"], arrays, len(item_ids))
         if popularity.shape != item_ids.shape or popularity.dtype != np.float64:
             raise ValueError("popularity does not fit the items")
         if not isinstance(about["settings"], dict):
             raise TypeError("settings are not a dict")
-        learned = {"settings_": about["settings"], "n_users_": about["n_users"], "item_ids_": item_ids}
-        for name, value in (learned | {"popularity_": popularity, "weights_": weights}).items():
+        learned = {name: value for name, value in about["learned"].items() if _is_learned(name)}
+        learned |= {"settings_": about["settings"], "n_users_": about["n_users"]}
+        learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
+        for name, value in learned.items():
             setattr(model, name, value)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise OffdiagError(
-            f"the model file {str(path)!r} is whole but its content makes no sense ({_one_line(error)}): save it again"
+            f"the model file {str(path)!r} is whole but makes no sense ({_one_line(error)}): save it again"
         ) from error
     return model
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the header says, JSON-ready, without reading the weights; checks only the header and the length."""
+    """What the header says, JSON-ready, without reading the weights; checks the header and the length."""
     with _opened(path) as file:
         header = _read_header(path, file)
     tensors = {
@@ -158,7 +156,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _contents(
     model: Any, metrics: "Result | Mapping[str, Any] | None"
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The JSON part and the tensors of a fitted model, the tensors by falling width so that all are aligned."""
+    """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     from offdiag import __version__
 
     name = type(model).__name__
@@ -169,10 +167,13 @@ def _contents(
     if metrics is not None and not isinstance(metrics, Mapping):
         metrics = metrics.to_dict()
     ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_))
+    apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
+    others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
         "model": name,
         "params": _plain(model.get_params(), "parameter"),
         "settings": _plain(model.settings_, "setting"),
+        "learned": _plain(others, "learned value", finite=False),
         "weights": model.weights_.kind,
         "n_users": _plain(model.n_users_, "n_users_"),
         "n_items": len(model.item_ids_),
@@ -185,6 +186,10 @@ def _contents(
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
@@ -226,7 +231,7 @@ def _write(
     file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None
 ) -> None:
     total = sum(array.nbytes for array in tensors.values())
-    # Every hash has the same length, so the header is written twice: first to take its place, last with the hashes.
+    # Hashes have a fixed length, so the header is written twice: first to hold the place, last to be true.
     file.write(_header_bytes(about, tensors, [_NO_HASH] * -(-total // CHUNK)))
     digests: list[str] = []
     current, filled, done = hashlib.sha256(), 0, 0
@@ -248,7 +253,7 @@ def _write(
 
 
 def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
-    """The bytes of an array in C order, little-endian, at most about a chunk at a time and without a full copy."""
+    """The bytes of an array in C order, little-endian, about a chunk at a time, without a full copy."""
     little = array.dtype.newbyteorder("<")
     blocks: Iterator[NDArray[Any]] = iter([array])
     if not array.flags.c_contiguous or array.dtype != little:
@@ -291,7 +296,7 @@ def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], diges
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `target` that takes its place at the end, or vanishes if anything at all goes wrong."""
+    """A new file beside `target` that takes its place at the end, or vanishes if anything goes wrong."""
     temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
     try:
         try:
@@ -318,7 +323,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 
 def _advice(error: OSError, target: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full or a size limit is reached; free some space or choose another disk (nothing was changed)"
+        return "the disk is full; free some space or choose another disk (nothing was changed)"
     if error.errno == errno.ENOENT:
         return f"the folder {str(target.parent)!r} does not exist; create it first"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -354,12 +359,8 @@ def _read_header(path: str | os.PathLike[str], file: IO[bytes]) -> _Header:
     beginning = file.read(min(length, 4096))
     ours = f'"format":"{FORMAT}"'.encode() in beginning
     if not ours and not beginning.startswith(b'{"__metadata__":{"format'[: max(len(beginning), 1)]):
-        kind = (
-            "a safetensors file from elsewhere"
-            if beginning.startswith(b"{") and size > 8 + length
-            else "not ours"
-        )
-        raise OffdiagError(f"{str(path)!r} is no offdiag model ({kind}): expected a file made by model.save")
+        safetensors = beginning.startswith(b"{") and size >= 8 + length
+        raise _not_ours(path, "a safetensors file from elsewhere" if safetensors else "another kind of file")
     if size < 8 + length or length > MAX_HEADER:
         raise _damaged(path, "it is cut off inside its header")
     text = beginning + file.read(length - len(beginning))
@@ -367,14 +368,11 @@ def _read_header(path: str | os.PathLike[str], file: IO[bytes]) -> _Header:
         header = json.loads(text.decode("ascii"))
         metadata = header.pop("__metadata__")
         if metadata["format"] != FORMAT:
+            raise _not_ours(path, "a safetensors file from elsewhere")
+        if (version := int(metadata["format_version"])) > VERSION:
             raise OffdiagError(
-                f"{str(path)!r} is no offdiag model (a safetensors file from elsewhere): "
-                "expected a file made by model.save"
-            )
-        if int(metadata["format_version"]) > VERSION:
-            raise OffdiagError(
-                f"{str(path)!r} was saved by a newer offdiag (file format {int(metadata['format_version'])}, this one "
-                f"reads up to {VERSION}): upgrade offdiag, or save it again with this version"
+                f"{str(path)!r} was saved by a newer offdiag (file format {version}, this one reads up to "
+                f"{VERSION}): upgrade offdiag, or save the model again with this version"
             )
         digest = metadata["header_sha256"].encode("ascii")
         blank = text.replace(b'"header_sha256":"' + digest, b'"header_sha256":"' + _NO_HASH.encode(), 1)
@@ -406,7 +404,7 @@ def _read_tensors(header: dict[str, Any]) -> dict[str, _Tensor]:
         dtype, shape, (lo, hi) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
         if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in (lo, hi, *shape)):
             raise ValueError(f"{name} has a shape or offset that is no whole number")
-        if lo != end or hi - lo != prod(shape) * dtype.itemsize:
+        if lo != end or lo % dtype.itemsize or hi - lo != prod(shape) * dtype.itemsize:
             raise ValueError(f"{name} does not fit its place")
         end = hi
         tensors[name] = _Tensor(dtype, tuple(shape), lo, hi)
@@ -431,6 +429,8 @@ def _verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: _Header, ve
         with memoryview(mapped) as view, view[lo : lo + CHUNK] as part:
             return hashlib.sha256(part).hexdigest() == header.digests[chunk]
 
+    if not chosen:
+        return
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # hashing leaves the interpreter lock
         if not all(pool.map(sound, sorted(chosen))):
             raise _damaged(path, "its data does not match its checksums")
@@ -452,7 +452,7 @@ def _decode_ids(tensors: dict[str, NDArray[Any]], about: dict[str, Any]) -> NDAr
         offsets, utf8 = tensors["item_ids.offsets"].tolist(), tensors["item_ids.utf8"].tobytes()
         if offsets[0] != 0 or offsets[-1] != len(utf8):
             raise ValueError("the item ids do not fit their offsets")
-        pairs = zip(offsets, offsets[1:], strict=False)
+        pairs = pairwise(offsets)
         texts = [utf8[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in pairs]
         ids = np.array(texts, dtype=about["item_ids_dtype"])
     if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != about["n_items"]:
@@ -473,11 +473,17 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
         "dense": {"B": (m, m)},
         "constant": {"scores": (m,)},
     }
+    prefix = "weights."
+    arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     if {name: array.shape for name, array in arrays.items()} != shapes[kind]:
         raise ValueError(f"the {kind} weights do not fit {m} items")
     if any(array.dtype.kind != "f" for array in arrays.values()):
         raise TypeError(f"the {kind} weights are not real numbers")
     return KINDS[kind](**arrays)
+
+
+def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:
+    return OffdiagError(f"{str(path)!r} is no offdiag model but {kind}: expected a file made by model.save")
 
 
 def _damaged(path: str | os.PathLike[str], why: str) -> OffdiagError:

@@ -81,10 +81,17 @@ def row_of_entries(indptr: NDArray[Any]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
 
 
-def rank_within_rows(indptr: NDArray[Any], key: NDArray[Any]) -> NDArray[np.int64]:
-    """0 for the entry with the smallest key of its row, 1 for the next, …; equal keys in storage order."""
+def rank_within_rows(indptr: NDArray[Any], key: NDArray[Any], n_keys: int) -> NDArray[np.int64]:
+    """0 for the entry with the smallest key of its row, 1 for the next, …; equal keys in storage order.
+
+    Keys are integers in [0, n_keys).
+    """
     rows = row_of_entries(indptr)
-    order = np.lexsort((key, rows))
+    place = np.arange(len(key), dtype=np.int64)
+    place -= np.asarray(indptr, dtype=np.int64)[rows]
+    order = storage_order(rows, key, len(indptr) - 1, n_keys)
+    if order is None:
+        return place
     rank = np.empty(len(key), dtype=np.int64)
-    rank[order] = np.arange(len(key)) - np.asarray(indptr, dtype=np.int64)[rows]
+    rank[order] = place
     return rank

@@ -126,11 +126,11 @@ def _build(
     np.not_equal(items[1:], items[:-1], out=start[1:])
     start[indptr[:-1][np.diff(indptr) > 0]] = True
     if not start.all():
-        first = np.flatnonzero(start)
-        value, time = _merged(value, time, first, rule)
-        items = items[first]
-        rows = first if rows is None else rows[first]
-        indptr = np.searchsorted(first, indptr)
+        extra = np.flatnonzero(~start)  # the second and further rows of a pair: few, so work only on these
+        value, time = _merged(value, time, start, extra, rule)
+        items = items[start]
+        rows = np.flatnonzero(start) if rows is None else rows[start]
+        indptr = indptr - np.searchsorted(extra, indptr)
     data = np.ones(len(items), dtype=np.float32) if value is None else value.astype(np.float32, copy=False)
     if not np.isfinite(data).all():
         raise OffdiagError("expected values that fit float32, received a sum beyond 3.4e38; scale the values down")
@@ -139,25 +139,35 @@ def _build(
 
 
 def _merged(
-    value: NDArray[Any] | None, time: NDArray[Any] | None, first: NDArray[np.int64], rule: Duplicates
+    value: NDArray[Any] | None,
+    time: NDArray[Any] | None,
+    start: NDArray[np.bool_],
+    extra: NDArray[np.int64],
+    rule: Duplicates,
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Value and time of each pair: the sum of its rows or its latest row, and its latest time."""
-    n = int(first[-1] + 1) if value is None and time is None else len(value if value is not None else time)  # type: ignore[arg-type]
-    merged: NDArray[Any] | None
-    if rule == "sum":
-        if value is None:
-            merged = None if n == len(first) else np.diff(np.append(first, n)).astype(np.float64)
-        else:
-            merged = np.add.reduceat(value, first, dtype=np.float64)
-    elif value is None:
-        merged = None
-    elif time is None:
-        merged = value[np.append(first[1:], n) - 1]
-    else:
-        pair = np.repeat(np.arange(len(first)), np.diff(np.append(first, n)))
-        latest = np.lexsort((time, pair))  # stable, so of equal times the last row of the table wins
-        merged = value[latest[np.append(first[1:], n) - 1]]
-    return merged, None if time is None else np.maximum.reduceat(time, first)
+    pair = extra - np.arange(len(extra)) - 1  # number of the pair an extra row belongs to
+    repeated, first, more = np.unique(pair, return_index=True, return_counts=True)
+    merged = None if value is None else value[start]
+    if rule == "sum" and value is None:
+        merged = np.ones(len(start) - len(extra), dtype=np.float32)
+        merged[repeated] += more
+    elif rule == "sum" and merged is not None and value is not None:
+        total = np.add.reduceat(value[extra].astype(np.float64), first) + merged[repeated]
+        with np.errstate(over="ignore"):  # checked by the caller
+            merged[repeated] = total
+    elif merged is not None and value is not None:
+        candidates = np.concatenate([extra[first] - 1, extra])  # the row before the first extra starts its pair
+        of_pair = np.concatenate([repeated, pair])
+        keys = (candidates, of_pair) if time is None else (candidates, time[candidates], of_pair)
+        order = np.lexsort(keys)
+        ends = np.append(np.flatnonzero(np.diff(of_pair[order])), len(order) - 1)
+        merged[repeated] = value[candidates[order[ends]]]
+    if time is None:
+        return merged, None
+    latest = time[start]
+    np.maximum.at(latest, pair, time[extra])
+    return merged, latest
 
 
 def _values(column: pl.Series, where: str) -> NDArray[Any]:

@@ -1,0 +1,313 @@
+"""Delimited text: find separator, header and column types from the first lines, then let polars read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offdiag.data.frames import find_columns
+from offdiag.data.table import Table
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SEPARATORS = ("::", "\t", ",", ";", "|")
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")  # a leading zero belongs to the id, so 007 is text
+_HEAD = 1 << 18
+
+
+def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
+    """The whole file as UTF-8, unpacked when it is gzip."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if _is_gzip(path) else path.read_bytes()
+    except (EOFError, OSError) as error:
+        raise OffdiagError(
+            f"expected a complete gzip file, received {path.name} ({error}); fetch it again"
+        ) from None
+    return _as_utf8(raw, encoding, path.name)
+
+
+def _as_utf8(raw: bytes, encoding: str, name: str) -> bytes:
+    try:
+        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+            if not raw.isascii():
+                raw.decode("utf-8")
+            return raw.removeprefix(b"\xef\xbb\xbf")
+        return raw.decode(encoding).encode("utf-8")
+    except LookupError:
+        raise OffdiagError(
+            f"expected the name of a text encoding, received {encoding!r}; try 'latin-1'"
+        ) from None
+    except UnicodeDecodeError:
+        raise OffdiagError(
+            f"expected {encoding} text, received other bytes in {name}; give encoding=, e.g. 'latin-1' or 'utf-16'"
+        ) from None
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def read_parquet(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        return pl.read_parquet(file_bytes_raw(path) if _is_gzip(path) else path)
+    except pl.exceptions.PolarsError as error:
+        raise OffdiagError(
+            f"expected a Parquet file, received {path.name} ({_first_line(error)}); is it complete?"
+        ) from None
+
+
+def file_bytes_raw(path: Path) -> io.BytesIO:
+    with gzip.open(path) as file:
+        return io.BytesIO(file.read())
+
+
+@dataclass(frozen=True)
+class _Layout:
+    separator: str
+    header: bool
+    names: list[str]  # of all columns; column_1, … without a header
+    found: dict[str, int]  # position of each wanted column
+
+
+def read_delimited(
+    path: Path,
+    user: str | int,
+    item: str | int,
+    value: str | int | None,
+    time: str | int | None,
+    separator: str | None,
+    header: bool | None,
+    text_ids: bool,
+    encoding: str,
+) -> Table:
+    plain = encoding.lower() in ("utf-8", "utf8") and not _is_gzip(path)
+    if plain:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        source: Any = path
+    else:
+        source = file_bytes(path, encoding)
+        head = source[:_HEAD]
+    complete = len(head) < _HEAD
+    wanted = {"user": user, "item": item, "value": value, "time": time}
+    lines = _head_lines(head, complete, path.name)
+    layout = _layout(lines, wanted, separator, header, path.name)
+    if len(layout.separator) > 1:
+        # polars wants one byte; the unit separator never stands in text.
+        whole = source if isinstance(source, bytes) else file_bytes(path, encoding)
+        source = whole.replace(layout.separator.encode(), b"\x1f")
+        lines = [line.replace(layout.separator, "\x1f") for line in lines]
+    if len(set(layout.found.values())) < len(layout.found):
+        raise OffdiagError(
+            f"expected a different column for each argument, received {layout.found}; name each column once"
+        )
+    types = _types(lines, layout, text_ids, path.name)
+    return _load(source, layout, types, text_ids, path.name)
+
+
+def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
+    if not complete:
+        head = head[: head.rfind(b"\n") + 1] or head
+    if b"\x00" in head:
+        raise OffdiagError(
+            f"expected a text table, received binary data in {name}; give format= or encoding= (e.g. 'utf-16')"
+        )
+    text = _as_utf8(head, "utf-8", name).decode("utf-8")
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        raise OffdiagError(f"expected a table, received no lines in {name}; is the file complete?")
+    return lines
+
+
+def _layout(
+    lines: list[str],
+    wanted: dict[str, str | int | None],
+    separator: str | None,
+    header: bool | None,
+    name: str,
+) -> _Layout:
+    chosen = separator if separator is not None else _separator(lines[0])
+    if not chosen:
+        raise OffdiagError(
+            f"expected columns divided by a tab, comma, semicolon, |, :: or space, received {lines[0][:60]!r} as the "
+            f"first line of {name}; give separator=, or format= for lines of ids"
+        )
+    first, second = _fields(lines[0], chosen), _fields(lines[1], chosen) if len(lines) > 1 else None
+    if len(first) < 2:
+        found = _separator(lines[0])
+        advice = f"it looks divided by {found!r}" if found else "choose another separator"
+        raise OffdiagError(
+            f"expected columns divided by {chosen!r}, received one column {lines[0][:60]!r} in {name}; {advice}"
+        )
+    if header is None:
+        header = _has_header(first, second, [c for c in wanted.values() if c is not None])
+    if header:
+        return _Layout(chosen, True, first, find_columns(first, wanted, name))
+    names = [f"column_{i + 1}" for i in range(len(first))]
+    if wanted["user"] == "user":
+        wanted = {**wanted, "user": 0}
+    if wanted["item"] == "item":
+        wanted = {**wanted, "item": 1}
+    by_name = [f"{role}={column!r}" for role, column in wanted.items() if isinstance(column, str)]
+    if by_name:
+        raise OffdiagError(
+            f"expected positions from 0 because {name} has no header, received {', '.join(by_name)}; "
+            f"its first line is {lines[0][:60]!r}"
+        )
+    return _Layout(chosen, False, names, find_columns(names, wanted, name))
+
+
+def _separator(line: str) -> str:
+    counts = [(line.count(sep), -rank, sep) for rank, sep in enumerate(_SEPARATORS)]
+    best = max(counts)
+    if best[0]:
+        return best[2]
+    return " " if " " in line.strip() else ""
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    if len(separator) > 1:
+        return line.split(separator)
+    return next(csv.reader([line], delimiter=separator))
+
+
+def _has_header(first: list[str], second: list[str] | None, wanted: list[str | int]) -> bool:
+    """Names asked for, or words above numbers, make a header; a first line of numbers is none."""
+    if any(isinstance(column, str) and column in first for column in wanted):
+        return True
+    if second is not None and any(
+        not _is_number(a) and _is_number(b) for a, b in zip(first, second, strict=False)
+    ):
+        return True
+    if all(_is_number(field) for field in first):
+        return False
+    return not any(isinstance(column, int) for column in wanted)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict[str, Any]:
+    """A polars type for each wanted column, from the first lines; polars itself would turn 007 into 7."""
+    import polars as pl
+
+    separator = "\x1f" if len(layout.separator) > 1 else layout.separator
+    rows = list(csv.reader(lines[int(layout.header) : 1000], delimiter=separator))
+    needed = max(layout.found.values()) + 1
+    for line, row in enumerate(rows, start=int(layout.header) + 1):
+        if len(row) < needed:
+            raise OffdiagError(
+                f"expected at least {needed} columns divided by {layout.separator!r}, received {len(row)} in line "
+                f"{line} of {name}; repair the line or give separator="
+            )
+    types: dict[str, Any] = {}
+    for role, position in layout.found.items():
+        cells = [row[position] for row in rows if position < len(row) and row[position]]
+        if role in ("user", "item"):
+            whole = not text_ids and cells and all(map(_WHOLE.fullmatch, cells))
+            types[role] = pl.Int64 if whole else pl.String
+        elif role == "value":
+            types[role] = pl.Float32 if all(_is_number(c) and c == c.strip() for c in cells) else pl.String
+        else:
+            whole = all(map(_WHOLE.fullmatch, cells))
+            types[role] = pl.Int64 if whole else pl.String
+    return types
+
+
+def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, name: str) -> Table:
+    import polars as pl
+
+    try:
+        frame = _polars(source, layout, types)
+    except pl.exceptions.PolarsError:
+        # A later line does not fit the type of the first ones: read as text and look again.
+        try:
+            frame = _polars(source, layout, dict.fromkeys(types, pl.String))
+        except pl.exceptions.PolarsError as error:
+            raise OffdiagError(
+                f"expected a table divided by {layout.separator!r} with {len(layout.names)} columns, received "
+                f"{name}, which could not be read ({_first_line(error)}); check separator= and encoding="
+            ) from None
+    columns = {}
+    for role in layout.found:
+        column = frame.get_column(role)
+        if column.dtype == pl.String:
+            column = column.str.strip_chars()
+            column = column.set(column == "", None)
+            if role in ("user", "item"):
+                column = column if text_ids else _whole_numbers(column)
+            elif role == "value":
+                column = _numbers(column, name)
+        columns[role] = column
+    return Table(columns["user"], columns["item"], columns.get("value"), columns.get("time"), name)
+
+
+def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame:
+    import polars as pl
+
+    names = [f"column_{i}" for i in range(len(layout.names))]
+    schema: dict[str, Any] = dict.fromkeys(names, pl.String)
+    schema |= {names[layout.found[role]]: kind for role, kind in types.items()}
+
+    def load(columns: list[str]) -> pl.DataFrame:
+        return pl.read_csv(
+            source,
+            has_header=False,
+            skip_rows=int(layout.header),
+            separator="\x1f" if len(layout.separator) > 1 else layout.separator,
+            columns=columns,
+            schema=schema,
+            quote_char=None if len(layout.separator) > 1 else '"',
+        )
+
+    wanted = {role: names[position] for role, position in layout.found.items()}
+    frame = load(sorted(set(wanted.values())))
+    if frame.get_column(wanted["user"]).has_nulls() and frame.get_column(wanted["item"]).has_nulls():
+        # polars gives a blank line as a row of gaps; only a row with no field at all is one.
+        blank = load(names).select(pl.all_horizontal(pl.all().is_null())).to_series()
+        frame = frame.filter(~blank)
+    return frame.select(**wanted)
+
+
+def _whole_numbers(column: pl.Series) -> pl.Series:
+    """Text that holds only whole numbers without leading zeros becomes int64, also when written as 5.0."""
+    import polars as pl
+
+    known = column.drop_nulls()
+    if len(known) and known.str.contains(r"^(0|-?[1-9]\d{0,14})(\.0+)?$").all():
+        return column.str.replace(r"\.0+$", "").cast(pl.Int64)
+    return column
+
+
+def _numbers(column: pl.Series, where: str) -> pl.Series:
+    import polars as pl
+
+    numbers = column.cast(pl.Float64, strict=False)
+    bad = numbers.is_null() & column.is_not_null()
+    if bad.any():
+        row = bad.arg_max() or 0
+        raise OffdiagError(
+            f"expected numbers in the value column of {where}, received {column[row]!r} in row {row + 1}; "
+            "check value= and separator="
+        )
+    return numbers
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:120]

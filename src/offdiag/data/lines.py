@@ -1,0 +1,89 @@
+"""Files with one user or basket per line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offdiag.data.delimited import file_bytes
+from offdiag.data.table import Table
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LINE_FORMATS = ("adjacency", "baskets", "counted")
+
+
+def read_lines(path: Path, form: str, separator: str | None, text_ids: bool, encoding: str) -> Table:
+    """`user item item …` (adjacency), `item item …` (baskets) or `n item item …` (counted), one per line."""
+    return parse_lines(file_bytes(path, encoding), form, path.name, separator, text_ids)
+
+
+def parse_lines(
+    raw: bytes, form: str, where: str, separator: str | None = None, text_ids: bool = False
+) -> Table:
+    """The same from bytes (UTF-8). Without a separator any white space divides."""
+    import polars as pl
+
+    # In a basket or counted file the line number is the user, so an empty line is a user without items.
+    lines = pl.Series(raw.decode("utf-8").removesuffix("\n").split("\n"), dtype=pl.String).str.strip_chars()
+    if form == "adjacency":
+        lines = lines.filter(lines != "")
+    if separator is None:
+        tokens = lines.str.extract_all(r"\S+")
+    else:
+        stripped = lines.to_frame("line").select(
+            pl.when(pl.col("line") == "")
+            .then(pl.lit([], dtype=pl.List(pl.String)))
+            .otherwise(pl.col("line").str.split(separator).list.eval(pl.element().str.strip_chars()))
+            .alias("line")
+        )
+        tokens = stripped.to_series()
+    lengths = tokens.list.len().cast(pl.Int64).to_numpy()
+    if lengths.sum() == 0:
+        raise OffdiagError(f"expected at least one interaction, received none in {where}; is the file complete?")
+    flat = tokens.filter(pl.Series(lengths > 0)).explode()
+    starts = np.cumsum(lengths) - lengths
+    if form == "baskets":
+        return Table(
+            pl.Series(np.repeat(np.arange(len(lengths)), lengths)),
+            _numbers_if_all(flat, text_ids),
+            where=where,
+            all_users=pl.Series(np.arange(len(lengths))),
+        )
+    leads = np.zeros(len(flat), dtype=bool)
+    leads[starts[lengths > 0]] = True
+    first, items = flat.filter(pl.Series(leads)), flat.filter(pl.Series(~leads))
+    per_line = np.maximum(lengths - 1, 0)
+    if form == "counted":
+        said = np.zeros(len(lengths), dtype=np.int64)
+        counts = first.cast(pl.Int64, strict=False)
+        said[lengths > 0] = counts.fill_null(-1).to_numpy()
+        wrong = np.flatnonzero(said != per_line)
+        if len(wrong):
+            line = int(wrong[0])
+            raise OffdiagError(
+                f"expected each line of {where} to start with the number of its items, received a line {line + 1}"
+                f" with {per_line[line]} items after its first field; try format='adjacency' or 'baskets'"
+            )
+        everyone = pl.Series(np.arange(len(lengths)))
+    else:
+        everyone = _numbers_if_all(first, text_ids)
+    if not len(items):
+        raise OffdiagError(
+            f"expected `user item item …` in {where}, received one field per line; "
+            "give separator= if the ids are not divided by white space"
+        )
+    user = everyone.gather(np.repeat(np.arange(len(everyone)), per_line))
+    return Table(user, _numbers_if_all(items, text_ids), where=where, all_users=everyone)
+
+
+def _numbers_if_all(column: pl.Series, text_ids: bool) -> pl.Series:
+    import polars as pl
+
+    if text_ids or not column.str.contains(r"^(0|-?[1-9]\d{0,17})$").all():
+        return column
+    return column.cast(pl.Int64)

@@ -1,0 +1,316 @@
+"""Splits: what a model may learn from, and what it is asked to predict.
+
+In `strong` and `liang` the users of validation and test are not in train: a part of their interactions is
+their history, the rest the targets. In `weak`, `last_out` and `by_time` every user is in train and the rows
+of validation and test are the rows of train; a user without targets has an empty row there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.data.interactions import Interactions
+from offdiag.data.order import rank_within_rows, row_of_entries
+from offdiag.errors import OffdiagError
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Users to evaluate on: histories go into the model, targets should come out."""
+
+    histories: sparse.csr_array
+    targets: sparse.csr_array
+    user_ids: NDArray[Any]
+
+    def __repr__(self) -> str:
+        return (
+            f"HeldOut({len(self.user_ids):,} users, {self.histories.nnz:,} in histories, "
+            f"{self.targets.nnz:,} targets)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """train, and test and perhaps validation over the same columns as train."""
+
+    train: Interactions
+    validation: HeldOut | None
+    test: HeldOut
+
+    def __repr__(self) -> str:
+        return f"Split(train={self.train!r}, validation={self.validation!r}, test={self.test!r})"
+
+
+def strong(
+    inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0
+) -> Split:
+    """Strong generalisation: `held_out` users (a fraction, or a number) for validation, as many for test.
+
+    `fold_in` of each held-out user's interactions, drawn at random, is the history and the rest the targets,
+    at least one of each; a user with a single interaction keeps it as history. All columns stay.
+    """
+    n = _number_of_users(held_out, inter.n_users)
+    _fraction(fold_in, "fold_in")
+    rng = np.random.default_rng(seed)
+    users = rng.permutation(inter.n_users)
+    train, validation, test = np.sort(users[2 * n :]), np.sort(users[n : 2 * n]), np.sort(users[:n])
+
+    def part(index: NDArray[np.int64]) -> HeldOut:
+        some = inter.select_users(index)
+        sizes = np.diff(some.matrix.indptr)
+        return _held_out(some, _draw(some, _share(sizes, 1 - fold_in), rng))
+
+    return Split(inter.select_users(train), part(validation), part(test))
+
+
+def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
+    """The protocol of Liang et al. (2018), draw for draw, so that its published splits come out identical.
+
+    Users without interactions are left out first. Columns are the items of the train users in the order of
+    their first appearance in the table; interactions of held-out users with other items are dropped. Of a
+    held-out user with at least 5 left, int(0.2 n) are targets. Rows are in ascending order of user id.
+    """
+    inter = inter.select_users(np.diff(inter.matrix.indptr) > 0)
+    ascending = np.argsort(inter.user_ids, kind="stable")
+    if np.any(np.diff(ascending) < 0):
+        inter = inter.select_users(ascending)
+    n_users = inter.n_users
+    if not 0 < held_out_users or 2 * held_out_users >= n_users:
+        raise OffdiagError(
+            f"expected held_out_users between 1 and {max(0, (n_users - 1) // 2)} for {n_users:,} users, received "
+            f"{held_out_users}; each of validation and test takes that many"
+        )
+    shuffled = np.random.RandomState(seed).permutation(n_users)  # noqa: NPY002 - the published draws
+    train = inter.select_users(np.sort(shuffled[: n_users - 2 * held_out_users]))
+    order = np.argsort(train.table_order, kind="stable")
+    seen = train.matrix.indices[order]
+    items, first = np.unique(seen, return_index=True)
+    items = items[np.argsort(first)]
+
+    def part(index: NDArray[np.int64]) -> HeldOut:
+        some = inter.select_users(np.sort(index)).select_items(items)
+        rng = np.random.RandomState(seed)  # noqa: NPY002 - seeded anew for validation and for test
+        indptr = some.matrix.indptr
+        is_target = np.zeros(some.nnz, dtype=bool)
+        # Draws number a user's interactions in table order, not in the order they are stored.
+        in_table = np.lexsort((some.table_order, row_of_entries(indptr)))
+        for start, end in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True):
+            n = end - start
+            if n >= 5:
+                is_target[in_table[start + rng.choice(n, size=int(0.2 * n), replace=False)]] = True
+        return _held_out(some, is_target)
+
+    return Split(
+        train.select_items(items),
+        part(shuffled[n_users - 2 * held_out_users : n_users - held_out_users]),
+        part(shuffled[n_users - held_out_users :]),
+    )
+
+
+def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, seed: int = 0) -> Split:
+    """Weak generalisation: of every user, a random part of the interactions is held out.
+
+    At least one of each user with two or more is a target, and at least one stays in train. With
+    `validation` another part is held out for tuning; the histories of test then include it.
+    """
+    _fraction(held_out, "held_out")
+    if not 0 <= validation < 1 or held_out + validation >= 1:
+        raise OffdiagError(
+            f"expected held_out + validation below 1, received {held_out} + {validation}; leave some for train"
+        )
+    rng = np.random.default_rng(seed)
+    sizes = np.diff(inter.matrix.indptr)
+    n_test = _share(sizes, held_out)
+    # An interaction is only taken for validation when one still stays in train.
+    n_validation = np.minimum(_share(sizes, validation), np.maximum(sizes - n_test - 1, 0)) if validation else None
+    rank = _random_rank(inter, rng)
+    rows = row_of_entries(inter.matrix.indptr)
+    is_test = rank < n_test[rows]
+    is_validation = None if n_validation is None else ~is_test & (rank < (n_test + n_validation)[rows])
+    return _within_users(inter, is_test, is_validation)
+
+
+def last_out(inter: Interactions, validation: bool = True) -> Split:
+    """The last interaction of each user is the test target, the one before it the validation target.
+
+    Needs times; of equal times the later row of the table is the last. At least one interaction stays in
+    train: a user with two has no validation target, a user with one has no target at all.
+    """
+    _needs_times(inter, "last_out")
+    sizes = np.diff(inter.matrix.indptr)
+    rows = row_of_entries(inter.matrix.indptr)
+    is_test = _last_of_rows(inter, np.ones(inter.nnz, dtype=bool)) & (sizes >= 2)[rows]
+    if not is_test.any():
+        raise OffdiagError("expected a user with two interactions or more, received none; nothing can be held out")
+    is_validation = None
+    if validation:
+        is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows]
+    return _within_users(inter, is_test, is_validation)
+
+
+def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
+    """Interactions before `at` are train (and history), those at or after it are the targets of test.
+
+    `at` is a number in the unit of the time column, or a date (datetime or ISO text, UTC) when that column
+    held dates or Unix seconds. With `validation_at` before `at`, what lies between is for validation.
+    """
+    times = _needs_times(inter, "by_time")
+    moment = _moment(at)
+    is_test = times >= moment
+    if is_test.all() or not is_test.any():
+        raise OffdiagError(
+            f"expected a time between the first ({times.min()}) and the last ({times.max()}), received at={at!r}; "
+            "choose one that leaves interactions on both sides"
+        )
+    is_validation = None
+    if validation_at is not None:
+        earlier = _moment(validation_at)
+        is_validation = ~is_test & (times >= earlier)
+        if not is_validation.any() or bool((is_validation | is_test).all()):
+            raise OffdiagError(
+                f"expected validation_at to leave interactions before it and up to at={at!r}, "
+                f"received {validation_at!r}; choose an earlier or later time"
+            )
+    return _within_users(inter, is_test, is_validation)
+
+
+def given(train: Interactions, test: Interactions, validation: Interactions | None = None) -> Split:
+    """A split that already exists as separate tables, e.g. train.txt and test.txt of a published benchmark.
+
+    Columns are the items of all tables, ascending. The histories of test are the user's rows in train and in
+    validation; users of test that are not in train have an empty history.
+    """
+    tables = [train, test] if validation is None else [train, validation, test]
+    items = _union([t.item_ids for t in tables], "item")
+    users = _union([t.user_ids for t in tables], "user")
+    spread = [_spread(t, users, items) for t in tables]
+    history = spread[0].matrix
+    middle = None
+    if validation is not None:
+        middle = HeldOut(history, spread[1].matrix, users)
+        history = sparse.csr_array(history + spread[1].matrix)
+    split = Split(spread[0], middle, HeldOut(history, spread[-1].matrix, users))
+    in_train = np.isin(users, train.user_ids)
+    if in_train.all():
+        return split
+    # Rows of train are its own users; validation and test keep everybody.
+    return Split(spread[0].select_users(in_train), split.validation, split.test)
+
+
+def _union(ids: list[NDArray[Any]], noun: str) -> NDArray[Any]:
+    if len({a.dtype.kind for a in ids}) > 1:
+        raise OffdiagError(
+            f"expected {noun} ids of one type in all parts, received {', '.join(str(a.dtype) for a in ids)}; "
+            "read all parts the same way"
+        )
+    return np.unique(np.concatenate(ids))
+
+
+def _spread(inter: Interactions, users: NDArray[Any], items: NDArray[Any]) -> Interactions:
+    coo = inter.matrix.tocoo()
+    rows = np.searchsorted(users, inter.user_ids)[coo.row]
+    cols = np.searchsorted(items, inter.item_ids)[coo.col]
+    matrix = sparse.csr_array((coo.data, (rows, cols)), shape=(len(users), len(items)))
+    matrix.sort_indices()
+    return Interactions(matrix, users, items)
+
+
+def _within_users(
+    inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None
+) -> Split:
+    """Rows of every part are the users of inter. The history of test is all that is not a test target."""
+    if is_validation is None:
+        train = inter.select_entries(~is_test)
+        return Split(train, None, HeldOut(train.matrix, inter.select_entries(is_test).matrix, inter.user_ids))
+    train = inter.select_entries(~(is_test | is_validation))
+    return Split(
+        train,
+        HeldOut(train.matrix, inter.select_entries(is_validation).matrix, inter.user_ids),
+        _held_out(inter, is_test),
+    )
+
+
+def _held_out(inter: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
+    return HeldOut(
+        inter.select_entries(~is_target).matrix, inter.select_entries(is_target).matrix, inter.user_ids
+    )
+
+
+def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
+    """How many of n to hold out: the nearest number, at least 1, and at least 1 stays; none of a single one."""
+    rounded = np.rint(sizes * fraction).astype(np.int64)
+    return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))
+
+
+def _draw(inter: Interactions, n_drawn: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A random choice of n_drawn[u] interactions of each user u, as a mask."""
+    return _random_rank(inter, rng) < n_drawn[row_of_entries(inter.matrix.indptr)]
+
+
+def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:
+    # As many random bits as fit beside row and position in one sortable integer, and never fewer than 16.
+    spare = 63 - (inter.nnz - 1).bit_length() - inter.n_users.bit_length() - 1 if inter.nnz else 16
+    n_keys = 1 << min(max(spare, 16), 31)
+    return rank_within_rows(inter.matrix.indptr, rng.integers(0, n_keys, inter.nnz, dtype=np.int64), n_keys)
+
+
+def _last_of_rows(inter: Interactions, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mask of the latest interaction of each row among some of them, ties by place in the table."""
+    times = _needs_times(inter, "last_out")
+    rows = row_of_entries(inter.matrix.indptr)
+    index = np.flatnonzero(among)
+    order = index[np.lexsort((inter.table_order[index], times[index], rows[index]))]
+    last = np.zeros(inter.nnz, dtype=bool)
+    if len(order):
+        ends = np.append(np.flatnonzero(np.diff(rows[order])), len(order) - 1)
+        last[order[ends]] = True
+    return last
+
+
+def _needs_times(inter: Interactions, name: str) -> NDArray[Any]:
+    if inter.times is None:
+        raise OffdiagError(f"expected interactions with times for {name}, received none; read with time=<column>")
+    return inter.times
+
+
+def _number_of_users(held_out: float | int, n_users: int) -> int:
+    whole = isinstance(held_out, (int, np.integer)) and not isinstance(held_out, bool)
+    if not whole:
+        _fraction(float(held_out), "held_out")
+    n = int(held_out) if whole else max(1, round(float(held_out) * n_users))
+    if n < 1 or 2 * n >= n_users:
+        raise OffdiagError(
+            f"expected held_out to leave users for train, received {held_out} of {n_users} users for validation "
+            "and as many for test; hold out fewer"
+        )
+    return n
+
+
+def _fraction(value: float, name: str) -> None:
+    if not 0 < value < 1:
+        raise OffdiagError(f"expected {name} between 0 and 1, received {value}; e.g. 0.2")
+
+
+def _moment(at: Any) -> float:
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            raise OffdiagError(
+                f"expected a number or an ISO date such as 2024-05-31, received {at!r}; write it that way"
+            ) from None
+    if isinstance(at, np.datetime64):
+        at = at.astype("datetime64[us]").item()
+    if isinstance(at, datetime):
+        return (at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(at, date):
+        return datetime(at.year, at.month, at.day, tzinfo=timezone.utc).timestamp()
+    if isinstance(at, bool) or not isinstance(at, (int, float, np.integer, np.floating)) or not np.isfinite(at):
+        raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
+    return at  # type: ignore[return-value]

@@ -1,0 +1,98 @@
+"""Slow and obviously right: the twins that the fast code is compared with. Everything is dense float64 NumPy."""
+
+import itertools
+
+import numpy as np
+
+# Relative error allowed for a result of the given precision on the well-conditioned problems of these tests
+# (hypothesis keeps cond(H) below about 1e4): a few hundred roundings times the condition of the solve.
+TOLERANCE = {"float32": 2e-4, "float64": 1e-10}
+
+
+def gram(X, user_power=0.0):
+    """G = Xᵀ diag(w) X with w = n_u^-power scaled to an interaction-mean of 1."""
+    X = np.asarray(X, dtype=np.float64)
+    n_u = (X != 0).sum(axis=1)
+    w = np.array([float(n) ** -user_power if n else 0.0 for n in n_u])
+    if n_u.sum():
+        w *= n_u.sum() / (n_u * w).sum()
+    return X.T @ np.diag(w) @ X
+
+
+def penalty(G, dropout, l2):
+    return dropout / (1 - dropout) * np.diag(G) + l2
+
+
+def objective(G, B, dropout, l2, b, diagonal_weight=None):
+    """J of FORMULAS A1 with a = 1 and l2 added to Λ everywhere (convention i)."""
+    lam = penalty(G, dropout, l2)
+    w = dropout + b * (1 - dropout)
+    s = b / w if w else 0.0
+    diag = np.diag(B)
+    off = B - np.diag(diag)
+    Bp = off + s * np.diag(diag)
+    fit = np.trace(G) - 2 * np.trace(G @ Bp) + np.trace(Bp.T @ G @ Bp)
+    return fit + (lam[:, None] * off**2).sum() + (b / w**2 * lam * diag**2).sum() if w else fit + (lam[:, None] * off**2).sum()
+
+
+def gradient(G, B, dropout, l2, b):
+    """dJ/dB by hand from the same definition."""
+    lam = penalty(G, dropout, l2)
+    w = dropout + b * (1 - dropout)
+    s = b / w if w else 0.0
+    diag = np.diag(B)
+    off = B - np.diag(diag)
+    Bp = off + s * np.diag(diag)
+    base = 2 * (G @ Bp - G)
+    out = base + 2 * lam[:, None] * off
+    np.fill_diagonal(out, s * np.diag(base) + (2 * b / w**2 * lam * diag if w else 0))
+    return out
+
+
+def weights(G, dropout, l2, b):
+    """The optimum, column by column, from the normal equations of J in B' coordinates: no formula of ours is used."""
+    m = len(G)
+    lam = penalty(G, dropout, l2)
+    w = dropout + b * (1 - dropout)
+    s = b / w if w else 0.0
+    B = np.zeros((m, m))
+    for i in range(m):
+        if G[i, i] == 0:
+            continue
+        live = np.array([j for j in range(m) if G[j, j] > 0 and (j != i or b > 0)], dtype=int)
+        if not len(live):
+            continue
+        K = G[np.ix_(live, live)] + np.diag(lam[live])
+        if b > 0:
+            at = int(np.flatnonzero(live == i)[0])
+            K[at, at] += b / w**2 * lam[i] / s**2 - lam[i]  # the diagonal's own penalty, in B' = s·B
+        B[live, i] = np.linalg.solve(K, G[live, i])
+        if b > 0:
+            B[i, i] /= s
+    return B
+
+
+def expected_stochastic_loss(X, B, dropout, a, b):
+    """E‖A^½ ∘ (X − Z B/q)‖² by going through every mask of every row: 2^m terms a row."""
+    X = np.asarray(X, dtype=np.float64)
+    m = X.shape[1]
+    q = 1 - dropout
+    total = 0.0
+    for x in X:
+        for mask in itertools.product([0.0, 1.0], repeat=m):
+            kept = np.array(mask)
+            chance = np.prod(np.where(kept == 1, q, dropout))
+            emphasis = np.where(kept == 1, b, a)
+            total += chance * float((emphasis * (x - (x * kept) @ B / q) ** 2).sum())
+    return total
+
+
+def top_k(scores, seen, k, allowed=None):
+    """Ranked columns per row by a stable sort, -1 where none are left."""
+    n, m = scores.shape
+    out = np.full((n, k), -1)
+    for u in range(n):
+        left = [i for i in range(m) if not seen[u, i] and (allowed is None or allowed[i])]
+        best = sorted(left, key=lambda i: (-scores[u, i], i))[:k]
+        out[u, : len(best)] = best
+    return out

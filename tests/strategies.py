@@ -1,0 +1,35 @@
+"""Matrices as hypothesis imagines them: empty users, cold items, duplicate columns, one item, huge counts."""
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy import sparse
+
+
+@st.composite
+def interactions(draw, *, max_users=12, max_items=9, values="binary", min_items=1):
+    """A small users×items matrix with at least one interaction."""
+    n = draw(st.integers(1, max_users))
+    m = draw(st.integers(min_items, max_items))
+    seed = draw(st.integers(0, 2**32 - 1))
+    density = draw(st.sampled_from([0.1, 0.4, 0.9]))
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n, m)) < density).astype(np.float64)
+    if values == "counts":
+        X *= rng.integers(1, draw(st.sampled_from([3, 50, 5000])), size=(n, m))
+    elif values == "ratings":
+        X *= rng.integers(1, 11, size=(n, m)) / 2
+    if draw(st.booleans()):
+        X[rng.integers(n)] = 0  # a user without history
+    if draw(st.booleans()):
+        X[:, rng.integers(m)] = 0  # an item nobody has
+    if m > 1 and draw(st.booleans()):
+        X[:, rng.integers(m)] = X[:, rng.integers(m)]  # two items that always go together
+    if not X.any():
+        X[0, 0] = 1
+    return sparse.csr_array(X.astype(np.float32))
+
+
+dropouts = st.sampled_from([0.0, 0.1, 0.33, 0.5, 0.8])
+kept_weights = st.sampled_from([0.0, 0.01, 0.3, 1.0])
+dtypes = st.sampled_from(["float32", "float64"])
+powers = st.sampled_from([0.0, 0.5, 1.0, -0.3])

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import offdiag as od
+from tests import oracles
+from tests.strategies import dtypes, interactions, powers
+
+
+@given(interactions(), dtypes)
+def test_counts_are_exact_integers(X, dtype):
+    assert np.array_equal(od.gram(X, dtype=dtype).toarray(), oracles.gram(X.toarray()))
+
+
+@given(interactions(values="counts"), powers, dtypes)
+def test_weighted_gram_equals_the_dense_product(X, power, dtype):
+    G = od.gram(X, power, dtype=dtype)
+    expected = oracles.gram(X.toarray(), power)
+    tolerance = {"float32": 3e-7, "float64": 1e-14}[dtype] * expected.max()
+    np.testing.assert_allclose(G.toarray(), expected, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(G.diagonal(), np.diag(expected), rtol=0, atol=tolerance)
+
+
+@given(interactions(max_users=20), powers)
+def test_the_mean_weight_of_an_interaction_is_one(X, power):
+    """Σ over interactions of s·n_u^-power equals the number of interactions: the diagonal sums tell it for 0/1 data."""
+    G = od.gram(X, power, dtype=np.float64)
+    assert np.isclose(G.diagonal().sum(), X.nnz)
+
+
+@given(interactions(max_items=6), interactions(max_items=6))
+def test_adding_then_forgetting_users_restores_the_gram_bit_for_bit(old, new):
+    m = max(old.shape[1], new.shape[1])
+    old.resize((old.shape[0], m))
+    new.resize((new.shape[0], m))
+    G, extra = od.gram(old), od.gram(new)
+    back = (G + extra) - extra
+    assert back.values.tobytes() == G.values.tobytes()
+    assert np.array_equal(back.activity, G.activity)
+    assert np.array_equal(back.item_sums, G.item_sums)
+    assert np.array_equal((G + extra).toarray(), od.gram(sparse.vstack([old, new])).toarray())
+
+
+@given(interactions(max_items=6), interactions(max_items=6), powers)
+def test_weighted_grams_add_with_the_scale_of_the_union(old, new, power):
+    """The normalisation is derived from sums, so adding parts equals one pass over everything."""
+    m = max(old.shape[1], new.shape[1])
+    old.resize((old.shape[0], m))
+    new.resize((new.shape[0], m))
+    whole = od.gram(sparse.vstack([old, new]), power)
+    parts = od.gram(old, power) + od.gram(new, power)
+    assert parts.scale == whole.scale
+    assert (parts - od.gram(new, power)).scale == od.gram(old, power).scale
+    np.testing.assert_allclose(parts.toarray(), whole.toarray(), rtol=1e-6, atol=1e-6)
+
+
+@given(interactions(), st.integers(1, 3))
+def test_an_empty_user_changes_no_number(X, extra):
+    more = sparse.vstack([X, sparse.csr_array((extra, X.shape[1]), dtype=np.float32)]).tocsr()
+    assert np.array_equal(od.gram(more).toarray(), od.gram(X).toarray())
+    assert od.gram(more).n_users == od.gram(X).n_users + extra
+
+
+def test_counts_beyond_what_float32_holds_are_accumulated_exactly():
+    """2^24 + 1 is not a float32: adding one at a time in float32 would stay at 2^24; here G is rounded once."""
+    big = 4097.0  # 4097² = 2^24 + 8193
+    X = sparse.csr_array(np.array([[big, 1.0]] + [[1.0, 1.0]] * 5000, dtype=np.float32))
+    exact = 4097**2 + 5000
+    assert od.gram(X).toarray()[0, 0] == np.float32(exact)
+    assert od.gram(X, dtype=np.float64).toarray()[0, 0] == exact
+    summed_in_float32 = np.float32(big * big)
+    for _ in range(5000):
+        summed_in_float32 += np.float32(1)
+    assert summed_in_float32 != np.float32(exact), "the case must be one where float32 sums go wrong"
+
+
+@settings(max_examples=20)
+@given(interactions())
+def test_unsorted_duplicate_and_explicit_zero_entries_are_summed_and_the_input_is_left_alone(X):
+    coo = X.tocoo()
+    messy = sparse.csr_array(
+        (
+            np.concatenate([coo.data / 2, coo.data / 2, [0.0]]).astype(np.float32),
+            (np.concatenate([coo.row, coo.row, [0]]), np.concatenate([coo.col, coo.col, [0]])),
+        ),
+        shape=X.shape,
+    )
+    backwards = messy[:, ::-1][:, ::-1]  # scipy leaves such rows unsorted
+    before = backwards.copy()
+    assert np.array_equal(od.gram(backwards).toarray(), oracles.gram(X.toarray()))
+    assert np.array_equal(backwards.data, before.data)
+    assert np.array_equal(backwards.indices, before.indices)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.array([[1.0, np.nan]]), "NaN"),
+        (np.array([[1.0, np.inf]]), "infinite"),
+        (np.array([[1.0, -2.0]]), "negative"),
+        (np.array([1.0, 2.0]), "users×items"),
+        (np.array([["a", "b"]]), "users×items"),
+    ],
+)
+def test_bad_data_is_named(X, message):
+    with pytest.raises(od.OffdiagError, match=message):
+        od.gram(X)
+
+
+def test_grams_that_do_not_belong_together_are_refused():
+    a, b = np.eye(3), np.eye(4)
+    with pytest.raises(od.OffdiagError, match="same items"):
+        od.gram(a) + od.gram(b)
+    with pytest.raises(od.OffdiagError, match="user_power"):
+        od.gram(a) + od.gram(a, 0.5)
+    with pytest.raises(od.OffdiagError, match="not in the first"):
+        od.gram(a) - od.gram(np.ones((1, 3)))
+    with pytest.raises(od.OffdiagError, match="adds to a Gram"):
+        od.gram(a) + 1
+
+
+def test_progress_reaches_one():
+    heard = []
+    od.gram(np.eye(50), progress=lambda stage, fraction: heard.append((stage, fraction)))
+    assert heard[-1][1] == 1.0
+    assert all(stage == "counting pairs" for stage, _ in heard)

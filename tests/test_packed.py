@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+from scipy.linalg import lapack
+
+from offdiag import packed
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8])
+def test_our_layout_is_lapacks_rectangular_full_packed_layout(m):
+    A = np.random.default_rng(m).standard_normal((m, m))
+    A = A + A.T
+    theirs, info = lapack.dtrttf(np.asfortranarray(A), transr="N", uplo="L")
+    assert info == 0
+    assert np.array_equal(packed.pack(A), theirs)
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 6])
+def test_unpacking_a_packed_matrix_gives_it_back(m):
+    A = np.random.default_rng(m).standard_normal((m, m))
+    A = A + A.T
+    assert np.array_equal(packed.unpack(packed.pack(A), m), A)
+    assert np.array_equal(packed.pack(A)[packed.diagonal_positions(m)], np.diag(A))

@@ -1,0 +1,562 @@
+"""A saved model comes back bit for bit, a bad file never does, and a failed save changes nothing."""
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import offdiag as od
+from offdiag import persist
+from offdiag.weights import Packed
+
+TITLES = np.array(["Brazil", "Amélie", "千と千尋", "", "a\nb", "🎬", "Z", "x" * 40])
+
+
+def matrix(n_items: int = 8) -> sp.csr_array:
+    rng = np.random.default_rng(1)
+    return sp.csr_array((rng.random((40, n_items)) < 0.4).astype(np.float32))
+
+
+def small(item_ids: Any = None, **params: Any) -> Any:
+    model = od.EDLAE(**({"dropout": 0.3, "l2": 5.0} | params)).fit(matrix())
+    if item_ids is not None:
+        model.item_ids_ = item_ids
+    return model
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "EASE": lambda: od.EASE().fit(matrix()),
+    "DLAE": lambda: od.DLAE(dropout=0.25, l2=1.5).fit(matrix(7)),
+    "EDLAE": lambda: od.EDLAE(kept_weight=0.1).fit(matrix()),
+    "EDLAE in float64": lambda: od.EDLAE(dtype="float64", l2=1 / 3).fit(matrix()),
+    "EASE, dense": lambda: od.EASE(storage="dense").fit(matrix()),
+    "Popularity": lambda: od.Popularity().fit(matrix()),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("saved") / "model.od"
+    small(TITLES).save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch") / "model.od"
+
+
+def assert_refused(path: Path, *words: str) -> str:
+    """Both ways in refuse, in one line that names the file."""
+    with pytest.raises(od.OffdiagError) as caught:
+        persist.load(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert path.name in message
+    assert all(word in message for word in words), message
+    return message
+
+
+def rebuilt(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The file with its header changed and every checksum of the header made right again: a forgery."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    header["__metadata__"]["header_sha256"] = "0" * 64
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    text = text.replace(b"0" * 64, hashlib.sha256(text).hexdigest().encode(), 1)
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+# Coming back
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    model.save(tmp_path / "model.od")
+    back = od.load(tmp_path / "model.od")
+    assert type(back) is type(model)
+    assert back.get_params() == model.get_params()
+    assert vars(back).keys() == vars(model).keys()
+    assert (back.settings_, back.n_users_) == (model.settings_, model.n_users_)
+    assert type(back.weights_) is type(model.weights_)
+    arrays, expected = back.weights_.arrays(), model.weights_.arrays()
+    arrays |= {"ids": back.item_ids_, "popularity": back.popularity_}
+    expected |= {"ids": model.item_ids_, "popularity": model.popularity_}
+    assert arrays.keys() == expected.keys()
+    for key, array in arrays.items():
+        assert array.dtype == expected[key].dtype
+        assert array.shape == expected[key].shape
+        assert array.tobytes() == expected[key].tobytes()
+    if hasattr(model, "objective_"):
+        assert back.objective_ == model.objective_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_loaded_model_recommends_and_saves_like_the_first(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    histories = matrix(len(model.item_ids_))
+    model.save(tmp_path / "one.od")
+    back = od.load(tmp_path / "one.od")
+    back.save(tmp_path / "one.od")  # over the very file it is mapped from
+    again = od.load(tmp_path / "one.od")
+    for other in (back, again):
+        ours, theirs = model.recommend(histories, k=5), other.recommend(histories, k=5)
+        assert (ours.indices == theirs.indices).all()
+        assert ours.scores.tobytes() == theirs.scores.tobytes()
+        assert model.predict(histories).tobytes() == other.predict(histories).tobytes()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        TITLES,
+        TITLES.astype("U60"),  # wider than needed: the type is kept too
+        np.array([-(2**63), -5, 0, 1, 7, 2**40, 9, 2**63 - 1]),
+        np.arange(8, dtype=np.int32),
+        np.arange(8, dtype=np.uint64) + 2**63,
+    ],
+)
+def test_item_ids_of_every_kind_come_back(ids: np.ndarray, tmp_path: Path) -> None:
+    small(ids).save(tmp_path / "m")
+    back = od.load(tmp_path / "m").item_ids_
+    assert back.dtype == ids.dtype
+    assert back.tolist() == ids.tolist()
+
+
+@given(st.lists(st.text(), min_size=8, max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_any_text_is_an_item_id(scratch: Path, texts: list[str]) -> None:
+    ids = np.array(texts)
+    persist.save(small_cached(ids), scratch)
+    assert od.load(scratch).item_ids_.tolist() == ids.tolist()
+
+
+_CACHE: list[Any] = []
+
+
+def small_cached(ids: np.ndarray) -> Any:
+    if not _CACHE:
+        _CACHE.append(small())
+    _CACHE[0].item_ids_ = ids
+    return _CACHE[0]
+
+
+def test_numpy_numbers_in_settings_are_kept_as_numbers(tmp_path: Path) -> None:
+    model = small(l2=np.float32(0.1), dropout=np.float64(0.25))
+    model.save(tmp_path / "m")
+    assert od.load(tmp_path / "m").get_params() == model.get_params()
+
+
+def test_weights_in_any_memory_order_are_saved_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persist, "CHUNK", 100)  # many chunks, none of which ends where a row or a tensor does
+    model = small(storage="dense")
+    expected = model.weights_.toarray()
+    for array in (
+        np.asfortranarray(expected),
+        expected.astype(">f4"),
+        np.repeat(expected, 2, axis=1)[:, ::2],
+    ):
+        object.__setattr__(model.weights_, "B", array)
+        model.save(tmp_path / "m")
+        assert od.load(tmp_path / "m").weights_.toarray().tobytes() == expected.tobytes()
+
+
+def test_loaded_weights_are_mapped_and_cannot_be_written(tmp_path: Path) -> None:
+    small().save(tmp_path / "m")
+    weights = od.load(tmp_path / "m").weights_
+    for array in weights.arrays().values():
+        assert not array.flags.writeable
+        assert not array.flags.owndata
+        assert type(array) is np.ndarray
+
+
+def test_any_safetensors_reader_opens_the_file(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    model = small(TITLES)
+    model.save(tmp_path / "m")
+    with safe_open(tmp_path / "m", framework="np") as file:
+        assert set(file.keys()) == {
+            "item_ids.offsets", "item_ids.utf8", "popularity", "weights.C", "weights.scale", "weights.diagonal",
+        }  # fmt: skip
+        assert file.get_tensor("weights.C").tobytes() == model.weights_.C.tobytes()
+        assert file.metadata()["format"] == "offdiag"
+
+
+def test_every_tensor_is_aligned(tmp_path: Path) -> None:
+    small(TITLES).save(tmp_path / "m")
+    back = od.load(tmp_path / "m")
+    assert all(array.flags.aligned for array in back.weights_.arrays().values())
+
+
+# Describing
+
+
+def test_describe_tells_the_header_without_reading_weights(tmp_path: Path, real_result: Any) -> None:
+    model = small(TITLES)
+    model.save(tmp_path / "m", metrics=real_result)
+    about = persist.describe(tmp_path / "m")
+    json.dumps(about, allow_nan=False)
+    assert about["model"] == "EDLAE"
+    assert about["params"] == model.get_params()
+    assert about["settings"] == model.settings_
+    assert (about["weights"], about["n_users"], about["n_items"]) == ("packed", 40, 8)
+    assert about["metrics"]["mean"] == real_result.mean
+    assert about["metrics"]["sem"]["coverage@3"] is None
+    assert about["offdiag_version"] == od.__version__
+    assert about["created"].endswith("+00:00")
+    assert about["bytes"] == (tmp_path / "m").stat().st_size
+    assert about["tensors"]["weights.C"] == {"dtype": "float32", "shape": [36], "bytes": 144}
+
+
+@pytest.fixture
+def real_result() -> Any:
+    part = type("Part", (), {"histories": matrix(), "targets": matrix()})
+    return od.evaluate(small(), part, ["ndcg@3", "coverage@3"], exclude_seen=False)
+
+
+def test_metrics_may_be_any_plain_dict(tmp_path: Path) -> None:
+    small().save(tmp_path / "m", metrics={"ndcg@100": np.float64(0.5), "note": ["a", float("nan")]})
+    assert persist.describe(tmp_path / "m")["metrics"] == {"ndcg@100": 0.5, "note": ["a", None]}
+
+
+# Refusing
+
+
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "none.od", "no model file")
+    assert_refused(tmp_path, "folder")
+    with pytest.raises(od.OffdiagError, match="no model file"):
+        persist.describe(tmp_path / "none.od")
+
+
+def test_files_of_others_are_refused_and_never_run(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "exploded",))
+
+    path = tmp_path / "other"
+    others = [
+        b"",
+        b"\0",
+        b"{}",
+        pickle.dumps(Bomb()),
+        b"user,item\n1,2\n" * 1000,
+        bytes(4096),
+        b"\xff" * 4096,
+    ]
+    others += [np.random.default_rng(seed).bytes(5000) for seed in range(20)]
+    for content in others:
+        path.write_bytes(content)
+        assert_refused(path, "no offdiag model")
+    assert not (tmp_path / "exploded").exists()
+    save_file({"weights.C": np.ones(36, np.float32)}, path)
+    assert_refused(path, "safetensors file from elsewhere")
+    save_file({"weights.C": np.ones(36, np.float32)}, path, {"format": "pt"})
+    assert_refused(path, "safetensors file from elsewhere")
+
+
+def test_a_file_cut_anywhere_is_refused(saved: bytes, scratch: Path) -> None:
+    for length in range(len(saved)):
+        scratch.write_bytes(saved[:length])
+        with pytest.raises(od.OffdiagError) as caught:
+            persist.load(scratch)
+        assert "\n" not in str(caught.value)
+    scratch.write_bytes(saved[: len(saved) // 2])
+    assert_refused(scratch, "damaged")
+
+
+def test_a_file_with_more_at_its_end_is_refused(saved: bytes, scratch: Path) -> None:
+    scratch.write_bytes(saved + b"\0")
+    assert_refused(scratch, "damaged", "bytes")
+
+
+def test_a_flipped_bit_anywhere_is_refused(saved: bytes, scratch: Path) -> None:
+    rng = np.random.default_rng(2)
+    for position in range(len(saved)):
+        changed = bytearray(saved)
+        changed[position] ^= 1 << int(rng.integers(8))
+        scratch.write_bytes(changed)
+        with pytest.raises(od.OffdiagError) as caught:
+            persist.load(scratch)
+        assert "\n" not in str(caught.value)
+        if position > len(saved) - 100:
+            assert "checksum" in str(caught.value)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_random_damage_is_refused(saved: bytes, scratch: Path, data: st.DataObject) -> None:
+    lo = data.draw(st.integers(0, len(saved) - 1))
+    hi = data.draw(st.integers(lo, min(len(saved), lo + 200)))
+    changed = saved[:lo] + data.draw(st.binary(max_size=300)) + saved[hi:]
+    scratch.write_bytes(changed)
+    if changed == saved:
+        return
+    with pytest.raises(od.OffdiagError):
+        persist.load(scratch)
+
+
+def test_a_newer_format_says_so(saved: bytes, scratch: Path) -> None:
+    scratch.write_bytes(rebuilt(saved, lambda header: header["__metadata__"].update(format_version="2")))
+    assert_refused(scratch, "newer offdiag", "upgrade")
+
+
+def test_the_helper_that_forges_makes_a_valid_file(saved: bytes, scratch: Path) -> None:
+    scratch.write_bytes(rebuilt(saved, lambda header: None))
+    assert persist.load(scratch).item_ids_.tolist() == TITLES.tolist()
+
+
+def forged_about(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(header: dict[str, Any]) -> None:
+        about = json.loads(header["__metadata__"]["model"]) | changes
+        header["__metadata__"]["model"] = json.dumps(about)
+
+    return change
+
+
+def forged_tensor(name: str, **changes: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda header: header[name].update(changes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        forged_about(model="os.system"),
+        forged_about(model=["EASE"]),
+        forged_about(params={"__class__": 1}),
+        forged_about(params=None),
+        forged_about(settings=[]),
+        forged_about(learned=[1]),
+        forged_about(weights="sparse"),
+        forged_about(weights="dense"),
+        forged_about(n_items=9),
+        forged_about(item_ids_dtype="O"),
+        forged_about(item_ids_dtype="i8"),
+        forged_tensor("weights.C", shape=[72]),
+        forged_tensor("weights.C", shape=[6, 6]),
+        forged_tensor("weights.C", shape=[-36]),
+        forged_tensor("weights.C", shape=[36.0]),
+        forged_tensor("weights.C", dtype="I32"),
+        forged_tensor("weights.C", dtype="PICKLE"),
+        forged_tensor("weights.C", data_offsets=[0, 144]),
+        forged_tensor("weights.C", data_offsets=[-8, 136]),
+        forged_tensor("weights.C", data_offsets=None),
+        lambda header: header.pop("weights.scale"),
+        lambda header: header.pop("popularity"),
+        lambda header: header.update(extra=1),
+        lambda header: header["__metadata__"].update(chunk_sha256=""),
+        lambda header: header["__metadata__"].update(model="[]"),
+        lambda header: header["__metadata__"].update(model="[" * 100_000),
+        lambda header: header["__metadata__"].update(format_version=None),
+    ],
+)
+def test_a_forged_header_with_right_checksums_is_refused(
+    saved: bytes, scratch: Path, change: Callable[[dict[str, Any]], Any]
+) -> None:
+    scratch.write_bytes(rebuilt(saved, change))
+    assert_refused(scratch)
+
+
+def test_learned_names_in_a_file_cannot_replace_methods(saved: bytes, scratch: Path) -> None:
+    names = {"recommend": 1, "__class__": 2, "_fitted": 3, "objective_": 4.0}
+    scratch.write_bytes(rebuilt(saved, forged_about(learned=names)))
+    model = persist.load(scratch)
+    assert model.objective_ == 4.0
+    assert callable(model.recommend)
+    assert callable(model._fitted)
+
+
+# Large files
+
+
+def test_a_large_file_is_sampled_by_default_and_read_in_full_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persist, "CHUNK", 64)
+    monkeypatch.setattr(persist, "FULL_CHECK_BYTES", 1000)
+    monkeypatch.setattr(persist, "SAMPLED_CHUNKS", 3)
+    path = tmp_path / "m"
+    od.EASE(l2=1.0).fit(matrix(40)).save(path)
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    accepted = {True: 0, False: 0, None: 0}
+    chunks = range((len(data) - start) // 64)
+    for chunk in chunks:
+        changed = bytearray(data)
+        changed[start + chunk * 64] ^= 1
+        path.write_bytes(changed)
+        for verify in accepted:
+            try:
+                persist.load(path, verify=verify)
+                accepted[verify] += 1
+                assert chunk * 64 >= 40 * 16 or verify is False, "ids and popularity are always checked"
+            except od.OffdiagError as error:
+                assert "checksums" in str(error)
+    assert accepted[True] == 0
+    assert accepted[False] == len(chunks)
+    assert 0 < accepted[None] < len(chunks) - 10
+    path.write_bytes(data[:-1])
+    with pytest.raises(od.OffdiagError, match="damaged"):
+        persist.load(path, verify=False)
+
+
+def test_saving_and_loading_make_no_copy_of_the_weights(tmp_path: Path) -> None:
+    m = 3000
+    model = small()
+    model.weights_ = Packed(
+        np.ones(m * (m + 1) // 2, np.float32), np.ones(m, np.float32), np.zeros(m, np.float32)
+    )
+    model.item_ids_, model.popularity_ = np.arange(m), np.ones(m)
+    assert model.weights_.nbytes > 18e6
+    model.save(tmp_path / "m")  # imports and the like happen here, unmeasured
+    tracemalloc.start()
+    model.save(tmp_path / "m")
+    od.load(tmp_path / "m")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3e6
+
+
+def test_a_save_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persist, "CHUNK", 100)
+    steps: list[tuple[str, float]] = []
+    persist.save(small(), tmp_path / "m", progress=lambda stage, done: steps.append((stage, done)))
+    assert {stage for stage, _ in steps} == {"save"}
+    assert [done for _, done in steps] == sorted(done for _, done in steps)
+    assert steps[-1][1] == 1.0
+
+
+# Failing to save
+
+
+class Interrupted:
+    """Writes some of the pieces, then raises."""
+
+    def __init__(self, error: BaseException, after: int) -> None:
+        self.error, self.left = error, after
+
+    def __call__(self, stage: str, done: float) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_ctrl_c_during_a_save_leaves_the_old_file_and_nothing_else(tmp_path: Path, after: int) -> None:
+    path = tmp_path / "m"
+    small().save(path)
+    before = path.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        persist.save(small(TITLES), path, progress=Interrupted(KeyboardInterrupt(), after))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES])
+def test_a_disk_that_refuses_leaves_the_old_file_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    path = tmp_path / "m"
+    small().save(path)
+    before = path.read_bytes()
+
+    def fail(*args: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(persist.os, call, fail)
+    with pytest.raises(od.OffdiagError) as caught:
+        small(TITLES).save(path)
+    monkeypatch.undo()
+    message = str(caught.value)
+    assert message.startswith("cannot save to")
+    assert "\n" not in message
+    assert ("disk is full" in message) == (code in (errno.ENOSPC, errno.EDQUOT))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on file size are a POSIX notion")
+def test_running_out_of_room_half_way_leaves_the_old_file(tmp_path: Path) -> None:
+    small().save(tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+    code = """
+import resource, sys
+import numpy as np, offdiag as od
+model = od.Popularity().fit(np.ones((2, 40_000), np.float32))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    model.save(sys.argv[1])
+except od.OffdiagError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m")], capture_output=True, text=True, check=True
+    )
+    assert "the disk is full" in done.stdout
+    assert (tmp_path / "m").read_bytes() == before
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_places_that_cannot_hold_a_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(od.OffdiagError, match="does not exist; create it first"):
+        small().save(tmp_path / "no" / "m")
+    with pytest.raises(od.OffdiagError, match="received the folder"):
+        small().save(tmp_path)
+    with pytest.raises(od.OffdiagError, match="ordinary file"):
+        small().save(os.devnull)
+    assert os.listdir(tmp_path) == []
+
+
+def test_models_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
+    class EASE(od.EASE):
+        """A stranger with a known name."""
+
+    wrong: list[tuple[str, Any]] = [
+        ("not fitted", od.EASE()),
+        ("expected one of EASE, DLAE", object()),
+        ("expected one of EASE, DLAE", EASE().fit(matrix())),
+        ("item ids of type object", small(np.array([1, "a"] * 4, dtype=object))),
+        ("item ids of type float64", small(np.arange(8.0))),
+    ]
+    for message, model in wrong:
+        with pytest.raises(od.OffdiagError, match=message):
+            persist.save(model, tmp_path / "m")
+    model = small()
+    model.settings_ = {"l2": float("inf")}
+    with pytest.raises(od.OffdiagError, match="cannot save the setting inf"):
+        model.save(tmp_path / "m")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and links")
+def test_a_save_keeps_permissions_and_follows_links(tmp_path: Path) -> None:
+    small().save(tmp_path / "m")
+    (tmp_path / "m").chmod(0o640)
+    (tmp_path / "link").symlink_to(tmp_path / "m")
+    small(TITLES).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o640
+    assert od.load(tmp_path / "m").item_ids_.tolist() == TITLES.tolist()
