@@ -32,7 +32,11 @@ def objective(G, B, dropout, l2, b, diagonal_weight=None):
     off = B - np.diag(diag)
     Bp = off + s * np.diag(diag)
     fit = np.trace(G) - 2 * np.trace(G @ Bp) + np.trace(Bp.T @ G @ Bp)
-    return fit + (lam[:, None] * off**2).sum() + (b / w**2 * lam * diag**2).sum() if w else fit + (lam[:, None] * off**2).sum()
+    return (
+        fit + (lam[:, None] * off**2).sum() + (b / w**2 * lam * diag**2).sum()
+        if w
+        else fit + (lam[:, None] * off**2).sum()
+    )
 
 
 def gradient(G, B, dropout, l2, b):

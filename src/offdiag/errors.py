@@ -5,7 +5,7 @@ class OffdiagError(ValueError):
     """A mistake in the input or the settings, not a bug; the command line prints it without a traceback."""
 
 
-class NotEnoughMemory(OffdiagError, MemoryError):
+class NotEnoughMemory(OffdiagError, MemoryError):  # noqa: N818
     """The work cannot fit in this machine's memory; the message names the figure and a way out."""
 
 

@@ -100,11 +100,7 @@ class Result:
                 f"a paired comparison needs the same users in both results, received {self.n_users:,} and "
                 f"{other.n_users:,}: evaluate both models on the same held-out part"
             )
-        if (
-            self.user_ids is not None
-            and other.user_ids is not None
-            and not _same(self.user_ids, other.user_ids)
-        ):
+        if self.user_ids is not None and other.user_ids is not None and not _same(self.user_ids, other.user_ids):
             raise OffdiagError(
                 "a paired comparison needs the same users in both results, received different user ids: "
                 "evaluate both models on the same held-out part"
@@ -168,9 +164,7 @@ def evaluate(
     start = time.perf_counter()
     wanted = [_parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
     if not wanted:
-        raise OffdiagError(
-            "expected at least one metric, received none: pass for example metrics=['ndcg@100']"
-        )
+        raise OffdiagError("expected at least one metric, received none: pass for example metrics=['ndcg@100']")
     if batch < 1:
         raise OffdiagError(f"batch must be at least 1, received {batch}")
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
@@ -254,9 +248,7 @@ def _parse(name: str) -> Metric:
     cut = cut.strip()
     number = cut if cut.isascii() and cut.isdigit() and 0 < len(cut) < 10 and int(cut) > 0 else "20"
     advice = f"; did you mean {close[0]}@{number}?" if close else ""
-    raise OffdiagError(
-        f"unknown metric {str(name)!r}: expected one of {known} with k a positive whole number{advice}"
-    )
+    raise OffdiagError(f"unknown metric {str(name)!r}: expected one of {known} with k a positive whole number{advice}")
 
 
 def _canonical(matrix: Any) -> sp.csr_array[Any, tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from scipy import sparse
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-
-if TYPE_CHECKING:
-    from offdiag.data.interactions import Interactions
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
 
@@ -63,7 +60,8 @@ class Gram:
 
     def diagonal(self) -> NDArray[np.floating]:
         """g = diag(G)."""
-        return self.values[packed.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
+        g: NDArray[np.floating] = self.values[packed.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
+        return g
 
     def toarray(self) -> NDArray[np.floating]:
         """G as a full array, m² numbers: for small problems and tests."""
@@ -87,7 +85,8 @@ class Gram:
         activity = _add(self.activity, -other.activity)
         if activity.min(initial=0) < 0:
             raise OffdiagError(
-                "cannot subtract this Gram: it holds users that are not in the first one; subtract only users that were added"
+                "cannot subtract this Gram: it holds users that are not in the first one; "
+                "subtract only users that were added"
             )
         return replace(
             self,
@@ -122,7 +121,7 @@ def _add(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     return out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:0]
 
 
-def as_matrix(X: Interactions | sparse.sparray | sparse.spmatrix | NDArray[Any]) -> sparse.csr_array:
+def as_matrix(X: Any) -> sparse.csr_array:
     """Any accepted form of data as a canonical CSR array of finite, non-negative values."""
     matrix = getattr(X, "matrix", X)
     if not sparse.issparse(matrix):
@@ -139,7 +138,8 @@ def as_matrix(X: Interactions | sparse.sparray | sparse.spmatrix | NDArray[Any])
         raise OffdiagError("the interactions hold NaN or infinite values; remove or replace those rows first")
     if out.data.size and out.data.min() < 0:
         raise OffdiagError(
-            f"interactions must not be negative, received {out.data.min():g}; use od.prepare.binarize or drop those rows"
+            f"interactions must not be negative, received {out.data.min():g}; "
+            "use od.prepare.binarize or drop those rows"
         )
     if not out.has_canonical_format or (out.data.size and not out.data.all()):
         out = out.copy()  # never change the caller's matrix
@@ -149,7 +149,7 @@ def as_matrix(X: Interactions | sparse.sparray | sparse.spmatrix | NDArray[Any])
 
 
 def gram(
-    X: Interactions | sparse.sparray | sparse.spmatrix | NDArray[Any],
+    X: Any,
     user_power: float = 0.0,
     *,
     dtype: Any = np.float32,
@@ -222,9 +222,7 @@ def _accumulate(
         data = matrix.data.astype(np.float64, copy=False)
 
         def work(lo: int, hi: int) -> None:
-            kernels.gram_values(
-                indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, np.empty(m)
-            )
+            kernels.gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, np.empty(m))
 
     done = None if progress is None else lambda finished: progress("counting pairs", finished / len(parts))
     kernels.run_parallel(work, parts, done)

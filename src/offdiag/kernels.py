@@ -6,6 +6,7 @@ Each has an obviously right NumPy twin in ``tests/oracles.py``. Positions follow
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -229,4 +230,4 @@ def sort_heaps(first, last, heap_scores, heap_items):  # type: ignore[no-untyped
 def ranges(n: int, parts: int) -> list[tuple[int, int]]:
     """0..n in at most ``parts`` ranges of nearly equal length."""
     edges = np.linspace(0, n, min(max(parts, 1), max(n, 1)) + 1).astype(np.int64)
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+    return [(int(a), int(b)) for a, b in pairwise(edges) if b > a]

@@ -10,9 +10,8 @@ def available() -> int | None:
     """Bytes this process may still take (machine and container limit), or None where the system does not tell."""
     figures = []
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                figures.append(int(line.split()[1]) * 1024)
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        figures += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     except OSError:
         if "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {}):
             figures.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -96,9 +96,7 @@ def save(
     """
     target = Path(os.path.realpath(path))  # follow a link, rather than replace it
     if target.is_dir():
-        raise OffdiagError(
-            f"expected a file name, received the folder {str(path)!r}: add a name such as model.od"
-        )
+        raise OffdiagError(f"expected a file name, received the folder {str(path)!r}: add a name such as model.od")
     if target.exists() and not target.is_file():
         raise OffdiagError(f"expected an ordinary file, received {str(path)!r}: choose another path")
     about, tensors = _contents(model, metrics)
@@ -198,19 +196,13 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value) and not finite:
         return None
-    if (
-        value is None
-        or isinstance(value, str | bool | int)
-        or (isinstance(value, float) and np.isfinite(value))
-    ):
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item, what, finite=finite) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, what, finite=finite) for item in value]
-    raise OffdiagError(
-        f"cannot save the {what} {value!r}: expected a finite number, text, true, false or none"
-    )
+    raise OffdiagError(f"cannot save the {what} {value!r}: expected a finite number, text, true, false or none")
 
 
 def _encode_ids(ids: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], str]:
@@ -227,9 +219,7 @@ def _encode_ids(ids: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], str]:
     return {"item_ids.offsets": offsets, "item_ids.utf8": utf8}, f"U{max(width, 1)}"
 
 
-def _write(
-    file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None
-) -> None:
+def _write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None) -> None:
     total = sum(array.nbytes for array in tensors.values())
     # Hashes have a fixed length, so the header is written twice: first to hold the place, last to be true.
     file.write(_header_bytes(about, tensors, [_NO_HASH] * -(-total // CHUNK)))
@@ -281,9 +271,7 @@ def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], diges
     for name, array in tensors.items():
         dtype = _NAMES.get(array.dtype.newbyteorder("<"))
         if dtype is None:
-            raise OffdiagError(
-                f"cannot save {name} of type {array.dtype}: expected one of {', '.join(_DTYPES)}"
-            )
+            raise OffdiagError(f"cannot save {name} of type {array.dtype}: expected one of {', '.join(_DTYPES)}")
         offsets = [end, end + array.nbytes]
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
         end += array.nbytes
@@ -337,16 +325,12 @@ def _advice(error: OSError, target: Path) -> str:
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.isdir(path):
-        raise OffdiagError(
-            f"expected a model file, received the folder {str(path)!r}: name the file inside it"
-        )
+        raise OffdiagError(f"expected a model file, received the folder {str(path)!r}: name the file inside it")
     try:
         with open(path, "rb") as file:
             yield file
     except FileNotFoundError as error:
-        raise OffdiagError(
-            f"no model file at {str(path)!r}: check the path, or save the model first"
-        ) from error
+        raise OffdiagError(f"no model file at {str(path)!r}: check the path, or save the model first") from error
     except OSError as error:
         raise OffdiagError(f"cannot read {str(path)!r}: {error.strerror or _one_line(error)}") from error
 

@@ -63,8 +63,6 @@ def top_k(
 
     Equal scores go to the earlier column, so the answer does not depend on batches, tiles or threads.
     """
-    from offdiag import kernels
-
     n, m = X.shape
     allowed = np.ones(m, dtype=np.bool_) if allowed is None else allowed
     items = np.full((n, k), m, dtype=np.int64)
@@ -74,23 +72,29 @@ def top_k(
     for start in range(0, n, USERS_PER_PASS):
         stop = min(start + USERS_PER_PASS, n)
         part = X if stop - start == n else X[start:stop]
-        seen_ptr = part.indptr if exclude_seen else np.zeros_like(part.indptr)
-        heap_scores, heap_items = scores[start:stop], items[start:stop]
-        shares = kernels.ranges(stop - start, 1 if stop - start < 256 else 4 * kernels.n_threads())
-        for lo, hi, tile in weights.score_tiles(part):
-            if not allowed[lo:hi].any():
-                continue
-
-            def select(first: int, last: int, tile: Any = tile, lo: int = lo) -> None:
-                kernels.select_tile(
-                    tile, lo, allowed, seen_ptr, part.indices, first, last, heap_scores, heap_items  # noqa: B023
-                )
-
-            kernels.run_parallel(select, shares)
-        for first, last in shares:
-            kernels.sort_heaps(first, last, heap_scores, heap_items)
+        _fill_heaps(weights, part, exclude_seen, allowed, scores[start:stop], items[start:stop])
     items[items == m] = -1
     return items, scores
+
+
+def _fill_heaps(
+    weights: Weights,
+    X: sparse.csr_array,
+    exclude_seen: bool,
+    allowed: NDArray[np.bool_],
+    heap_scores: NDArray[np.floating],
+    heap_items: NDArray[np.int64],
+) -> None:
+    from offdiag import kernels
+
+    seen_ptr = X.indptr if exclude_seen else np.zeros_like(X.indptr)
+    shares = kernels.ranges(X.shape[0], 1 if X.shape[0] < 256 else 4 * kernels.n_threads())
+    for lo, hi, tile in weights.score_tiles(X):
+        if allowed[lo:hi].any():
+            fixed = (tile, lo, allowed, seen_ptr, X.indices)
+            tasks = [(*fixed, first, last, heap_scores, heap_items) for first, last in shares]
+            kernels.run_parallel(kernels.select_tile, tasks)
+    kernels.run_parallel(kernels.sort_heaps, [(first, last, heap_scores, heap_items) for first, last in shares])
 
 
 def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
@@ -127,11 +131,8 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, li
         unknown: list[list[Any]] = [[] for _ in range(matrix.shape[0])]
         for u, i in zip(user[~known].tolist(), matrix.indices[~known].tolist(), strict=True):
             unknown[u].append(histories.item_ids[i].item())
-        rows = sparse.csr_array(
-            (matrix.data[known], (user[known], column[known])), shape=(matrix.shape[0], m), dtype=matrix.dtype
-        )
-        rows.sort_indices()
-        return rows, unknown
+        entries: Any = (matrix.data[known], (user[known], column[known]))
+        return as_matrix(sparse.coo_array(entries, shape=(matrix.shape[0], m))), unknown
     if sparse.issparse(histories) or (isinstance(histories, np.ndarray) and histories.ndim == 2):
         matrix = as_matrix(histories)
         if matrix.shape[1] != m:

@@ -41,7 +41,9 @@ class _Matrix:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    tile: Callable[..., None]  # tile(rows, lo, hi, out, first, last): out[r] = W[rows[r], lo:hi], r in first..last; rows ascend
+    tile: Callable[
+        ..., None
+    ]  # tile(rows, lo, hi, out, first, last): out[r] = W[rows[r], lo:hi], r in first..last; rows ascend
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """Scores of all users of X, some items at a time; the array is reused, so use it before the next."""
@@ -64,14 +66,11 @@ class _Matrix:
                 W = weights.reshape(-1)[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
                 S = scores.reshape(-1)[: n * (hi - lo)].reshape(n, hi - lo)
 
-            def fill(first: int, last: int, W: Any = W, lo: int = lo, hi: int = hi) -> None:
-                self.tile(rows, lo, hi, W, first, last)
-
-            def score(first: int, last: int, W: Any = W, S: Any = S) -> None:
-                kernels.score_tile(X.indptr, X.indices, data, row_of, W, first, last, S)
-
-            kernels.run_parallel(fill, kernels.ranges(len(rows), parts))
-            kernels.run_parallel(score, kernels.ranges(n, parts * 4 if parts > 1 else 1))
+            fill = [(rows, lo, hi, W, first, last) for first, last in kernels.ranges(len(rows), parts)]
+            kernels.run_parallel(self.tile, fill)
+            users = kernels.ranges(n, parts * 4 if parts > 1 else 1)
+            score = [(X.indptr, X.indices, data, row_of, W, first, last, S) for first, last in users]
+            kernels.run_parallel(kernels.score_tile, score)
             yield lo, hi, S
 
     def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]:
@@ -115,7 +114,7 @@ class Packed(_Matrix):
     def nbytes(self) -> int:
         return self.C.nbytes + self.scale.nbytes + self.diagonal.nbytes
 
-    def tile(  # type: ignore[override]
+    def tile(
         self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
     ) -> None:
         from offdiag import kernels
@@ -152,7 +151,7 @@ class Dense(_Matrix):
     def nbytes(self) -> int:
         return self.B.nbytes
 
-    def tile(  # type: ignore[override]
+    def tile(
         self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
     ) -> None:
         np.take(self.B[:, lo:hi], rows[first:last], axis=0, out=out[first:last])

@@ -25,7 +25,9 @@ class Popularity(Recommender):
         matrix = as_matrix(X)
         m = matrix.shape[1]
         if matrix.nnz == 0:
-            raise OffdiagError(f"there is nothing to learn from: {matrix.shape[0]} users × {m} items without any interaction")
+            raise OffdiagError(
+                f"there is nothing to learn from: {matrix.shape[0]} users × {m} items without any interaction"
+            )
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
         self.weights_ = Constant((sums / sums.sum()).astype(np.float32))
         self.item_ids_ = getattr(X, "item_ids", np.arange(m))

@@ -27,9 +27,7 @@ def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
     try:
         raw = gzip.decompress(path.read_bytes()) if _is_gzip(path) else path.read_bytes()
     except (EOFError, OSError) as error:
-        raise OffdiagError(
-            f"expected a complete gzip file, received {path.name} ({error}); fetch it again"
-        ) from None
+        raise OffdiagError(f"expected a complete gzip file, received {path.name} ({error}); fetch it again") from None
     return _as_utf8(raw, encoding, path.name)
 
 
@@ -41,9 +39,7 @@ def _as_utf8(raw: bytes, encoding: str, name: str) -> bytes:
             return raw.removeprefix(b"\xef\xbb\xbf")
         return raw.decode(encoding).encode("utf-8")
     except LookupError:
-        raise OffdiagError(
-            f"expected the name of a text encoding, received {encoding!r}; try 'latin-1'"
-        ) from None
+        raise OffdiagError(f"expected the name of a text encoding, received {encoding!r}; try 'latin-1'") from None
     except UnicodeDecodeError:
         raise OffdiagError(
             f"expected {encoding} text, received other bytes in {name}; give encoding=, e.g. 'latin-1' or 'utf-16'"
@@ -186,9 +182,7 @@ def _has_header(first: list[str], second: list[str] | None, wanted: list[str | i
     """Names asked for, or words above numbers, make a header; a first line of numbers is none."""
     if any(isinstance(column, str) and column in first for column in wanted):
         return True
-    if second is not None and any(
-        not _is_number(a) and _is_number(b) for a, b in zip(first, second, strict=False)
-    ):
+    if second is not None and any(not _is_number(a) and _is_number(b) for a, b in zip(first, second, strict=False)):
         return True
     if all(_is_number(field) for field in first):
         return False

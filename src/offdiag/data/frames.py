@@ -39,9 +39,7 @@ def is_frame(source: Any) -> bool:
     }
 
 
-def find_columns(
-    names: list[Any], wanted: dict[str, str | int | None], where: str
-) -> dict[str, int]:
+def find_columns(names: list[Any], wanted: dict[str, str | int | None], where: str) -> dict[str, int]:
     """Position of each wanted column, by name or position; the error lists what is there and what to try."""
     found: dict[str, int] = {}
     missing: list[str] = []

@@ -21,10 +21,7 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     import polars as pl
 
     dtype = column.dtype
-    if dtype.is_float():
-        gaps = column.is_null() | column.is_nan()
-    else:
-        gaps = column.is_null()
+    gaps = column.is_null() | column.is_nan() if dtype.is_float() else column.is_null()
     if gaps.any():
         row = (gaps.arg_max() or 0) + 1
         raise OffdiagError(
@@ -54,8 +51,7 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
         return column
     if dtype.is_nested() or dtype == pl.Binary:
         raise OffdiagError(
-            f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; "
-            "give one plain id per row"
+            f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; give one plain id per row"
         )
     return column.cast(pl.String)
 
@@ -76,7 +72,7 @@ def number(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int32]]:
         low, high = int(raw.min()), int(raw.max())
         # A table over the range of the ids beats hashing as long as it is not much longer than the column.
         if high - low < 8 * len(raw) + (1 << 20):
-            offset = raw if 0 <= low and high < 8 * len(raw) + (1 << 20) else raw - low
+            offset = raw if low >= 0 and high < 8 * len(raw) + (1 << 20) else raw - low
             base = 0 if offset is raw else low
             present = np.zeros(high - base + 1, dtype=bool)
             present[offset] = True

@@ -65,13 +65,9 @@ class Interactions:
         """The rows picked by a mask or by positions, in that order; all columns stay."""
         index = _positions(which, self.n_users, "user")
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
-        matrix = csr(
-            self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items)
-        )
+        matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
-        return Interactions(
-            matrix, self.user_ids[index], self.item_ids, *self._along(picked, keep_rows=moved)
-        )
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, keep_rows=moved))
 
     def select_items(self, which: Which) -> Interactions:
         """The columns picked by a mask or by positions, in that order; all rows stay."""
@@ -91,9 +87,7 @@ class Interactions:
             if order is not None:
                 cols, picked = cols[order], picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
-        return Interactions(
-            matrix, self.user_ids, self.item_ids[index], *self._along(picked, keep_rows=moved)
-        )
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, keep_rows=moved))
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
         """The stored interactions where the mask (along matrix.data) is true; users and items all stay."""
@@ -142,7 +136,5 @@ def _positions(which: Which, n: int, noun: str) -> NDArray[np.int64]:
             f"turn ids into positions with np.searchsorted({noun}_ids, ids)"
         )
     if index.min() < -n or index.max() >= n:
-        raise OffdiagError(
-            f"expected {noun} positions below {n}, received up to {index.max()}; use positions, not ids"
-        )
+        raise OffdiagError(f"expected {noun} positions below {n}, received up to {index.max()}; use positions, not ids")
     return np.where(index < 0, index + n, index).astype(np.int64)

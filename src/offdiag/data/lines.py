@@ -22,9 +22,7 @@ def read_lines(path: Path, form: str, separator: str | None, text_ids: bool, enc
     return parse_lines(file_bytes(path, encoding), form, path.name, separator, text_ids)
 
 
-def parse_lines(
-    raw: bytes, form: str, where: str, separator: str | None = None, text_ids: bool = False
-) -> Table:
+def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None, text_ids: bool = False) -> Table:
     """The same from bytes (UTF-8). Without a separator any white space divides."""
     import polars as pl
 

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 
-def storage_order(
-    rows: NDArray[Any], cols: NDArray[Any], n_rows: int, n_cols: int
-) -> NDArray[np.int64] | None:
+def storage_order(rows: NDArray[Any], cols: NDArray[Any], n_rows: int, n_cols: int) -> NDArray[np.int64] | None:
     """Positions that sort the pairs by row, then column, equal pairs in their given order; None if sorted.
 
     A pair and its position usually fit in 63 bits together. Sorting those packed integers uses NumPy's
@@ -39,14 +37,12 @@ def _is_sorted(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
     return not np.any((cols[1:] < cols[:-1]) & (rows[1:] == rows[:-1]))
 
 
-def csr(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]
-) -> sparse.csr_array:
+def csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]) -> sparse.csr_array:
     """A float32 CSR array from parts that are already canonical, with int32 indices when they fit."""
-    index = np.int32 if max(len(indices), *shape) <= np.iinfo(np.int32).max else np.int64
+    index: type[np.signedinteger[Any]] = np.int32 if max(len(indices), *shape) < 2**31 else np.int64
     matrix = sparse.csr_array(
         (
-            np.asarray(data, dtype=np.float32),
+            data.astype(np.float32, copy=False),
             indices.astype(index, copy=False),
             indptr.astype(index, copy=False),
         ),
@@ -63,9 +59,7 @@ def row_pointer(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     return indptr
 
 
-def positions_of_rows(
-    indptr: NDArray[Any], index: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def positions_of_rows(indptr: NDArray[Any], index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(new indptr, positions in data) of the chosen rows, one after another."""
     indptr = indptr.astype(np.int64, copy=False)
     lengths = indptr[index + 1] - indptr[index]

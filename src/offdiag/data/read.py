@@ -74,9 +74,7 @@ def read(
         return assemble(columns_of_frame(source, user, item, value, time, text_ids), duplicates)
     if isinstance(source, (str, os.PathLike)):
         paths = [Path(source)]
-    elif isinstance(source, (list, tuple)) and source and all(
-        isinstance(part, (str, os.PathLike)) for part in source
-    ):
+    elif isinstance(source, (list, tuple)) and source and all(isinstance(part, (str, os.PathLike)) for part in source):
         paths = [Path(part) for part in source]
     else:
         raise OffdiagError(
@@ -84,8 +82,7 @@ def read(
             f"received {type(source).__name__}; convert it to one of these"
         )
     tables = [
-        _from_file(path, user, item, value, time, format, separator, header, text_ids, encoding)
-        for path in paths
+        _from_file(path, user, item, value, time, format, separator, header, text_ids, encoding) for path in paths
     ]
     return assemble(concatenate(tables), duplicates)
 
@@ -112,9 +109,7 @@ def _from_file(
         raise OffdiagError(f"expected a table, received the empty file {path.name}; is it complete?")
     if form in LINE_FORMATS:
         if value is not None or time is not None:
-            raise OffdiagError(
-                f"expected no value or time column with format={form!r}, which has none; leave them out"
-            )
+            raise OffdiagError(f"expected no value or time column with format={form!r}, which has none; leave them out")
         return read_lines(path, str(form), separator, text_ids, encoding)
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if form == "parquet" or (form is None and suffix in (".parquet", ".pq")):
@@ -133,9 +128,7 @@ def _from_matrix(
     import polars as pl
 
     if source.ndim != 2:
-        raise OffdiagError(
-            f"expected a users x items matrix, received {source.ndim} dimension(s); reshape it first"
-        )
+        raise OffdiagError(f"expected a users x items matrix, received {source.ndim} dimension(s); reshape it first")
     if not (np.issubdtype(source.dtype, np.number) or source.dtype == bool) or np.iscomplexobj(source):
         raise OffdiagError(
             f"expected a matrix of real numbers, received {source.dtype}; use od.read on a table for ids"
@@ -163,8 +156,6 @@ def _from_matrix(
     indptr = np.zeros(n_users + 1, dtype=np.int64)
     indptr[present.user_ids + 1] = np.diff(present.matrix.indptr)
     np.cumsum(indptr, out=indptr)
-    matrix = csr(
-        present.matrix.data, present.item_ids[present.matrix.indices], indptr, (n_users, n_items)
-    )
+    matrix = csr(present.matrix.data, present.item_ids[present.matrix.indices], indptr, (n_users, n_items))
     # A matrix has no table; its own order is the only one there is.
     return Interactions(matrix, rows, cols)

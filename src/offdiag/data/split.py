@@ -8,7 +8,7 @@ of validation and test are the rows of train; a user without targets has an empt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ class HeldOut:
 
     def __repr__(self) -> str:
         return (
-            f"HeldOut({len(self.user_ids):,} users, {self.histories.nnz:,} in histories, "
-            f"{self.targets.nnz:,} targets)"
+            f"HeldOut({len(self.user_ids):,} users, {self.histories.nnz:,} in histories, {self.targets.nnz:,} targets)"
         )
 
 
@@ -47,9 +46,7 @@ class Split:
         return f"Split(train={self.train!r}, validation={self.validation!r}, test={self.test!r})"
 
 
-def strong(
-    inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0
-) -> Split:
+def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:
     """Strong generalisation: `held_out` users (a fraction, or a number) for validation, as many for test.
 
     `fold_in` of each held-out user's interactions, drawn at random, is the history and the rest the targets,
@@ -81,12 +78,12 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
     if np.any(np.diff(ascending) < 0):
         inter = inter.select_users(ascending)
     n_users = inter.n_users
-    if not 0 < held_out_users or 2 * held_out_users >= n_users:
+    if held_out_users < 1 or 2 * held_out_users >= n_users:
         raise OffdiagError(
             f"expected held_out_users between 1 and {max(0, (n_users - 1) // 2)} for {n_users:,} users, received "
             f"{held_out_users}; each of validation and test takes that many"
         )
-    shuffled = np.random.RandomState(seed).permutation(n_users)  # noqa: NPY002 - the published draws
+    shuffled = np.random.RandomState(seed).permutation(n_users)  # the published draws
     train = inter.select_users(np.sort(shuffled[: n_users - 2 * held_out_users]))
     order = np.argsort(train.table_order, kind="stable")
     seen = train.matrix.indices[order]
@@ -95,7 +92,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
 
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(np.sort(index)).select_items(items)
-        rng = np.random.RandomState(seed)  # noqa: NPY002 - seeded anew for validation and for test
+        rng = np.random.RandomState(seed)  # seeded anew for validation and for test
         indptr = some.matrix.indptr
         is_target = np.zeros(some.nnz, dtype=bool)
         # Draws number a user's interactions in table order, not in the order they are stored.
@@ -221,9 +218,7 @@ def _spread(inter: Interactions, users: NDArray[Any], items: NDArray[Any]) -> In
     return Interactions(matrix, users, items)
 
 
-def _within_users(
-    inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None
-) -> Split:
+def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None) -> Split:
     """Rows of every part are the users of inter. The history of test is all that is not a test target."""
     if is_validation is None:
         train = inter.select_entries(~is_test)
@@ -237,9 +232,7 @@ def _within_users(
 
 
 def _held_out(inter: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
-    return HeldOut(
-        inter.select_entries(~is_target).matrix, inter.select_entries(is_target).matrix, inter.user_ids
-    )
+    return HeldOut(inter.select_entries(~is_target).matrix, inter.select_entries(is_target).matrix, inter.user_ids)
 
 
 def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
@@ -308,9 +301,9 @@ def _moment(at: Any) -> float:
     if isinstance(at, np.datetime64):
         at = at.astype("datetime64[us]").item()
     if isinstance(at, datetime):
-        return (at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp()
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     if isinstance(at, date):
-        return datetime(at.year, at.month, at.day, tzinfo=timezone.utc).timestamp()
+        return datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()
     if isinstance(at, bool) or not isinstance(at, (int, float, np.integer, np.floating)) or not np.isfinite(at):
         raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
     return at  # type: ignore[return-value]

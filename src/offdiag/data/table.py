@@ -55,13 +55,11 @@ def concatenate(tables: list[Table]) -> Table:
         None if first.value is None else _join([t.value for t in tables], "values"),
         None if first.time is None else _join([t.time for t in tables], "times"),
         where,
-        _join([t.user if t.all_users is None else t.all_users for t in tables], "user ids")
-        if some_users
-        else None,
+        _join([t.user if t.all_users is None else t.all_users for t in tables], "user ids") if some_users else None,
     )
 
 
-def _join(parts: list[Any], what: str) -> pl.Series:
+def _join(parts: list[pl.Series | None], what: str) -> pl.Series:
     import polars as pl
 
     types = {part.dtype for part in parts}
@@ -219,9 +217,7 @@ def _times(column: pl.Series, where: str) -> NDArray[Any]:
         return time
     if column.dtype == pl.String:
         return _times(_dates(column, where), where)
-    raise OffdiagError(
-        f"expected numbers or dates in the time column of {where}, received {column.dtype}; convert it"
-    )
+    raise OffdiagError(f"expected numbers or dates in the time column of {where}, received {column.dtype}; convert it")
 
 
 def _dates(column: pl.Series, where: str) -> pl.Series:

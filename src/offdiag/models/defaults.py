@@ -15,4 +15,6 @@ def from_data(
 
 
 def from_gram(G: Gram, settings: dict[str, Any]) -> dict[str, Any]:
-    return {k: (dict(dropout=0.5, l2=50.0, user_power=G.user_power)[k] if v == "auto" else v) for k, v in settings.items()}
+    return {
+        k: (dict(dropout=0.5, l2=50.0, user_power=G.user_power)[k] if v == "auto" else v) for k, v in settings.items()
+    }

@@ -152,7 +152,9 @@ class EDLAE(_FullRank):
 
 def _check_not_empty(nnz: int, shape: tuple[int, ...]) -> None:
     if nnz == 0:
-        raise OffdiagError(f"there is nothing to learn from: {shape[0]} users × {shape[1]} items without any interaction")
+        raise OffdiagError(
+            f"there is nothing to learn from: {shape[0]} users × {shape[1]} items without any interaction"
+        )
 
 
 def _as_type(G: Gram, dtype: str) -> Gram:

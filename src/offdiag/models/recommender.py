@@ -69,9 +69,7 @@ class Recommender:
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
-                raise OffdiagError(
-                    f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known)}"
-                )
+                raise OffdiagError(f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known)}")
             setattr(self, name, value)
         return self
 

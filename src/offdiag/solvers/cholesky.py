@@ -38,8 +38,8 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
     needed = packed.size(m) * itemsize + extra
     if m > lapack.MAX_ITEMS:
         raise NotEnoughMemory(
-            f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, beyond the {lapack.MAX_ITEMS:,} "
-            f"items that LAPACK's packed format can index; {instead}"
+            f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, "
+            f"beyond the {lapack.MAX_ITEMS:,} items that LAPACK's packed format can index; {instead}"
         )
     memory.require(needed, f"a full-rank model of {m:,} items", instead)
 
@@ -52,10 +52,10 @@ def invert(values: NDArray[np.floating], m: int, progress: Progress | None = Non
     # L_ii² / H_ii is what is left of item i after regression on the items before it: at rounding level it is noise.
     pivots = values[where].astype(np.float64) ** 2 / h if info == 0 else np.zeros(1)
     if info != 0 or not pivots.min(initial=1.0) > 8 * np.finfo(values.dtype).eps:
+        remedy = "set l2 or dropout > 0" + (", or dtype='float64' if they are" if values.dtype == np.float32 else "")
         raise OffdiagError(
-            "the regularised Gram matrix is singular: some items are exact combinations of others (duplicate columns?) "
-            "and nothing separates them; set l2 > 0 or dropout > 0"
-            + (", or dtype='float64' if l2 is tiny beside the counts" if values.dtype == np.float32 else "")
+            "the regularised Gram matrix is singular at this precision: some items are combinations of others "
+            f"(duplicate columns?) and too little separates them; {remedy}"
         )
     lapack.pftri(values, m, _tick(progress, m, 1 / 3, 1.0))
     if not np.isfinite(values[where]).all():
@@ -80,7 +80,7 @@ def solve(
     c = dropout / (1 - dropout)
     lam = c * g + l2  # Λ [Steck20 Eq. 7]
     cold = g == 0
-    # A cold item with l2 = 0 would make H singular; its row and column of G are zero, so any pivot leaves the rest alone.
+    # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
     values[where] = np.where(cold & (lam == 0), 1.0, g + lam)
     invert(values, m, progress)
     C_ii = values[where].astype(np.float64)
@@ -98,7 +98,7 @@ def solve(
 
 
 def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Callable[[float], None] | None:
-    """Progress inside one LAPACK call, which reports nothing itself: elapsed time against flops at the measured rate."""
+    """Progress inside a LAPACK call, which reports nothing itself: elapsed time against flops at the measured rate."""
     if progress is None:
         return None
     rate = _flops_per_second()

@@ -21,7 +21,8 @@ MAX_ITEMS = 65_535  # m(m+1)/2 must fit in LAPACK's 32-bit index
 def _function(name: str) -> Any:
     from scipy.linalg import cython_lapack
 
-    capsule = cython_lapack.__pyx_capi__[name]
+    exports: dict[str, Any] = dict(cython_lapack.__pyx_capi__)
+    capsule = exports[name]
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer

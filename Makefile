@@ -1,0 +1,31 @@
+# Every verb sets up what it needs in a local virtual environment, .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench format clean
+
+demo: .venv/ready          ## the main job end to end: data, models, comparison, reasons, a report
+	$(BIN)/offdiag demo --out demo
+
+test: .venv/ready          ## all tests
+	$(BIN)/pytest -n 2 --dist loadfile
+
+check: .venv/ready         ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready         ## benchmarks against peers and limits; writes benchmarks/results and the README table
+	$(BIN)/python benchmarks/run.py
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,plot]'
+	@touch $@
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,8 @@
+"""``python -m offdiag`` is ``offdiag``."""
+
+import sys
+
+from offdiag.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""What every command shares: results on stdout, messages on stderr, progress, and one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from offdiag.errors import OffdiagError, UnknownItemsWarning
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is cut or wrapped
+MANY_ROWS = 2_000  # above this a table is printed as lines divided by tabs
+
+# typer brings its own copy of click from 0.16 on and needs click before; this is the usage error of either.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+_ClickError: Any = typer.BadParameter.__mro__[2]
+
+
+def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownItemsWarning)  # each command reports these ids itself
+            command = typer.main.get_command(app)
+            code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
+        sys.stdout.flush()
+    except OffdiagError as error:
+        return _mistake(str(error))
+    except _ClickError as error:
+        return _mistake(_usage(error))
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough. Python flushes stdout once more at exit; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None and error.strerror is None:
+            raise
+        place = f"{str(error.filename)!r}: " if error.filename is not None else ""
+        return _mistake(f"{place}{error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        message("interrupted; nothing was changed")
+    return code if isinstance(code, int) else 0
+
+
+def _mistake(text: str) -> int:
+    message(text)
+    return 2
+
+
+def _usage(error: Any) -> str:
+    text = error.format_message().rstrip(". ")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if isinstance(error, _UsageError) and context is not None else "offdiag"
+    return f"{text[:1].lower()}{text[1:]}; see {path} --help"
+
+
+def message(text: str) -> None:
+    """One line on stderr, never wrapped."""
+    print(f"offdiag: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
+
+
+def note(text: str) -> None:
+    message(f"note: {text}")
+
+
+def printable(value: Any) -> str:
+    """An id as it can be shown: control characters, which could steer the terminal, are spelled out."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
+def stdout() -> Console:
+    """The console of stdout: no markup, so that an item called [red] is printed as it is."""
+    console = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(markup=False, highlight=False, emoji=False, width=WIDE)
+    return console
+
+
+def say(text: str = "", style: str | None = None) -> None:
+    """A line of the result, for a person."""
+    stdout().print(Text(text), style=style, soft_wrap=True)
+
+
+def show_json(value: Any) -> None:
+    """The whole result, for a program: one JSON document."""
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(plain(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """JSON types only; NumPy unwrapped, numbers that JSON cannot write become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+    """A table for a person. A column whose name starts with ">" is aligned to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    names = [name.removeprefix(">") for name in columns]
+    if len(rows) > MANY_ROWS:  # a table must be measured before it is printed; lines need not be
+        for row in [names, *rows]:
+            print("\t".join(row))
+        return
+    table = Table(
+        box=_box(), show_edge=False, pad_edge=False, header_style="bold", title_justify="left",
+        title=None if title is None else Text(title, style="bold"),
+    )  # fmt: skip
+    for name, column in zip(names, columns, strict=True):
+        table.add_column(name, justify="right" if column.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    stdout().print(table)
+
+
+def _box() -> Any:
+    from rich import box
+
+    return box.SIMPLE_HEAD
+
+
+def show_pairs(pairs: dict[str, Any]) -> None:
+    """Names and values, one pair per line."""
+    width = max(map(len, pairs), default=0)
+    for name, value in pairs.items():
+        say(f"{name:<{width}}  {printable(value)}")
+
+
+class Work:
+    """The progress line: called by the library with (stage, fraction done)."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task: Any = None
+        self._stage = ""
+        self._prefix = ""
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        label = f"{self._prefix}: {stage}" if self._prefix else stage
+        if label != self._stage or self._task is None:
+            if self._task is not None:
+                self._bars.remove_task(self._task)
+            self._task, self._stage = self._bars.add_task(label, total=1.0), label
+        self._bars.update(self._task, completed=fraction)
+
+    def begin(self, what: str) -> None:
+        """A piece of work that cannot say how far it is."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task, self._stage, self._prefix = self._bars.add_task(what, total=None), what, what
+
+
+@contextmanager
+def working() -> Iterator[Work]:
+    """A progress line on stderr with the time left; it vanishes at the end and is silent in a pipe."""
+    console = Console(stderr=True, markup=False, highlight=False)
+    columns = (
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield Work(bars)
+
+
+def size(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000 or unit == "GB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def number_or_auto(name: str) -> Callable[[str | None], float | str | None]:
+    """The parser of an option that takes a number or the word auto."""
+
+    def parse(text: str | None) -> float | str | None:
+        if text is None or text == "auto":
+            return text
+        try:
+            return float(text)
+        except ValueError:
+            raise OffdiagError(f"--{name} takes a number or auto, received {text!r}") from None
+
+    return parse

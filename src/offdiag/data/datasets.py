@@ -1,0 +1,229 @@
+"""The public data sets of the field: where they are, how to check them, how to read them.
+
+Nothing here touches the network except `download`. Every set is also read from a local folder or archive.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from offdiag.data import parsers, prepare, split
+from offdiag.data.fetch import fetch
+from offdiag.data.interactions import Interactions
+from offdiag.data.table import Table, assemble, concatenate
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The preparation and split of Liang et al. (2018) for one set."""
+
+    at_least: float | None
+    user_count: int
+    item_count: int
+    held_out_users: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One public data set. `checksums` go with `addresses`; None where its publisher gives none."""
+
+    name: str
+    about: str
+    addresses: tuple[str, ...]
+    checksums: tuple[str | None, ...]
+    licence: str
+    parse: Callable[[Path], Table]
+    titles: Callable[[Path], dict[int, str] | dict[str, str] | None] | None = None
+    protocol: Protocol | None = None
+
+
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
+_RESEARCH = "research use; no redistribution, no commercial use without permission (GroupLens, see its README)"
+_GOWALLA = "https://raw.githubusercontent.com/gusye1234/LightGCN-PyTorch/master/data/gowalla/"
+
+_ALL = (
+    Dataset(
+        "ml-latest-small",
+        "MovieLens latest small: 100,836 ratings, 610 users, 9,724 films; changes over time",
+        (_GROUPLENS + "ml-latest-small.zip",),
+        (None,),  # the file is replaced from time to time
+        _RESEARCH,
+        parsers.movielens_csv,
+        parsers.movie_titles,
+    ),
+    Dataset(
+        "ml-100k",
+        "MovieLens 100K: 100,000 ratings, 943 users, 1,682 films",
+        (_GROUPLENS + "ml-100k.zip",),
+        ("md5:0e33842e24a9c977be4e0107933c0723",),
+        _RESEARCH,
+        parsers.movielens_100k,
+        parsers.movie_titles,
+    ),
+    Dataset(
+        "ml-1m",
+        "MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 films",
+        (_GROUPLENS + "ml-1m.zip",),
+        ("md5:c4d9eecfca2ab87c1945afe126590906",),
+        _RESEARCH,
+        parsers.movielens_1m,
+        parsers.movie_titles,
+    ),
+    Dataset(
+        "ml-20m",
+        "MovieLens 20M: 20,000,263 ratings, 138,493 users, 26,744 films",
+        (_GROUPLENS + "ml-20m.zip",),
+        ("md5:cd245b17a1ae2cc31bb14903e1204af3",),
+        _RESEARCH,
+        parsers.movielens_csv,
+        parsers.movie_titles,
+        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=10_000),
+    ),
+    Dataset(
+        "netflix",
+        "Netflix Prize: 100,480,507 ratings, 480,189 users, 17,770 films",
+        ("https://archive.org/download/nf_prize_dataset.tar/nf_prize_dataset.tar.gz",),
+        (None,),  # no checksum by the publisher, who has withdrawn the set
+        "withdrawn by Netflix; research use under the terms of the Prize",
+        parsers.netflix,
+        parsers.netflix_titles,
+        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=40_000),
+    ),
+    Dataset(
+        "msd",
+        "Million Song taste profile: 48,373,586 play counts, 1,019,318 users, 384,546 songs",
+        ("http://millionsongdataset.com/sites/default/files/challenge/train_triplets.txt.zip",),
+        (None,),  # none published
+        "research use, non-commercial (The Echo Nest Taste Profile Subset)",
+        parsers.taste_profile,
+        parsers.song_titles,
+        Protocol(at_least=None, user_count=20, item_count=200, held_out_users=50_000),
+    ),
+    Dataset(
+        "gowalla",
+        "Gowalla check-ins as prepared for LightGCN: 1,027,370 pairs, 29,858 users, 40,981 places",
+        (_GOWALLA + "train.txt", _GOWALLA + "test.txt"),
+        (None, None),  # none published
+        "public data of SNAP; cite Cho, Myers and Leskovec (2011)",
+        parsers.gowalla,
+    ),
+    Dataset(
+        "citeulike-a",
+        "CiteULike: 204,986 saved articles, 5,551 users, 16,980 articles",
+        ("https://raw.githubusercontent.com/js05212/citeulike-a/master/users.dat",),
+        (None,),  # none published
+        "research use; cite Wang, Chen and Li (2013)",
+        parsers.citeulike,
+        parsers.article_titles,
+    ),
+)
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+
+
+def names() -> list[str]:
+    """The names `load` knows."""
+    return list(DATASETS)
+
+
+def describe(name: str) -> Dataset:
+    """Address, checksum, licence and published protocol of one set."""
+    if name not in DATASETS:
+        raise OffdiagError(f"expected one of {', '.join(DATASETS)}, received {name!r}; read other files with od.read")
+    return DATASETS[name]
+
+
+def load(name: str, folder: str | os.PathLike[str] | None = None) -> Interactions:
+    """The whole set as published: ratings or counts as values, times where there are any.
+
+    `folder` is a folder or archive that holds the published files under their own names; without it, the
+    place where `download` puts them.
+    """
+    dataset = describe(name)
+    return assemble(dataset.parse(_source(dataset, folder)), None)
+
+
+def titles(name: str, folder: str | os.PathLike[str] | None = None) -> dict[int, str] | dict[str, str]:
+    """Item id → title, for the sets that publish titles beside the interactions."""
+    dataset = describe(name)
+    if dataset.titles is None:
+        raise OffdiagError(f"expected a set with titles, received {name!r}, which has none; show its ids instead")
+    source = _source(dataset, folder)
+    found = dataset.titles(source)
+    if found is None:
+        raise OffdiagError(f"expected the titles of {name} in {source.name}, received no such file; add it there")
+    return found
+
+
+def published(
+    name: str,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    held_out_users: int | None = None,
+    validation: bool = False,
+) -> split.Split:
+    """The preparation and split under which results on this set are published.
+
+    ml-20m, netflix and msd follow Liang et al. (2018); `held_out_users` is for trying it on less data.
+    gowalla is the fixed split of LightGCN: train.txt (with valid.txt, where that exists) and test.txt;
+    `validation=True` keeps valid.txt apart for tuning.
+    """
+    dataset = describe(name)
+    source = _source(dataset, folder)
+    if name == "gowalla":
+        train, valid, test = parsers.gowalla_parts(source)
+        parts = [assemble(part, None) for part in (train, valid, test) if part is not None]
+        if valid is None:
+            if validation:
+                raise OffdiagError(
+                    "expected valid.txt beside train.txt for validation=True, received none; use validation=False"
+                )
+            return split.given(parts[0], parts[-1])
+        if validation:
+            return split.given(parts[0], parts[2], parts[1])
+        return split.given(assemble(concatenate([train, valid]), None), parts[2])
+    protocol = dataset.protocol
+    if protocol is None:
+        known = ", ".join(n for n, d in DATASETS.items() if d.protocol) + ", gowalla"
+        raise OffdiagError(
+            f"expected a set with a published split ({known}), received {name!r}; load it and use od.split"
+        )
+    inter = prepare.binarize(assemble(dataset.parse(source), None), protocol.at_least)
+    inter = prepare.min_counts(inter, users=protocol.user_count, items=protocol.item_count, first="items")
+    return split.liang(inter, held_out_users or protocol.held_out_users)
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: $XDG_CACHE_HOME/offdiag, or ~/.cache/offdiag."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "offdiag"
+
+
+def download(name: str, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None) -> Path:
+    """Fetch the set into `folder` (default: the cache) and return that folder; what is there is kept.
+
+    A file appears under its name only when complete and, where a checksum is published, right.
+    """
+    dataset = describe(name)
+    place = Path(folder) if folder is not None else cache_folder() / name
+    for address, checksum in zip(dataset.addresses, dataset.checksums, strict=True):
+        fetch(address, place / address.rpartition("/")[2], checksum, progress)
+    return place
+
+
+def _source(dataset: Dataset, folder: str | os.PathLike[str] | None) -> Path:
+    place = Path(folder) if folder is not None else cache_folder() / dataset.name
+    if place.exists():
+        return place
+    if folder is None:
+        raise OffdiagError(
+            f"expected {dataset.name} on this machine, received nothing; call datasets.download({dataset.name!r}) "
+            f"or give folder=<where its files are> ({dataset.addresses[0]})"
+        )
+    raise OffdiagError(
+        f"expected a folder or archive with {dataset.name}, received {str(place)!r}, which does not exist; check it"
+    )

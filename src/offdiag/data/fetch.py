@@ -1,0 +1,62 @@
+"""Download one file: whole or not at all, checked, with progress."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+_BLOCK = 1 << 20
+
+
+def fetch(address: str, target: Path, checksum: str | None, progress: Progress | None = None) -> None:
+    """Bring `address` to `target` unless it is there. `checksum` is "md5:…" or "sha256:…", or None."""
+    if target.exists():
+        if checksum is not None:
+            _check(_digest_of(target, checksum), checksum, target.name, "delete it and download again")
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            digest = hashlib.new(checksum.partition(":")[0]) if checksum else None
+            try:
+                with urllib.request.urlopen(address, timeout=60) as response:
+                    size = int(response.headers.get("Content-Length") or 0)
+                    done = 0
+                    while block := response.read(_BLOCK):
+                        file.write(block)
+                        done += len(block)
+                        if digest is not None:
+                            digest.update(block)
+                        if progress is not None:
+                            progress(f"download {target.name}", min(1.0, done / size) if size else 0.0)
+            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+                raise OffdiagError(
+                    f"expected {address} to answer, received {error}; fetch it by other means and give folder="
+                ) from None
+        if size and done != size:
+            raise OffdiagError(f"expected {size} bytes of {target.name}, received {done}; download it again")
+        if checksum is not None and digest is not None:
+            _check(digest.hexdigest(), checksum, target.name, "the file was altered or replaced; not kept")
+        os.replace(partial, target)
+    finally:
+        # After success the name is gone; after an error or Ctrl-C nothing half-done stays.
+        Path(partial).unlink(missing_ok=True)
+
+
+def _digest_of(path: Path, checksum: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, checksum.partition(":")[0]).hexdigest()
+
+
+def _check(received: str, checksum: str, name: str, advice: str) -> None:
+    kind, _, expected = checksum.partition(":")
+    if received != expected:
+        raise OffdiagError(f"expected {kind} {expected} for {name}, received {received}; {advice}")

@@ -1,0 +1,203 @@
+"""The layout of each public data set, from the files its publisher ships to a Table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from offdiag.data.archive import files, first_file
+from offdiag.data.lines import parse_lines
+from offdiag.data.table import Table, concatenate
+from offdiag.errors import OffdiagError
+
+
+def _needed(source: Path, *names: str) -> tuple[str, bytes]:
+    found = first_file(source, *names)
+    if found is None:
+        raise OffdiagError(
+            f"expected {' or '.join(names)} in {source.name}, received no such file; "
+            "give the folder or archive as published"
+        )
+    return found
+
+
+def _delimited(content: bytes, name: str, separator: str, types: list[str | None], header: bool = False) -> list[Any]:
+    """Columns as polars Series; a type of None skips the column."""
+    import polars as pl
+
+    kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float32, "text": pl.String}
+    schema = {f"column_{i}": kinds[t or "text"] for i, t in enumerate(types)}
+    if len(separator) > 1:
+        content, separator = content.replace(separator.encode(), b"\x1f"), "\x1f"
+    try:
+        frame = pl.read_csv(
+            content,
+            has_header=False,
+            skip_rows=int(header),
+            separator=separator,
+            schema=schema,
+            columns=[f"column_{i}" for i, t in enumerate(types) if t is not None],
+            quote_char=None,
+        )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).strip().split("\n")[0][:120]
+        raise OffdiagError(
+            f"expected {name} as published, received something else ({reason}); fetch it again"
+        ) from None
+    return frame.get_columns()
+
+
+def movielens_csv(source: Path) -> Table:
+    """ratings.csv of ml-latest and ml-20m: userId,movieId,rating,timestamp."""
+    name, content = _needed(source, "ratings.csv")
+    user, item, value, time = _delimited(content, name, ",", ["int", "int", "float", "int"], header=True)
+    return Table(user, item, value, time, name)
+
+
+def movielens_100k(source: Path) -> Table:
+    """u.data: user, item, rating, time, tab-separated."""
+    name, content = _needed(source, "u.data")
+    user, item, value, time = _delimited(content, name, "\t", ["int", "int", "float", "int"])
+    return Table(user, item, value, time, name)
+
+
+def movielens_1m(source: Path) -> Table:
+    """ratings.dat, `::` between the fields; or a ratings.parquet with the ids alone."""
+    name, content = _needed(source, "ratings.dat", "ratings.parquet")
+    if name.endswith(".parquet"):
+        import polars as pl
+
+        frame = pl.read_parquet(io.BytesIO(content))
+        user, item = (frame.get_column(c).cast(pl.Int64) for c in ("userID", "movieID"))
+        return Table(user, item, where=name)
+    user, item, value, time = _delimited(content, name, "::", ["int", "int", "float", "int"])
+    return Table(user, item, value, time, name)
+
+
+def movie_titles(source: Path) -> dict[int, str] | None:
+    """Titles of any MovieLens release."""
+    found = first_file(source, "movies.csv", "movies.dat", "u.item")
+    if found is None:
+        return None
+    name, content = found
+    if name == "movies.csv":
+        rows: Iterable[list[str]] = csv.reader(io.StringIO(content.decode("utf-8-sig")))
+        return {int(row[0]): row[1] for row in rows if row and row[0].isdigit()}
+    separator = "::" if name == "movies.dat" else "|"
+    lines = content.decode("latin-1").splitlines()
+    return {int(f[0]): f[1] for f in (line.split(separator) for line in lines) if len(f) > 1}
+
+
+_NETFLIX = re.compile(r"mv_\d+\.txt|combined_data_\d\.txt")
+
+
+def netflix(source: Path) -> Table:
+    """mv_*.txt (also inside training_set.tar) or combined_data_*.txt: `film:` and then user,rating,date lines."""
+    import polars as pl
+
+    parts: list[pl.DataFrame] = []
+    waiting: list[bytes] = []
+    size = 0
+    for _, content in files(source, lambda name: bool(_NETFLIX.fullmatch(name))):
+        waiting.append(content.rstrip() + b"\n")
+        size += len(content)
+        if size > 1 << 28:  # many small files are parsed together, within bounded memory
+            parts.append(_netflix_part(b"".join(waiting)))
+            waiting, size = [], 0
+    if waiting:
+        parts.append(_netflix_part(b"".join(waiting)))
+    if not parts:
+        raise OffdiagError(
+            f"expected mv_*.txt, training_set.tar or combined_data_*.txt in {source.name}, received no such file; "
+            "give the folder or archive as published"
+        )
+    user, item, value, time = pl.concat(parts).get_columns()
+    return Table(user, item, value, time, "the Netflix files")
+
+
+def _netflix_part(content: bytes) -> Any:
+    import polars as pl
+
+    first, value, date = _delimited(content, "the Netflix files", ",", ["text", "float", "text"])
+    frame = pl.DataFrame({"first": first, "value": value, "date": date})
+    heading = pl.col("first").str.ends_with(":")
+    try:
+        return (
+            frame.with_columns(item=pl.when(heading).then(pl.col("first").str.head(-1)).cast(pl.Int32).forward_fill())
+            .filter(~heading)
+            .select(
+                user=pl.col("first").cast(pl.Int32),
+                item=pl.col("item"),
+                value=pl.col("value"),
+                time=pl.col("date").str.to_date("%Y-%m-%d"),
+            )
+        )
+    except pl.exceptions.PolarsError as error:
+        raise OffdiagError(
+            f"expected `film:` and user,rating,date lines, received something else "
+            f"({str(error)[:80]!r}); fetch them again"
+        ) from None
+
+
+def netflix_titles(source: Path) -> dict[int, str] | None:
+    """movie_titles: id,year,title in latin-1, with commas in some titles."""
+    found = first_file(source, "movie_titles.txt", "movie_titles.csv")
+    if found is None:
+        return None
+    lines = found[1].decode("latin-1").splitlines()
+    return {int(f[0]): f[2] for f in (line.split(",", 2) for line in lines) if len(f) == 3}
+
+
+def taste_profile(source: Path) -> Table:
+    """train_triplets.txt: user, song, plays, tab-separated."""
+    name, content = _needed(source, "train_triplets.txt")
+    user, item, value = _delimited(content, name, "\t", ["text", "text", "float"])
+    return Table(user, item, value, where=name)
+
+
+def song_titles(source: Path) -> dict[str, str] | None:
+    """unique_tracks.txt of the Million Song data set: track<SEP>song<SEP>artist<SEP>title."""
+    found = first_file(source, "unique_tracks.txt")
+    if found is None:
+        return None
+    rows = (line.split("<SEP>") for line in found[1].decode("utf-8").splitlines())
+    return {row[1]: f"{row[3]} ({row[2]})" for row in rows if len(row) == 4}
+
+
+def gowalla_parts(source: Path) -> tuple[Table, Table | None, Table]:
+    """train.txt, valid.txt if there is one, and test.txt, a line per user."""
+    found = dict(files(source, lambda name: name in ("train.txt", "valid.txt", "test.txt")))
+    if "train.txt" not in found or "test.txt" not in found:
+        raise OffdiagError(
+            f"expected train.txt and test.txt in {source.name}, received no such files; check the folder"
+        )
+    parts = {name: parse_lines(content, "adjacency", name) for name, content in found.items()}
+    return parts["train.txt"], parts.get("valid.txt"), parts["test.txt"]
+
+
+def gowalla(source: Path) -> Table:
+    """All pairs of the LightGCN files, or else the raw check-ins of SNAP: user, time, latitude, longitude, place."""
+    raw = first_file(source, "loc-gowalla_totalCheckins.txt")
+    if raw is not None:
+        user, time, item = _delimited(raw[1], raw[0], "\t", ["int", "text", None, None, "int"])
+        return Table(user, item, None, time, raw[0])
+    return concatenate([part for part in gowalla_parts(source) if part is not None])
+
+
+def citeulike(source: Path) -> Table:
+    """users.dat: line u has the number of articles of user u and then the articles."""
+    name, content = _needed(source, "users.dat")
+    return parse_lines(content, "counted", name)
+
+
+def article_titles(source: Path) -> dict[int, str] | None:
+    """raw-data.csv counts articles from 1, users.dat from 0."""
+    found = first_file(source, "raw-data.csv")
+    if found is None:
+        return None
+    rows = csv.reader(io.StringIO(found[1].decode("utf-8", errors="replace")))
+    return {int(row[0]) - 1: row[1] for row in rows if len(row) > 1 and row[0].isdigit()}

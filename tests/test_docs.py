@@ -1,0 +1,46 @@
+"""Documentation that cannot rot: every Python block and every `$ command` runs, in order, in an empty folder."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.M | re.S)
+NOT_RUN = ("make ", "pip install", "git clone", "cd ", "python -m venv")  # set-up commands, run by CI itself
+
+
+def steps(text):
+    for language, body in FENCE.findall(text):
+        if language == "python":
+            yield "python", body
+        elif language == "console":
+            for line in body.splitlines():
+                if line.startswith("$ ") and not line[2:].startswith(NOT_RUN):
+                    yield "console", line[2:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": page.stem}
+    for kind, text in steps(page.read_text()):
+        if kind == "python":
+            exec(compile(text, f"{page.name} python block", "exec"), names)
+        else:
+            words = shlex.split(text)
+            if words[0] == "offdiag":
+                words = [sys.executable, "-m", "offdiag", *words[1:]]
+            ran = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+            assert ran.returncode == 0, f"$ {text}\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_link_to_a_file_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
