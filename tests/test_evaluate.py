@@ -152,9 +152,7 @@ def test_users_without_targets_are_left_out_and_counted() -> None:
 
 def test_stored_zeros_and_duplicates_in_targets_are_no_targets_of_their_own() -> None:
     model, held_out = scripted([[0, 1], [0, 1]], [[1, 0, 0], [1, 0, 0]])
-    messy = sp.csr_array(
-        (np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 0]), np.array([0, 3, 4])), shape=(2, 3)
-    )
+    messy = sp.csr_array((np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 0]), np.array([0, 3, 4])), shape=(2, 3))
     result = evaluate(model, HeldOut(held_out.histories, messy), "recall_all@2")
     assert result.per_user["recall_all@2"].tolist() == [1.0, 1.0]
     assert messy.nnz == 4  # the caller's matrix is untouched
@@ -293,9 +291,7 @@ def test_inputs_that_cannot_be_measured_are_refused_in_one_line(real: tuple[Any,
     model, held_out = real
     histories, targets = held_out.histories, held_out.targets
     without = SimpleNamespace(recommend=model.recommend)
-    out_of_range = SimpleNamespace(
-        recommend=lambda h, k, exclude_seen: SimpleNamespace(indices=np.full((60, k), 30))
-    )
+    out_of_range = SimpleNamespace(recommend=lambda h, k, exclude_seen: SimpleNamespace(indices=np.full((60, k), 30)))
     too_few = SimpleNamespace(recommend=lambda h, k, exclude_seen: SimpleNamespace(indices=np.zeros((1, k))))
     wrong: list[tuple[str, Any, HeldOut, dict[str, Any]]] = [
         (

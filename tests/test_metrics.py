@@ -184,9 +184,7 @@ def test_coverage_equals_a_set_and_combines_over_batches(lists: list[list[int]])
 def test_novelty_by_hand() -> None:
     popularity = np.array([8.0, 4.0, 2.0, 2.0, 0.0])  # shares 1/2, 1/4, 1/8, 1/8: 1, 2, 3, 3 bits
     lists = np.array([[0, 1], [2, -1], [4, 0], [-1, -1]])
-    np.testing.assert_allclose(
-        metrics.novelty(lists, popularity, 2), [1.5, 3.0, (3 + 1) / 2, 0.0], rtol=1e-14
-    )
+    np.testing.assert_allclose(metrics.novelty(lists, popularity, 2), [1.5, 3.0, (3 + 1) / 2, 0.0], rtol=1e-14)
 
 
 @given(

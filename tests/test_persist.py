@@ -165,9 +165,7 @@ def test_numpy_numbers_in_settings_are_kept_as_numbers(tmp_path: Path) -> None:
     assert od.load(tmp_path / "m").get_params() == model.get_params()
 
 
-def test_weights_in_any_memory_order_are_saved_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_in_any_memory_order_are_saved_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(persist, "CHUNK", 100)  # many chunks, none of which ends where a row or a tensor does
     model = small(storage="dense")
     expected = model.weights_.toarray()
@@ -324,6 +322,16 @@ def test_random_damage_is_refused(saved: bytes, scratch: Path, data: st.DataObje
         persist.load(scratch)
 
 
+def test_a_header_that_claims_to_be_huge_is_not_read(saved: bytes, scratch: Path) -> None:
+    scratch.write_bytes((persist.MAX_HEADER + 1).to_bytes(8, "little") + saved[8:])
+    os.truncate(scratch, persist.MAX_HEADER + 10_000)  # sparse: takes no room
+    tracemalloc.start()
+    assert_refused(scratch, "damaged", "header claims")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e6
+
+
 def test_a_newer_format_says_so(saved: bytes, scratch: Path) -> None:
     scratch.write_bytes(rebuilt(saved, lambda header: header["__metadata__"].update(format_version="2")))
     assert_refused(scratch, "newer offdiag", "upgrade")
@@ -429,9 +437,7 @@ def test_a_large_file_is_sampled_by_default_and_read_in_full_on_request(
 def test_saving_and_loading_make_no_copy_of_the_weights(tmp_path: Path) -> None:
     m = 3000
     model = small()
-    model.weights_ = Packed(
-        np.ones(m * (m + 1) // 2, np.float32), np.ones(m, np.float32), np.zeros(m, np.float32)
-    )
+    model.weights_ = Packed(np.ones(m * (m + 1) // 2, np.float32), np.ones(m, np.float32), np.zeros(m, np.float32))
     model.item_ids_, model.popularity_ = np.arange(m), np.ones(m)
     assert model.weights_.nbytes > 18e6
     model.save(tmp_path / "m")  # imports and the like happen here, unmeasured
@@ -516,9 +522,7 @@ try:
 except od.OffdiagError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "m")], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], capture_output=True, text=True, check=True)
     assert "the disk is full" in done.stdout
     assert (tmp_path / "m").read_bytes() == before
     assert os.listdir(tmp_path) == ["m"]

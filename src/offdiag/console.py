@@ -22,6 +22,7 @@ from offdiag.errors import OffdiagError, UnknownItemsWarning
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is cut or wrapped
+BAR = 30  # characters of the longest bar
 MANY_ROWS = 2_000  # above this a table is printed as lines divided by tabs
 
 # typer brings its own copy of click from 0.16 on and needs click before; this is the usage error of either.
@@ -33,12 +34,16 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # an id the terminal cannot show is no reason to fail
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownItemsWarning)  # each command reports these ids itself
             command = typer.main.get_command(app)
-            code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
+            code = command.main(
+                args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False
+            )
         sys.stdout.flush()
     except OffdiagError as error:
         return _mistake(str(error))
@@ -53,6 +58,10 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             raise
         place = f"{str(error.filename)!r}: " if error.filename is not None else ""
         return _mistake(f"{place}{error.strerror or error}")
+    except MemoryError as error:
+        return _mistake(
+            f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage"
+        )
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -155,6 +164,17 @@ def show_pairs(pairs: dict[str, Any]) -> None:
         say(f"{name:<{width}}  {printable(value)}")
 
 
+def show_bars(name: str, total: float, parts: Sequence[tuple[Any, float]]) -> None:
+    """Signed contributions as bars, and their sum."""
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    most = max((abs(part) for _, part in parts), default=0.0)
+    rows = []
+    for item, part in parts:
+        length = round(BAR * abs(part) / most) if most else 0
+        rows.append([item, f"{part:+.4f}", (block if part >= 0 else "-") * max(length, int(part != 0))])
+    show_table(["because of", ">adds", ""], [*rows, [name, f"{total:+.4f}", ""]])
+
+
 class Work:
     """The progress line: called by the library with (stage, fraction done)."""
 
@@ -188,14 +208,6 @@ def working() -> Iterator[Work]:
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield Work(bars)
-
-
-def size(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000 or unit == "GB":
-            break
-        n_bytes /= 1000
-    return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
 
 
 def seconds(value: float) -> str:

@@ -199,7 +199,7 @@ def _accumulate(
     h, e, _ = packed.layout(m)
     P = packed.rectangle(values, m)
     indptr = matrix.indptr.astype(np.int64, copy=False)
-    indices = matrix.indices.astype(np.int32, copy=False)
+    indices = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
     counts = np.bincount(indices, minlength=m)
     col_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     users = np.empty(matrix.nnz, dtype=np.int32)

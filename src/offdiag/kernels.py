@@ -60,20 +60,26 @@ def transpose_positions(indptr, indices, col_ptr, users, positions):  # type: ig
 
 @compiled
 def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
-    """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place."""
+    """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place.
+
+    Indices are unsigned here and below: a signed one costs a test for negative values, 2.5 times the time of the loop.
+    """
+    one = P.dtype.type(1)
+    first_trailing = np.uint32(h)
     for i in range(lo, hi):
         if i < h:
-            row = P[i]
+            row = P[i, e:]
             for q in range(col_ptr[i], col_ptr[i + 1]):
-                for p in range(positions[q], indptr[users[q] + 1]):
-                    row[indices[p] + e] += 1
+                rest = indices[positions[q] : indptr[users[q] + 1]]
+                for p in range(len(rest)):
+                    row[rest[p]] += one
         else:
             row = P[i - h + 1 - e]
             for q in range(col_ptr[i], col_ptr[i + 1]):
-                p = positions[q]
-                start = indptr[users[q]]
-                while p >= start and indices[p] >= h:
-                    row[indices[p] - h] += 1
+                rest = indices[indptr[users[q]] : positions[q] + 1]
+                p = len(rest) - 1
+                while p >= 0 and rest[p] >= first_trailing:
+                    row[rest[p] - first_trailing] += one
                     p -= 1
 
 
@@ -81,28 +87,25 @@ def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  #
 def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc):  # type: ignore[no-untyped-def]
     """The same for any values and user weights: summed in float64 (``acc``), rounded once when stored."""
     m = len(col_ptr) - 1
+    first_trailing = np.uint32(h)
     for i in range(lo, hi):
-        if i < h:
-            for j in range(i, m):
-                acc[j] = 0.0
-            for q in range(col_ptr[i], col_ptr[i + 1]):
-                u = users[q]
-                scaled = weight[u] * data[positions[q]]
-                for p in range(positions[q], indptr[u + 1]):
+        acc[:] = 0.0
+        for q in range(col_ptr[i], col_ptr[i + 1]):
+            u, at = users[q], positions[q]
+            scaled = weight[u] * data[at]
+            if i < h:
+                for p in range(at, indptr[u + 1]):
                     acc[indices[p]] += scaled * data[p]
-            row = P[i]
-            for j in range(i, m):
-                row[j + e] = acc[j]
-        else:
-            for j in range(h, i + 1):
-                acc[j] = 0.0
-            for q in range(col_ptr[i], col_ptr[i + 1]):
-                u = users[q]
-                scaled = weight[u] * data[positions[q]]
-                p = positions[q]
-                while p >= indptr[u] and indices[p] >= h:
+            else:
+                p = np.int64(at)
+                while p >= indptr[u] and indices[p] >= first_trailing:
                     acc[indices[p]] += scaled * data[p]
                     p -= 1
+        if i < h:
+            row = P[i, e:]
+            for j in range(i, m):
+                row[j] = acc[j]
+        else:
             row = P[i - h + 1 - e]
             for j in range(h, i + 1):
                 row[j - h] = acc[j]
@@ -112,17 +115,40 @@ def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi
 def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-untyped-def]
     """out[r] = C[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
 
-    A value left of the diagonal sits in the other item's packed row. Taking 16 rows at a time makes those reads run
-    along a cache line instead of jumping one packed row per number.
+    A value on the far side of the diagonal sits in the packed row of the other item. Taking 64 rows at a time makes
+    those reads run along cache lines instead of jumping one packed row per number: a quarter of the time.
     """
-    block = 16
+    block = 64
     for start in range(first, last, block):
-        stop = min(start + block, last)
-        for i in range(lo, hi):
-            for r in range(start, stop):
-                j = rows[r]
-                a, b = (i, j) if i >= j else (j, i)
-                out[r, i - lo] = P[b, a + e] if b < h else P[a - h + 1 - e, b - h]
+        mine = rows[start : min(start + block, last)]
+        dest = out[start : min(start + block, last)]
+        for i in range(lo, min(hi, h)):  # C[j, i], i < j: column i of the leading part
+            column = P[i, e:]
+            c = np.uint64(i - lo)
+            if mine[0] > i:
+                for r in range(len(mine)):
+                    dest[r, c] = column[mine[r]]
+            else:
+                for r in range(len(mine)):
+                    if mine[r] > i:
+                        dest[r, c] = column[mine[r]]
+        for i in range(max(lo, h), hi):  # C[j, i], h ≤ j < i: row i of the trailing triangle
+            row = P[i - h + 1 - e]
+            c = np.uint64(i - lo)
+            for r in range(len(mine)):
+                if h <= mine[r] < i:
+                    dest[r, c] = row[mine[r] - np.uint64(h)]
+        for r in range(len(mine)):  # what lies in the item's own packed row
+            j = np.int64(mine[r])
+            if j < h:
+                begin, end = max(lo, j), hi
+                source = P[j, begin + e :]
+            else:
+                begin, end = max(lo, h), min(hi, j + 1)
+                source = P[j - h + 1 - e, begin - h :]
+            own = dest[r, begin - lo :]
+            for c in range(end - begin):
+                own[c] = source[c]
 
 
 @compiled

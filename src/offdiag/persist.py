@@ -155,7 +155,7 @@ def _contents(
     model: Any, metrics: "Result | Mapping[str, Any] | None"
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
-    from offdiag import __version__
+    import offdiag
 
     name = type(model).__name__
     if name not in _MODELS or type(model) is not _model_class(name):
@@ -177,7 +177,7 @@ def _contents(
         "n_items": len(model.item_ids_),
         "item_ids_dtype": ids_dtype,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),
-        "offdiag_version": __version__,
+        "offdiag_version": offdiag.__version__,
         "format_version": VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -345,7 +345,9 @@ def _read_header(path: str | os.PathLike[str], file: IO[bytes]) -> _Header:
     if not ours and not beginning.startswith(b'{"__metadata__":{"format'[: max(len(beginning), 1)]):
         safetensors = beginning.startswith(b"{") and size >= 8 + length
         raise _not_ours(path, "a safetensors file from elsewhere" if safetensors else "another kind of file")
-    if size < 8 + length or length > MAX_HEADER:
+    if length > MAX_HEADER:  # never read what is only claimed to be a header
+        raise _damaged(path, f"its header claims {length:,} bytes")
+    if size < 8 + length:
         raise _damaged(path, "it is cut off inside its header")
     text = beginning + file.read(length - len(beginning))
     try:

@@ -48,7 +48,9 @@ CSS = """
 .od .error { stroke: var(--ink); stroke-width: 1.4; } .od .halo { stroke: var(--paper); stroke-width: 1.5; }
 .od .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
 .od .end { text-anchor: end; } .od .middle { text-anchor: middle; }
-""" + "".join(f".od .f{n} {{ fill: var(--c{n}); }} .od .s{n} {{ stroke: var(--c{n}); }}\n" for n in range(COLOURS))
+""" + "".join(
+    f".od .f{n} {{ fill: var(--c{n}); }} .od .s{n} {{ stroke: var(--c{n}); }}\n" for n in range(COLOURS)
+)
 CSS += ".od .fm { fill: var(--minus); }\n"
 
 
@@ -117,11 +119,17 @@ def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = No
 def curve(results: Mapping[str, Result], metric: str = "recall_all") -> Figure:
     """A metric against the length k of the list, for the cut-offs at which it was evaluated."""
     names = _models(results)
-    cuts = sorted(int(key.partition("@")[2]) for key in _shared(results, None) if key.partition("@")[0] == metric)
+    cuts = sorted(
+        int(key.partition("@")[2]) for key in _shared(results, None) if key.partition("@")[0] == metric
+    )
     if len(cuts) < 2:
-        raise OffdiagError(f"a curve needs {metric}@k at two values of k or more, received {len(cuts)}: evaluate more")
+        raise OffdiagError(
+            f"a curve needs {metric}@k at two values of k or more, received {len(cuts)}: evaluate more"
+        )
     values = {name: [results[name].mean[f"{metric}@{k}"] for k in cuts] for name in names}
-    frame = _Frame(x=(math.log(cuts[0]), math.log(cuts[-1])), y=(0, max(map(max, values.values()))), top=34, bottom=262)
+    frame = _Frame(
+        x=(math.log(cuts[0]), math.log(cuts[-1])), y=(0, max(map(max, values.values()))), top=34, bottom=262
+    )
     out = [_legend(names, lines=True), frame.y_axis(metric.replace("_all", ""))]
     out.append(frame.x_axis([(math.log(k), str(k)) for k in cuts], "length k of the list (log scale)"))
     for n, name in enumerate(names):
@@ -170,7 +178,9 @@ def popularity(inter: Interactions) -> Figure:
         raise OffdiagError("a figure of popularity needs at least one interaction, received none")
     ranks = np.unique(np.geomspace(1, counts.size, 160).round().astype(np.int64))
     decades_x, decades_y = _decades(counts.size), _decades(float(counts[0]))
-    frame = _Frame(x=(0, max(math.log10(counts.size), 0.5)), y=(0, max(math.log10(counts[0]), 0.5)), top=26, bottom=262)
+    frame = _Frame(
+        x=(0, max(math.log10(counts.size), 0.5)), y=(0, max(math.log10(counts[0]), 0.5)), top=26, bottom=262
+    )
     out = [frame.y_axis("users of the item", [(math.log10(v), f"{v:,}") for v in decades_y])]
     points = [(frame.px(math.log10(r)), frame.py(math.log10(counts[r - 1]))) for r in ranks.tolist()]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -184,9 +194,13 @@ def popularity(inter: Interactions) -> Figure:
     out.append(_line(x, frame.top, x, frame.bottom, "axis", ' stroke-dasharray="3 3"'))
     # Beside the dashed line, low and inside the area: the curve itself runs above.
     out.append(_text(x + shift, frame.bottom - 26, f"{tenth:,} most popular items:", f"{anchor} small"))
-    out.append(_text(x + shift, frame.bottom - 10, f"{share:.0f} % of all interactions", f"{anchor} small strong"))
+    out.append(
+        _text(x + shift, frame.bottom - 10, f"{share:.0f} % of all interactions", f"{anchor} small strong")
+    )
     out.append(frame.x_axis([(math.log10(v), f"{v:,}") for v in decades_x], "rank of the item (log scale)"))
-    return Figure(f"Users per item by rank; the top tenth holds {share:.0f} % of interactions", 304, "".join(out))
+    return Figure(
+        f"Users per item by rank; the top tenth holds {share:.0f} % of interactions", 304, "".join(out)
+    )
 
 
 def contributions(explanation: Explanation, most: int = 8) -> Figure:
@@ -206,7 +220,9 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     for name, part in zip(names, parts, strict=True):
         out.append(_text(left - 8, y + 16, _short(name, left - 8), "end", title=name))
         x = zero if part >= 0 else zero + part * scale
-        out.append(_bar(x, y + 4, abs(part) * scale, row - 8, "f3" if part >= 0 else "fm", f"{name}: {part:+.4f}"))
+        out.append(
+            _bar(x, y + 4, abs(part) * scale, row - 8, "f3" if part >= 0 else "fm", f"{name}: {part:+.4f}")
+        )
         out.append(_text(WIDTH, y + 16, f"{part:+.3f}", "end soft small"))
         y += row
     out.append(_line(zero, 2, zero, y, "axis"))
@@ -231,7 +247,9 @@ class _Frame:
         return self.left + (value - self.x[0]) / ((self.x[1] - self.x[0]) or 1) * (self.right - self.left)
 
     def py(self, value: float) -> float:
-        return self.bottom - (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1) * (self.bottom - self.top - 8)
+        return self.bottom - (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1) * (
+            self.bottom - self.top - 8
+        )
 
     def x_axis(self, ticks: Iterable[tuple[float, str]], title: str) -> str:
         out = [_line(self.left, self.bottom, self.right, self.bottom, "axis")]
@@ -262,7 +280,9 @@ def _legend(names: Sequence[str], *, lines: bool = False) -> str:
     for n, name in enumerate(names):
         shown = _short(name, WIDTH / len(names) - 30)
         if lines:
-            out.append(f'<line class="line s{n % COLOURS}" x1="{x:g}" y1="8" x2="{x + 20:g}" y2="8"{_dash(n)}/>')
+            out.append(
+                f'<line class="line s{n % COLOURS}" x1="{x:g}" y1="8" x2="{x + 20:g}" y2="8"{_dash(n)}/>'
+            )
         else:
             out.append(f'<rect class="f{n % COLOURS}" x="{x:g}" y="2" width="12" height="12" rx="2"/>')
         x += 26 if lines else 18
@@ -332,7 +352,9 @@ def _decades(top: float) -> list[int]:
 
 def _models(results: Mapping[str, Result]) -> list[str]:
     if not results:
-        raise OffdiagError("a figure needs at least one result, received none: pass {'name': od.evaluate(...)}")
+        raise OffdiagError(
+            "a figure needs at least one result, received none: pass {'name': od.evaluate(...)}"
+        )
     return list(results)
 
 

@@ -50,7 +50,7 @@ class _Matrix:
         from offdiag import kernels
 
         n, m = X.shape
-        rows = np.unique(X.indices)  # items nobody in this batch has are never read
+        rows = np.unique(X.indices).astype(np.int64)  # items nobody in this batch has are never read
         row_of = np.zeros(m, dtype=np.int64)
         row_of[rows] = np.arange(len(rows))
         width = max(64, TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize) // 16 * 16)
@@ -121,7 +121,7 @@ class Packed(_Matrix):
 
         m = len(self.scale)
         h, e, _ = packed.layout(m)
-        kernels.packed_tile(packed.rectangle(self.C, m), h, e, rows, lo, hi, out, first, last)
+        kernels.packed_tile(packed.rectangle(self.C, m), h, e, rows.view(np.uint64), lo, hi, out, first, last)
         kernels.scale_tile(rows, lo, hi, self.scale, self.diagonal, out, first, last)
 
     def todense(self) -> Dense:

@@ -82,9 +82,9 @@ def number(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int32]]:
     distinct = column.unique().sort()
     frame = distinct.to_frame("id").with_row_index("place")
     placed = column.to_frame("id").join(frame, on="id", how="left", maintain_order="left")
-    codes = placed.get_column("place").cast(pl.Int32).to_numpy()
+    codes = placed.get_column("place").cast(pl.Int32).to_numpy(writable=True)
     if column.dtype == pl.Int64:
-        return distinct.to_numpy(), codes
+        return distinct.to_numpy(writable=True), codes
     return text_array(distinct.to_list()), codes
 
 

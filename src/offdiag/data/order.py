@@ -37,7 +37,7 @@ def _is_sorted(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
     return not np.any((cols[1:] < cols[:-1]) & (rows[1:] == rows[:-1]))
 
 
-def csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]) -> sparse.csr_array:
+def csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> sparse.csr_array:
     """A float32 CSR array from parts that are already canonical, with int32 indices when they fit."""
     index: type[np.signedinteger[Any]] = np.int32 if max(len(indices), *shape) < 2**31 else np.int64
     matrix = sparse.csr_array(

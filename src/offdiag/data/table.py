@@ -62,13 +62,15 @@ def concatenate(tables: list[Table]) -> Table:
 def _join(parts: list[pl.Series | None], what: str) -> pl.Series:
     import polars as pl
 
-    types = {part.dtype for part in parts}
+    present = [part for part in parts if part is not None]
+    types = {part.dtype for part in present}
     if len(types) > 1 and not all(dtype.is_numeric() for dtype in types):
         raise OffdiagError(
             f"expected the same kind of {what} in every file, received {', '.join(sorted(map(str, types)))}; "
             "read the files one by one to see which differs"
         )
-    return pl.concat([part.alias("x").to_frame() for part in parts], how="vertical_relaxed").to_series()
+    joined: pl.DataFrame = pl.concat([part.alias("x").to_frame() for part in present], how="vertical_relaxed")
+    return joined.to_series()
 
 
 def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
@@ -172,7 +174,7 @@ def _values(column: pl.Series, where: str) -> NDArray[Any]:
     if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
         raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
     _no_gaps(column, "value", where)
-    value = column.cast(_float32()).to_numpy()
+    value = column.cast(_float32()).to_numpy(writable=True)
     bad = ~np.isfinite(value)
     if bad.any():
         row = int(bad.argmax())
@@ -206,9 +208,9 @@ def _times(column: pl.Series, where: str) -> NDArray[Any]:
         micro = column.dt.epoch("us").to_numpy()
         return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
     if column.dtype.is_integer():
-        return column.cast(pl.Int64).to_numpy()
+        return column.cast(pl.Int64).to_numpy(writable=True)
     if column.dtype.is_float():
-        time = column.cast(pl.Float64).to_numpy()
+        time = column.cast(pl.Float64).to_numpy(writable=True)
         if not np.isfinite(time).all():
             row = int((~np.isfinite(time)).argmax())
             raise OffdiagError(

@@ -1,0 +1,83 @@
+"""The README's tables are made from the JSON of benchmark runs, never typed: ``python benchmarks/readme.py``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
+
+
+def speed_table(results: dict[str, Any]) -> str:
+    """What was measured, ours, the peer's, the ratio, and the goal set before."""
+    lines = ["| what | offdiag | compared with | ratio | goal |", "|---|---|---|---|---|"]
+
+    def pair(name: str, what: str, peer: str, goal_time: float, goal_memory: float | None) -> None:
+        if name not in results:
+            return
+        r = results[name]
+        t, m = r["seconds"], r["extra_peak_bytes"]
+        lines.append(f"| {what}: time | {t['ours']:.2f} s | {peer} {t['peer']:.2f} s | {t['ratio']:.2f} | ≤ {goal_time} |")
+        if goal_memory is not None:
+            lines.append(
+                f"| {what}: extra peak memory | {m['ours'] / 1e6:.0f} MB | {peer} {m['peer'] / 1e6:.0f} MB "
+                f"| {m['ratio']:.2f} | ≤ {goal_memory} |"
+            )
+
+    pair("fit", "EDLAE fit, 60,000 × 10,000, 3.4 M", "irspack", 0.55, 0.25)
+    if "inverse" in results:
+        r = results["inverse"]
+        lines.append(
+            f"| packed inverse, 10,000 items, m³ flops | {r['flop_rate'] / 1e9:.0f} GFlop/s "
+            f"| sgemm {r['sgemm_flop_rate'] / 1e9:.0f} GFlop/s | {r['flop_rate'] / r['sgemm_flop_rate']:.2f} | ≥ 0.9 |"
+        )
+    pair("gram", "Gram, 136,677 × 20,108, 10 M", "scipy XᵀX + todense", 0.25, 0.3)
+    pair("topk", "top-100 for 10,000 users, 20,108 items", "irspack + argpartition", 0.25, None)
+    pair("read", "CSV of 10 M rows to Interactions", "polars alone", 3.0, None)
+    for name, what, goal in (
+        ("ml-20m", "whole fit, ML-20M shape (136,677 × 20,108, 10 M)", "< 1.2 GB"),
+        ("msd", "whole fit, MSD shape (571,355 × 41,140, 34 M)", "< 5 GB"),
+    ):
+        if name in results:
+            r = results[name]
+            lines.append(f"| {what} | {r['seconds']:.0f} s | peak {r['extra_peak_bytes'] / 1e9:.2f} GB above the data | – | {goal} |")
+    return "\n".join(lines)
+
+
+def defaults_table(results: dict[str, Any]) -> str:
+    """Settings found by ``auto`` against the best of a search, on data neither has seen."""
+    lines = [
+        "| data | users × items | auto: dropout, l2, user_power | nDCG@100 auto | best by search | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, r in results["data"].items():
+        a, b = r["auto"], r["best"]
+        s = a["settings"]
+        lines.append(
+            f"| {name} | {r['users']:,} × {r['items']:,} | {s['dropout']:.2f}, {s['l2']:.3g}, {s['user_power']:.2g} "
+            f"| {a['ndcg']:.4f} ± {a['sem']:.4f} | {b['ndcg']:.4f} | {a['ndcg'] / b['ndcg']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def replace_between(text: str, name: str, table: str) -> str:
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    if not pattern.search(text):
+        raise SystemExit(f"the README has no place for the table {name!r}")
+    return pattern.sub(lambda found: found.group(1) + table + "\n" + found.group(2), text)
+
+
+def renew() -> None:
+    text = README.read_text()
+    for name, make in (("speed", speed_table), ("defaults", defaults_table)):
+        path = HERE / "results" / f"{name}.json"
+        if path.exists():
+            text = replace_between(text, name, make(json.loads(path.read_text())))
+    README.write_text(text)
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,226 @@
+"""The demonstration: one split, four models, the same users, and reasons for what is recommended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from offdiag import report
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
+    from offdiag.data.split import HeldOut, Split
+
+FOLD_IN = 0.8
+HELD_OUT = 0.1
+SAMPLES = 3
+PICKS = 5
+IDEAS = {
+    "Popularity": "the same list for everyone",
+    "EASE": "each item predicted from all others",
+    "DLAE": "learned while items drop out",
+    "EDLAE": "the same, judged on the dropped items",
+}
+
+
+class Work(Protocol):
+    """Progress of the parts (see console.Work)."""
+
+    def __call__(self, stage: str, fraction: float) -> None: ...
+    def begin(self, what: str) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The study, the model it speaks with, and the split it was made on."""
+
+    study: report.Study
+    model: Any
+    split: Split
+
+
+def invented(n_users: int, n_items: int, seed: int) -> Interactions:
+    """A catalogue with readable names; users choose about 30 items, fewer of a small catalogue."""
+    import offdiag as od
+
+    if n_users < 20 or n_items < 20:
+        raise OffdiagError(
+            f"the invented catalogue needs 20 users and items or more, received {n_users} and {n_items}"
+        )
+    nnz = int(n_users * min(30, n_items / 8))
+    communities = max(2, min(12, n_items // 10))
+    return od.synthetic.catalogue(n_users, n_items, nnz, communities=communities, seed=seed).interactions
+
+
+def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
+    """Split, fit, evaluate, explain; nothing is written."""
+    import offdiag as od
+
+    start = time.perf_counter()
+    work.begin("splitting users")
+    split = od.split.strong(inter, held_out=HELD_OUT, fold_in=FOLD_IN, seed=seed)
+    if not split.test.targets.nnz:
+        raise OffdiagError(
+            "the held-out users have one item each, so there is nothing to hide and find again; "
+            "give data whose users have several items, or raise --min-users"
+        )
+    metrics = [*report.METRICS, *report.ALSO, *report.CUTS]
+    entries, models = [], {}
+    for model in (od.Popularity(), od.EASE(), od.DLAE(), od.EDLAE()):
+        name = type(model).__name__
+        work.begin(name)
+        begun = time.perf_counter()
+        model.fit(split.train, progress=work)
+        fitted = time.perf_counter() - begun
+        result = od.evaluate(model, split.test, metrics=metrics, progress=work)
+        models[name] = model
+        params, settings, n_bytes = model.get_params(), dict(model.settings_), model.weights_.nbytes
+        entries.append(report.Entry(name, IDEAS[name], params, settings, result, fitted, n_bytes))
+    work.begin("looking for reasons")
+    study = report.Study(
+        source=source,
+        train=split.train,
+        n_validation=0 if split.validation is None else len(split.validation.user_ids),
+        n_test=entries[0].result.n_users,
+        n_hidden=int(split.test.targets.nnz),
+        fold_in=FOLD_IN,
+        seed=seed,
+        entries=entries,
+        samples=_samples(models["EDLAE"], split.test),
+        speaker="EDLAE",
+        seconds=time.perf_counter() - start,
+    )
+    return Outcome(study, models["EDLAE"], split)
+
+
+def _samples(model: Any, held_out: HeldOut) -> list[report.Sample]:
+    """The first users with a short history and something to find; chosen before anything is recommended."""
+    lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
+    good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
+    if len(good) < SAMPLES:  # odd data: take the shortest histories there are
+        order = np.argsort(lengths, kind="stable")
+        good = order[(hidden[order] >= 1) & (lengths[order] >= 1)]
+    samples = []
+    for user in good[:SAMPLES].tolist():
+        history = model.item_ids_[held_out.histories[[user]].indices].tolist()
+        targets = set(model.item_ids_[held_out.targets[[user]].indices].tolist())
+        (listed,) = model.recommend([history], k=PICKS)
+        picks = [(item, score, item in targets) for item, score in listed]
+        reasons = [model.explain([history], item) for item, _, _ in picks]
+        samples.append(report.Sample(held_out.user_ids[user].item(), history, picks, reasons))
+    return samples
+
+
+def write(
+    outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool
+) -> report.Study:
+    """Report and model, and for invented data the tables themselves, so that one can go on with them."""
+    from offdiag import persist
+
+    folder.mkdir(parents=True, exist_ok=True)
+    best = {entry.name: entry.result for entry in outcome.study.entries}["EDLAE"]
+    files = {"model.od": "the EDLAE model; try: offdiag similar, recommend, explain and info"}
+    work.begin("saving")
+    if with_data:
+        files["train.csv"] = "the users it learned from (and those set aside); try: offdiag fit"
+        files["new-users.csv"] = "the held-out users; try: offdiag evaluate"
+        is_new = np.isin(inter.user_ids, outcome.split.test.user_ids)
+        _write_table(inter.select_users(~is_new), folder / "train.csv")
+        _write_table(inter.select_users(is_new), folder / "new-users.csv")
+    persist.save(outcome.model, folder / "model.od", metrics=best, progress=work)
+    study = replace(outcome.study, files=files)
+    report.write(study, folder / "report.html")
+    return study
+
+
+def _write_table(inter: Interactions, path: Path) -> None:
+    import polars as pl
+
+    users = np.repeat(inter.user_ids, np.diff(inter.matrix.indptr))
+    frame = pl.DataFrame({"user": users.tolist(), "item": inter.item_ids[inter.matrix.indices].tolist()})
+    report.replace_text(path, frame.write_csv())
+
+
+def as_json(study: report.Study, folder: Path) -> dict[str, Any]:
+    """The whole study for a program."""
+    best = study.best
+    return {
+        "source": study.source,
+        "data": {"users": study.train.n_users, "items": study.train.n_items, "interactions": study.train.nnz},
+        "test_users": study.n_test,
+        "best": best.name,
+        "models": [
+            {
+                "model": entry.name,
+                "settings": entry.settings,
+                "seconds_to_fit": entry.seconds,
+                **entry.result.to_dict(),
+                "behind_best": None if entry is best else best.result.compare(entry.result).to_dict(),
+            }
+            for entry in study.entries
+        ],
+        "samples": [
+            {
+                "user": sample.user,
+                "history": sample.history,
+                "recommended": [
+                    {
+                        "item": item,
+                        "score": score,
+                        "really_chosen": chosen,
+                        "contributions": [
+                            {"item": i, "contribution": c}
+                            for i, c in zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
+                        ],
+                    }
+                    for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True)
+                ],
+            }
+            for sample in study.samples
+        ],
+        "seconds": study.seconds,
+        "files": [str(folder / name) for name in ("report.html", *study.files)],
+    }
+
+
+def show(study: report.Study, folder: Path) -> None:
+    """The study for a person, on stdout."""
+    from offdiag import console
+
+    train = study.train
+    console.say(f"Data: {study.source}")
+    console.say(
+        f"{train.n_users:,} users to learn from, {train.n_items:,} items, {train.nnz:,} interactions; "
+        f"measured on {study.n_test:,} new users"
+    )
+    rows = []
+    for entry in study.entries:
+        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in report.METRICS]
+        behind = "best"
+        if entry is not study.best:
+            test = study.best.result.compare(entry.result)
+            behind = f"{-test.difference[report.JUDGE]:+.4f}, {report.p_text(test.p_value[report.JUDGE])}"
+        rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
+    head = ["model", *(f">{m}" for m in report.METRICS), f"{report.JUDGE} against the best (paired)", ">fit"]
+    console.say()
+    console.show_table(head, rows)
+    for line in report.summary(study):
+        console.say(line)
+    for sample in study.samples:
+        console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
+        for item in sample.history:
+            console.say(f"  {console.printable(item)}")
+        console.say(f"{study.speaker} recommends")
+        for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
+            mark = " (really chosen)" if chosen else ""
+            console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
+            console.say(f"         {console.printable(report.reason_text(reason))}", style="dim")
+    console.say()
+    console.show_pairs({str(folder / "report.html"): "figures and details; open it in a browser"} | {
+        str(folder / name): what for name, what in study.files.items()
+    })  # fmt: skip

@@ -1,0 +1,163 @@
+"""What `offdiag info` and `offdiag datasets` tell: plain dictionaries, and their lines for a person."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
+
+MOST_POPULAR = 10
+
+
+def is_model(path: str) -> bool:
+    """Whether a file starts like a saved model: a short length in 8 bytes, then JSON. Text never does."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(9)
+    return len(head) == 9 and head[7] == 0 and head[8:] == b"{"
+
+
+def of_model(path: str) -> dict[str, Any]:
+    """The header of a model file, and the items it knows best."""
+    import offdiag as od
+    from offdiag import persist
+
+    about = persist.describe(path)
+    model = od.load(path)  # mapped, not read: this also finds a damaged file
+    return {"kind": "model", "file": path, **about, "most_popular": _top(model.item_ids_, model.popularity_)}
+
+
+def of_data(path: str, inter: Interactions) -> dict[str, Any]:
+    """The size and shape of a table of interactions."""
+    users, per_item = np.diff(inter.matrix.indptr), np.bincount(inter.matrix.indices, minlength=inter.n_items)
+    values = inter.matrix.data
+    return {
+        "kind": "data",
+        "file": path,
+        "users": inter.n_users,
+        "items": inter.n_items,
+        "interactions": inter.nnz,
+        "density": inter.nnz / max(inter.n_users * inter.n_items, 1),
+        "items_per_user": _spread(users),
+        "users_per_item": _spread(per_item),
+        "values": {"least": float(values.min(initial=np.inf)), "most": float(values.max(initial=0))},
+        "times": None if inter.times is None else [inter.times.min().item(), inter.times.max().item()],
+        "most_popular": _top(inter.item_ids, per_item),
+    }
+
+
+def _spread(counts: Any) -> dict[str, float]:
+    if not len(counts):
+        return {"least": 0, "median": 0, "mean": 0, "most": 0}
+    return {
+        "least": int(counts.min()),
+        "median": float(np.median(counts)),
+        "mean": float(counts.mean()),
+        "most": int(counts.max()),
+    }
+
+
+def _top(ids: Any, counts: Any) -> list[dict[str, Any]]:
+    order = np.argsort(-np.asarray(counts), kind="stable")[:MOST_POPULAR]
+    return [{"item": ids[i].item(), "total": float(counts[i])} for i in order]
+
+
+def model_pairs(about: dict[str, Any]) -> dict[str, str]:
+    settings = settings_text(about["settings"], about["params"])
+    return {
+        "model": about["model"],
+        "settings": settings,
+        "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
+        "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
+        "file": f"{about['file']}, {size(about['bytes'])}",
+        "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
+        "most popular": _popular_text(about),
+    }
+
+
+def _weight_bytes(about: dict[str, Any]) -> int:
+    return sum(t["bytes"] for name, t in about["tensors"].items() if name.startswith("weights."))
+
+
+def data_pairs(about: dict[str, Any]) -> dict[str, str]:
+    def spread(key: str) -> str:
+        s = about[key]
+        return f"{s['least']:,} to {s['most']:,}, {s['median']:g} in the middle, {s['mean']:.1f} on average"
+
+    low, high = about["values"]["least"], about["values"]["most"]
+    return {
+        "file": about["file"],
+        "users": f"{about['users']:,}",
+        "items": f"{about['items']:,}",
+        "interactions": f"{about['interactions']:,} ({100 * about['density']:.3g} % of all possible ones)",
+        "items per user": spread("items_per_user"),
+        "users per item": spread("users_per_item"),
+        "values": f"all {low:g}" if low == high else f"{low:g} to {high:g}",
+        "most popular": _popular_text(about),
+    }
+
+
+def _popular_text(about: dict[str, Any]) -> str:
+    return ", ".join(f"{top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])
+
+
+def all_datasets() -> list[dict[str, Any]]:
+    import offdiag as od
+
+    return [of_dataset(name, None) for name in od.datasets.names()]
+
+
+def of_dataset(name: str, folder: str | None) -> dict[str, Any]:
+    """Where a public data set comes from, what one may do with it, and whether it is on this machine."""
+    import offdiag as od
+
+    known = od.datasets.describe(name)
+    place = folder if folder is not None else str(od.datasets.cache_folder() / name)
+    argument = "" if folder is None else f", folder={folder!r}"
+    return {
+        "name": known.name,
+        "about": known.about,
+        "licence": known.licence,
+        "addresses": list(known.addresses),
+        "checksums": list(known.checksums),
+        "folder": place,
+        "here": "yes" if os.path.exists(place) else "no",
+        "load": f"od.datasets.load({name!r}{argument})",
+    }
+
+
+def dataset_pairs(about: dict[str, Any]) -> dict[str, str]:
+    sums = [s or "none published" for s in about["checksums"]]
+    return {
+        "name": about["name"],
+        "what": about["about"],
+        "licence": about["licence"],
+        "address": " ".join(about["addresses"]),
+        "checksum": " ".join(sums),
+        "on this machine": f"{about['here']}, {about['folder']}",
+        "in Python": about["load"],
+    }
+
+
+def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
+    """Settings as used; those that were left to the library are marked."""
+    from offdiag.report import setting_text
+
+    parts = [
+        f"{name} {setting_text(value)}{' (auto)' if params.get(name) == 'auto' else ''}"
+        for name, value in settings.items()
+    ]
+    return ", ".join(parts) or "none"
+
+
+def size(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"

@@ -1,0 +1,167 @@
+"""How the command line reads its input: tables with named columns, lists of ids, and ids typed by hand."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
+
+PANEL = "Reading the data"
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ","}
+
+
+def _option(names: str, text: str, default: Any = None) -> Any:
+    return field(default=default, metadata={"names": names, "help": text})
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where users and items stand in a file. Each field is an option of every command that reads data."""
+
+    user: str = _option("--user", "Column of users: its name, or its position from 0.", "user")
+    item: str = _option("--item", "Column of items: its name, or its position from 0.", "item")
+    value: str | None = _option("--value", "Column of ratings or counts, if they matter.")
+    time: str | None = _option("--time", "Column of times; of repeated pairs the latest counts.")
+    separator: str | None = _option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
+    form: str | None = _option(
+        "--format",
+        "csv, parquet, adjacency (user item item …), baskets (item item …) or counted (n item item …).",
+    )
+    header: bool | None = _option("--header/--no-header", "Whether the first line names the columns.")
+    duplicates: str | None = _option(
+        "--duplicates", "A pair that comes twice: sum or once (sum only with --value)."
+    )
+    text_ids: bool = _option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
+    encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command whose last parameter is `columns: Columns` one option for each field of it."""
+    import typer
+
+    hints = get_type_hints(Columns)
+    own = inspect.signature(command, eval_str=True)
+    kinds = inspect.Parameter.KEYWORD_ONLY
+    kept = [p.replace(kind=kinds) for name, p in own.parameters.items() if name != "columns"]
+    extra = []
+    for f in fields(Columns):
+        option = typer.Option(f.metadata["names"], help=f.metadata["help"], rich_help_panel=PANEL)
+        annotation = Annotated[hints[f.name], option]
+        extra.append(inspect.Parameter(f.name, kinds, default=f.default, annotation=annotation))
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        columns = Columns(**{f.name: given.pop(f.name) for f in fields(Columns)})
+        command(**given, columns=columns)
+
+    signature = own.replace(parameters=[*kept, *extra])
+    wrapped.__signature__ = signature  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
+    return wrapped
+
+
+def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactions:
+    """A file, or the name of a public data set that is already on this machine."""
+    import offdiag as od
+
+    if source in od.datasets.names() and not Path(source).exists():
+        return od.datasets.load(source)
+    return od.read(
+        source,
+        user=_column(columns.user),
+        item=_column(columns.item),
+        value=None if columns.value is None else _column(columns.value),
+        time=None if columns.time is None else _column(columns.time),
+        duplicates=columns.duplicates,  # type: ignore[arg-type]  # od.read says what it takes
+        format=columns.form,  # type: ignore[arg-type]
+        separator=None if columns.separator is None else SEPARATORS.get(columns.separator, columns.separator),
+        header=columns.header,
+        text_ids=columns.text_ids or text_ids,
+        encoding=columns.encoding,
+    )
+
+
+def _column(name: str) -> str | int:
+    return int(name) if name.isascii() and name.isdigit() else name
+
+
+def prepared(
+    inter: Interactions, columns: Columns, source: str, at_least: float | None, min_users: int, min_items: int
+) -> Interactions:
+    """The filters of `fit`: a threshold on the values, then minimum counts."""
+    import offdiag as od
+
+    if at_least is not None:
+        if columns.value is None and source not in od.datasets.names():
+            raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+        inter = od.prepare.binarize(inter, at_least=at_least)
+    return od.prepare.min_counts(inter, users=max(min_users, 1), items=max(min_items, 1))
+
+
+def typed_ids(texts: Iterable[str], model: Any) -> list[Any]:
+    """Ids as typed, turned into whole numbers when the model's ids are; what is no number stays text."""
+    if model.item_ids_.dtype.kind not in "iu":
+        return list(texts)
+    return [_whole(text) for text in texts]
+
+
+def _whole(text: str) -> Any:
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if -(2**63) <= number < 2**63 else text
+
+
+def typed_history(text: str, model: Any) -> list[Any]:
+    """Ids divided by commas; an id that holds a comma is put in double quotes, or is the whole text."""
+    if text in set(map(str, model.item_ids_.tolist())):
+        return typed_ids([text], model)
+    (row,) = csv.reader([" ".join(text.splitlines())], skipinitialspace=True) if text.strip() else ([],)
+    return typed_ids([part.strip() for part in row if part.strip()], model)
+
+
+def listed_ids(path: Path, model: Any) -> list[Any]:
+    """A text file with one id per line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise OffdiagError(f"expected a text file with one id per line, received {str(path)!r}") from None
+    ids = typed_ids([line.strip() for line in lines if line.strip()], model)
+    if not ids:
+        raise OffdiagError(f"expected one id per line, received no id in {str(path)!r}")
+    return ids
+
+
+def check_item(item: Any, model: Any) -> None:
+    """Refuse an item the model does not know, and name those that look like it."""
+    known = model.item_ids_.tolist()
+    if item in set(known):
+        return
+    if model.item_ids_.dtype.kind in "iu":
+        hint = f"its ids are whole numbers such as {', '.join(map(str, known[:3]))}"
+    else:
+        close = _close(str(item), known)
+        hint = (
+            f"did you mean {' or '.join(map(repr, close))}?" if close else "offdiag info MODEL shows some ids"
+        )
+    raise OffdiagError(f"the model does not know the item {str(item)!r}; {hint}")
+
+
+def _close(item: str, known: list[str], most: int = 3) -> list[str]:
+    """Ids that contain the text come first, then those a few letters away; capitals do not count."""
+    lower = {name.lower(): name for name in reversed(known)}
+    wanted = item.lower()
+    inside = sorted((name for low, name in lower.items() if wanted and wanted in low), key=len)
+    near = difflib.get_close_matches(wanted, lower, n=most, cutoff=0.6)
+    return list(dict.fromkeys([*inside[:most], *(lower[low] for low in near)]))[:most]
