@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from offdiag.data.interactions import Interactions
     from offdiag.data.read import read
     from offdiag.errors import NotEnoughMemory, OffdiagError, UnknownItemsWarning
-    from offdiag.evaluate import Result, evaluate
+    from offdiag.evaluation import Result, evaluate
     from offdiag.gramian import Gram, gram
     from offdiag.models.full_rank import DLAE, EASE, EDLAE
     from offdiag.persist import load
@@ -50,10 +50,10 @@ _HOME = {
     "NotEnoughMemory": "errors",
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
-    "Result": "evaluate",
+    "Result": "evaluation",
     "UnknownItemsWarning": "errors",
     "datasets": "data",
-    "evaluate": "evaluate",
+    "evaluate": "evaluation",
     "gram": "gramian",
     "load": "persist",
     "prepare": "data",

@@ -42,7 +42,7 @@ from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
-    from offdiag.evaluate import Result
+    from offdiag.evaluation import Result
 
 FORMAT = "offdiag"
 VERSION = 1
