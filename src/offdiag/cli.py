@@ -25,18 +25,12 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
-DataFile = Annotated[
-    str, typer.Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")
-]
+DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric", help="e.g. ndcg@100; give it several times. Default: recall@20, recall@50, ndcg@100."
-    ),
+    typer.Option("--metric", help="e.g. ndcg@100; give it several times. Default: recall@20, recall@50, ndcg@100."),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")
-]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")]
 DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")
 
 
@@ -64,9 +58,7 @@ def _top(
         print(context.get_help())
 
 
-@app.command(
-    epilog="Example: `offdiag fit ratings.csv --value rating --at-least 4 --out films.od --validate`"
-)
+@app.command(epilog="Example: `offdiag fit ratings.csv --value rating --at-least 4 --out films.od --validate`")
 @reads_data
 def fit(
     data: DataFile,
@@ -77,14 +69,10 @@ def fit(
     kept_weight: Annotated[
         float | None, typer.Option(help="EDLAE: weight of entries that were not dropped, 0 to 1.")
     ] = None,
-    user_power: Annotated[
-        str | None, typer.Option(help="A user of n items counts n^-power per item; or auto.")
-    ] = None,
+    user_power: Annotated[str | None, typer.Option(help="A user of n items counts n^-power per item; or auto.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
     storage: Annotated[str | None, typer.Option(help="packed (half the memory) or dense.")] = None,
-    at_least: Annotated[
-        float | None, typer.Option(help="Keep values of at least this and count each as 1.")
-    ] = None,
+    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
     validate: Annotated[
@@ -154,9 +142,7 @@ def fit(
         console.show_table(["metric", ">mean", ">standard error"], _metric_rows(result.to_dict()))
 
 
-@app.command(
-    epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`"
-)
+@app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")
 @reads_data
 def evaluate(
     data: DataFile,
@@ -223,9 +209,7 @@ def evaluate(
                 )
             )
     pairs = [(path, other.compare(results[0])) for path, other in zip(models[1:], results[1:], strict=True)]
-    console.note(
-        "these figures hold only if the users were not in the training data; a model file cannot tell"
-    )
+    console.note("these figures hold only if the users were not in the training data; a model file cannot tell")
     if json:
         console.show_json(
             {
@@ -234,9 +218,7 @@ def evaluate(
                     {"file": path, "model": type(m).__name__, **result.to_dict()}
                     for path, m, result in zip(models, loaded, results, strict=True)
                 ],
-                "comparisons": [
-                    {"file": path, "against": models[0], **test.to_dict()} for path, test in pairs
-                ],
+                "comparisons": [{"file": path, "against": models[0], **test.to_dict()} for path, test in pairs],
             }
         )
         return
@@ -411,9 +393,7 @@ def info(
 
 @app.command(epilog="Examples: `offdiag datasets`, `offdiag datasets ml-1m --download`")
 def datasets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One data set; without it, all.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One data set; without it, all.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch it now, and check it.")] = False,
     folder: Annotated[
         str | None,
@@ -424,9 +404,7 @@ def datasets(
     """List the public data sets that can be read by name: address, licence, size, how to load."""
     if name is None:
         if download or folder is not None:
-            raise OffdiagError(
-                "--download and --folder go with one data set; name it, e.g. offdiag datasets ml-1m"
-            )
+            raise OffdiagError("--download and --folder go with one data set; name it, e.g. offdiag datasets ml-1m")
         known = facts.all_datasets()
         if json:
             console.show_json(known)
@@ -449,23 +427,17 @@ def datasets(
         console.show_pairs(facts.dataset_pairs(about))
 
 
-@app.command(
-    epilog="Examples: `offdiag demo`, `offdiag demo ratings.csv --value rating --at-least 4 --out films`"
-)
+@app.command(epilog="Examples: `offdiag demo`, `offdiag demo ratings.csv --value rating --at-least 4 --out films`")
 @reads_data
 def demo(
     data: Annotated[
         str | None,
         typer.Argument(metavar="[DATA]", help="Your own table; without it, an invented catalogue."),
     ] = None,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")
-    ] = "demo",
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
     users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
     items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
-    at_least: Annotated[
-        float | None, typer.Option(help="Keep values of at least this and count each as 1.")
-    ] = None,
+    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
     seed: Seed = 0,
@@ -482,9 +454,7 @@ def demo(
             source = f"invented: {users:,} users and {items:,} items asked for, seed {seed}"
         else:
             work.begin(f"reading {Path(data).name}")
-            inter = reading.prepared(
-                reading.read(data, columns), columns, data, at_least, min_users, min_items
-            )
+            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
             source = Path(data).name
         outcome = demonstration.run(inter, source, seed, work)
         study = demonstration.write(outcome, inter, Path(out), work, with_data=data is None)
@@ -513,17 +483,11 @@ def _check_target(out: str, data: str) -> None:
     """Say now, not after a long fit, that the model cannot be written there."""
     folder = Path(out).resolve().parent
     if Path(out).is_dir():
-        raise OffdiagError(
-            f"--out takes a file name, received the folder {out!r}; add a name such as model.od"
-        )
+        raise OffdiagError(f"--out takes a file name, received the folder {out!r}; add a name such as model.od")
     if not folder.is_dir():
-        raise OffdiagError(
-            f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first"
-        )
+        raise OffdiagError(f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first")
     if not os.access(folder, os.W_OK):
-        raise OffdiagError(
-            f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder"
-        )
+        raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
     if os.path.exists(out) and os.path.exists(data) and os.path.samefile(out, data):
         raise OffdiagError(f"--out is the data file {data!r} itself; choose another name")
 
@@ -556,9 +520,7 @@ def _report_unknown(unknown: list[Any], model: Any) -> None:
 
 
 def _metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
-    return [
-        [name, _number(mean), _number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()
-    ]
+    return [[name, _number(mean), _number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
 
 
 def _number(value: float | None) -> str:

@@ -34,16 +34,12 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # an id the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownItemsWarning)  # each command reports these ids itself
             command = typer.main.get_command(app)
-            code = command.main(
-                args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False
-            )
+            code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
         sys.stdout.flush()
     except OffdiagError as error:
         return _mistake(str(error))
@@ -59,9 +55,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
         place = f"{str(error.filename)!r}: " if error.filename is not None else ""
         return _mistake(f"{place}{error.strerror or error}")
     except MemoryError as error:
-        return _mistake(
-            f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage"
-        )
+        return _mistake(f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:

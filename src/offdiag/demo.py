@@ -49,9 +49,7 @@ def invented(n_users: int, n_items: int, seed: int) -> Interactions:
     import offdiag as od
 
     if n_users < 20 or n_items < 20:
-        raise OffdiagError(
-            f"the invented catalogue needs 20 users and items or more, received {n_users} and {n_items}"
-        )
+        raise OffdiagError(f"the invented catalogue needs 20 users and items or more, received {n_users} and {n_items}")
     nnz = int(n_users * min(30, n_items / 8))
     communities = max(2, min(12, n_items // 10))
     return od.synthetic.catalogue(n_users, n_items, nnz, communities=communities, seed=seed).interactions
@@ -116,9 +114,7 @@ def _samples(model: Any, held_out: HeldOut) -> list[report.Sample]:
     return samples
 
 
-def write(
-    outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool
-) -> report.Study:
+def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool) -> report.Study:
     """Report and model, and for invented data the tables themselves, so that one can go on with them."""
     from offdiag import persist
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 
@@ -48,9 +47,7 @@ CSS = """
 .od .error { stroke: var(--ink); stroke-width: 1.4; } .od .halo { stroke: var(--paper); stroke-width: 1.5; }
 .od .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
 .od .end { text-anchor: end; } .od .middle { text-anchor: middle; }
-""" + "".join(
-    f".od .f{n} {{ fill: var(--c{n}); }} .od .s{n} {{ stroke: var(--c{n}); }}\n" for n in range(COLOURS)
-)
+""" + "".join(f".od .f{n} {{ fill: var(--c{n}); }} .od .s{n} {{ stroke: var(--c{n}); }}\n" for n in range(COLOURS))
 CSS += ".od .fm { fill: var(--minus); }\n"
 
 
@@ -89,11 +86,11 @@ class Figure:
         return self.svg()
 
 
-def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = None) -> Figure:
+def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = None, *, width: float = WIDTH) -> Figure:
     """One bar per model and metric, from 0, with the 95 % interval of each mean."""
     names = _models(results)
     shown = _shared(results, metrics)
-    left, right, row, gap = _label_width(names), WIDTH - 62, 25, 36
+    left, right, row, gap = _label_width(names), width - 58, 25, 36
     out, y = [], 4.0
     for metric in shown:
         means = [results[name].mean[metric] for name in names]
@@ -108,29 +105,26 @@ def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = No
             out.append(_bar(left, y + 4, mean * scale, row - 8, f"f{n % COLOURS}", f"{name}: {mean:.4f}"))
             if math.isfinite(error) and error > 0:
                 out.append(_whisker(left + (mean - error) * scale, left + (mean + error) * scale, middle))
-            out.append(_text(WIDTH, middle + 4.5, f"{mean:.4f}", "end soft"))
+            out.append(_text(width, middle + 4.5, f"{mean:.4f}", "end soft"))
             y += row
         out.append(_line(left, y - len(names) * row, left, y, "axis"))
         y += gap - 20
-    best = ", ".join(f"{m} best with {max(names, key=lambda n, m=m: results[n].mean[m])}" for m in shown)
-    return Figure(f"Means with 95 % intervals: {best}", y - gap + 24, "".join(out))
+    best = ", ".join(f"{m} best with {_best(results, m)}" for m in shown)
+    return Figure(f"Means with 95 % intervals: {best}", y - gap + 24, "".join(out), width)
 
 
 def curve(results: Mapping[str, Result], metric: str = "recall_all") -> Figure:
     """A metric against the length k of the list, for the cut-offs at which it was evaluated."""
     names = _models(results)
-    cuts = sorted(
-        int(key.partition("@")[2]) for key in _shared(results, None) if key.partition("@")[0] == metric
-    )
+    cuts = sorted(int(key.partition("@")[2]) for key in _shared(results, None) if key.partition("@")[0] == metric)
     if len(cuts) < 2:
-        raise OffdiagError(
-            f"a curve needs {metric}@k at two values of k or more, received {len(cuts)}: evaluate more"
-        )
+        raise OffdiagError(f"a curve needs {metric}@k at two values of k or more, received {len(cuts)}: evaluate more")
     values = {name: [results[name].mean[f"{metric}@{k}"] for k in cuts] for name in names}
-    frame = _Frame(
-        x=(math.log(cuts[0]), math.log(cuts[-1])), y=(0, max(map(max, values.values()))), top=34, bottom=262
-    )
-    out = [_legend(names, lines=True), frame.y_axis(metric.replace("_all", ""))]
+    frame = _Frame(x=(math.log(cuts[0]), math.log(cuts[-1])), y=(0, max(map(max, values.values()))), top=34, bottom=262)
+    out = [
+        _legend(names, {name: n % COLOURS for n, name in enumerate(names)}, lines=True),
+        frame.y_axis(metric.replace("_all", "")),
+    ]
     out.append(frame.x_axis([(math.log(k), str(k)) for k in cuts], "length k of the list (log scale)"))
     for n, name in enumerate(names):
         points = [(frame.px(math.log(k)), frame.py(v)) for k, v in zip(cuts, values[name], strict=True)]
@@ -144,26 +138,36 @@ def curve(results: Mapping[str, Result], metric: str = "recall_all") -> Figure:
     return Figure(f"{metric} against the length of the list, for {', '.join(names)}", 304, "".join(out))
 
 
-def distribution(results: Mapping[str, Result], metric: str = "ndcg@100", bins: int = 10) -> Figure:
-    """How many users have which value: not only the mean, but who is served well and who is not."""
-    names = _models(results)
+def distribution(
+    results: Mapping[str, Result],
+    metric: str = "ndcg@100",
+    *,
+    models: Sequence[str] | None = None,
+    bins: int = 10,
+) -> Figure:
+    """How many users have which value: not only the mean, but who is served well and who is not.
+
+    `models` picks some of the results; each keeps the colour it has among all of them.
+    """
+    colour = {name: n % COLOURS for n, name in enumerate(_models(results))}
+    names = list(models) if models else list(colour)
     for name in names:
-        if metric not in results[name].per_user:
-            raise OffdiagError(f"{metric!r} has no value per user in the result of {name}: evaluate it first")
+        if name not in results or metric not in results[name].per_user:
+            raise OffdiagError(f"{metric!r} has no value per user in a result of {name}: evaluate it first")
     edges = np.linspace(0, 1, bins + 1)
     shares = {
         name: 100 * np.histogram(results[name].per_user[metric], edges)[0] / max(results[name].n_users, 1)
         for name in names
     }
     frame = _Frame(x=(0, 1), y=(0, max(float(s.max()) for s in shares.values())), top=34, bottom=262)
-    out = [_legend(names), frame.y_axis("% of users")]
+    out = [_legend(names, colour), frame.y_axis("% of users")]
     width = (frame.px(1 / bins) - frame.px(0) - 4) / len(names)
     for n, name in enumerate(names):
         for low, share in zip(edges[:-1], shares[name], strict=True):
             x, y = frame.px(float(low)) + 2 + n * width, frame.py(float(share))
             title = f"{name}: {share:.1f} % of users between {low:.1f} and {low + 1 / bins:.1f}"
             out.append(
-                f'<rect class="f{n % COLOURS}" x="{x:.1f}" y="{y:.1f}" width="{max(width - 1, 1):.1f}" '
+                f'<rect class="f{colour[name]}" x="{x:.1f}" y="{y:.1f}" width="{max(width - 1, 1):.1f}" '
                 f'height="{max(frame.bottom - y, 0):.1f}" rx="1.5"><title>{escape(title)}</title></rect>'
             )
     out.append(frame.x_axis([(v, f"{v:g}") for v in (0, 0.2, 0.4, 0.6, 0.8, 1.0)], f"{metric} of a user"))
@@ -178,9 +182,7 @@ def popularity(inter: Interactions) -> Figure:
         raise OffdiagError("a figure of popularity needs at least one interaction, received none")
     ranks = np.unique(np.geomspace(1, counts.size, 160).round().astype(np.int64))
     decades_x, decades_y = _decades(counts.size), _decades(float(counts[0]))
-    frame = _Frame(
-        x=(0, max(math.log10(counts.size), 0.5)), y=(0, max(math.log10(counts[0]), 0.5)), top=26, bottom=262
-    )
+    frame = _Frame(x=(0, max(math.log10(counts.size), 0.5)), y=(0, max(math.log10(counts[0]), 0.5)), top=26, bottom=262)
     out = [frame.y_axis("users of the item", [(math.log10(v), f"{v:,}") for v in decades_y])]
     points = [(frame.px(math.log10(r)), frame.py(math.log10(counts[r - 1]))) for r in ranks.tolist()]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -194,13 +196,9 @@ def popularity(inter: Interactions) -> Figure:
     out.append(_line(x, frame.top, x, frame.bottom, "axis", ' stroke-dasharray="3 3"'))
     # Beside the dashed line, low and inside the area: the curve itself runs above.
     out.append(_text(x + shift, frame.bottom - 26, f"{tenth:,} most popular items:", f"{anchor} small"))
-    out.append(
-        _text(x + shift, frame.bottom - 10, f"{share:.0f} % of all interactions", f"{anchor} small strong")
-    )
+    out.append(_text(x + shift, frame.bottom - 10, f"{share:.0f} % of all interactions", f"{anchor} small strong"))
     out.append(frame.x_axis([(math.log10(v), f"{v:,}") for v in decades_x], "rank of the item (log scale)"))
-    return Figure(
-        f"Users per item by rank; the top tenth holds {share:.0f} % of interactions", 304, "".join(out)
-    )
+    return Figure(f"Users per item by rank; the top tenth holds {share:.0f} % of interactions", 304, "".join(out))
 
 
 def contributions(explanation: Explanation, most: int = 8) -> Figure:
@@ -209,24 +207,21 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     parts = explanation.contributions[:most].tolist()
     rest = explanation.contributions[most:]
     if rest.size:
-        names.append(f"{rest.size} more")
+        names.append("one more item" if rest.size == 1 else f"{rest.size} more items together")
         parts.append(float(rest.sum()))
-    left, row = min(max(_label_width(names), 90), 215), 24
-    low, high = min(0.0, *parts, 0.0), max(0.0, *parts, 1e-12)
-    right = WIDTH - 56
-    scale = (right - left) / (high - low)
-    zero = left - low * scale
+    low, high = min([0.0, *parts]), max([1e-12, *parts])
+    row, width = 36, 290  # names stand above their bars, so that long ones need not be cut
+    scale = width / (high - low)
+    zero = -low * scale
     out, y = [], 2.0
     for name, part in zip(names, parts, strict=True):
-        out.append(_text(left - 8, y + 16, _short(name, left - 8), "end", title=name))
+        out.append(_text(0, y + 12, _short(name, width - 50), "small", title=name))
+        out.append(_text(width, y + 12, f"{part:+.3f}".replace("-", "−"), "end soft small"))
+        out.append(_line(zero, y + 16, zero, y + 28, "axis"))
         x = zero if part >= 0 else zero + part * scale
-        out.append(
-            _bar(x, y + 4, abs(part) * scale, row - 8, "f3" if part >= 0 else "fm", f"{name}: {part:+.4f}")
-        )
-        out.append(_text(WIDTH, y + 16, f"{part:+.3f}", "end soft small"))
+        out.append(_bar(x, y + 17, abs(part) * scale, 9, "f3" if part >= 0 else "fm", f"{name}: {part:+.4f}"))
         y += row
-    out.append(_line(zero, 2, zero, y, "axis"))
-    return Figure(f"Contributions to the score of {explanation.item}", y + 4, "".join(out))
+    return Figure(f"Contributions to the score of {explanation.item}", y - 4, "".join(out), width)
 
 
 # Drawing
@@ -247,9 +242,7 @@ class _Frame:
         return self.left + (value - self.x[0]) / ((self.x[1] - self.x[0]) or 1) * (self.right - self.left)
 
     def py(self, value: float) -> float:
-        return self.bottom - (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1) * (
-            self.bottom - self.top - 8
-        )
+        return self.bottom - (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1) * (self.bottom - self.top - 8)
 
     def x_axis(self, ticks: Iterable[tuple[float, str]], title: str) -> str:
         out = [_line(self.left, self.bottom, self.right, self.bottom, "axis")]
@@ -258,7 +251,7 @@ class _Frame:
             x = self.px(value)
             out.append(_line(x, self.bottom, x, self.bottom + 4, "axis"))
             half = _text_width(label, 12) / 2
-            at = min(x, WIDTH - half)
+            at = min(x, WIDTH - half - 2)
             if at - half > last + 4:  # a label that would touch its neighbour is left out, its tick stays
                 out.append(_text(at, self.bottom + 18, label, "middle soft small"))
                 last = at + half
@@ -275,19 +268,17 @@ class _Frame:
         return "".join(out)
 
 
-def _legend(names: Sequence[str], *, lines: bool = False) -> str:
+def _legend(names: Sequence[str], colour: Mapping[str, int], *, lines: bool = False) -> str:
     out, x = [], 0.0
-    for n, name in enumerate(names):
-        shown = _short(name, WIDTH / len(names) - 30)
+    for name in names:
+        n, shown = colour[name], _short(name, WIDTH / len(names) - 30)
         if lines:
-            out.append(
-                f'<line class="line s{n % COLOURS}" x1="{x:g}" y1="8" x2="{x + 20:g}" y2="8"{_dash(n)}/>'
-            )
+            out.append(f'<line class="line s{n}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{_dash(n)}/>')
         else:
-            out.append(f'<rect class="f{n % COLOURS}" x="{x:g}" y="2" width="12" height="12" rx="2"/>')
-        x += 26 if lines else 18
+            out.append(f'<rect class="f{n}" x="{x:g}" y="2" width="12" height="12" rx="2"/>')
+        x += 28 if lines else 18
         out.append(_text(x, 12.5, shown, ""))
-        x += _text_width(shown, SIZE) + 16
+        x += _text_width(shown, SIZE) + 14
     return "".join(out)
 
 
@@ -320,7 +311,7 @@ def _text_width(content: str, size: float) -> float:
     """An estimate on the safe side: no font can be asked."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in content)
     capitals = sum(c.isupper() for c in content)
-    return size * (0.54 * (len(content) - wide) + 0.12 * capitals + wide)
+    return size * (0.56 * (len(content) - wide) + 0.16 * capitals + wide)
 
 
 def _short(content: str, room: float) -> str:
@@ -336,14 +327,14 @@ def _label_width(names: Iterable[str]) -> float:
     return min(max((_text_width(name, SIZE) for name in names), default=0.0) + 10, 170)
 
 
-def _ticks(top: float, about: int = 5) -> NDArray[np.float64]:
+def _ticks(top: float, about: int = 5) -> list[float]:
     """Round numbers from 0 to at most `top`."""
     if top <= 0:
-        return np.zeros(1)
+        return [0.0]
     raw = top / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
-    return np.arange(0, math.floor(top / step * (1 + 1e-9)) + 1) * step
+    return [n * step for n in range(math.floor(top / step * (1 + 1e-9)) + 1)]
 
 
 def _decades(top: float) -> list[int]:
@@ -352,10 +343,12 @@ def _decades(top: float) -> list[int]:
 
 def _models(results: Mapping[str, Result]) -> list[str]:
     if not results:
-        raise OffdiagError(
-            "a figure needs at least one result, received none: pass {'name': od.evaluate(...)}"
-        )
+        raise OffdiagError("a figure needs at least one result, received none: pass {'name': od.evaluate(...)}")
     return list(results)
+
+
+def _best(results: Mapping[str, Result], metric: str) -> str:
+    return max(results, key=lambda name: results[name].mean[metric])
 
 
 def _shared(results: Mapping[str, Any], metrics: Sequence[str] | None) -> list[str]:

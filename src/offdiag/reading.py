@@ -38,9 +38,7 @@ class Columns:
         "csv, parquet, adjacency (user item item …), baskets (item item …) or counted (n item item …).",
     )
     header: bool | None = _option("--header/--no-header", "Whether the first line names the columns.")
-    duplicates: str | None = _option(
-        "--duplicates", "A pair that comes twice: sum or once (sum only with --value)."
-    )
+    duplicates: str | None = _option("--duplicates", "A pair that comes twice: sum or once (sum only with --value).")
     text_ids: bool = _option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
     encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
 
@@ -49,6 +47,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command whose last parameter is `columns: Columns` one option for each field of it."""
     import typer
 
+    annotated: Any = Annotated  # made while running, so not a type to the checker
     hints = get_type_hints(Columns)
     own = inspect.signature(command, eval_str=True)
     kinds = inspect.Parameter.KEYWORD_ONLY
@@ -56,7 +55,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     extra = []
     for f in fields(Columns):
         option = typer.Option(f.metadata["names"], help=f.metadata["help"], rich_help_panel=PANEL)
-        annotation = Annotated[hints[f.name], option]
+        annotation = annotated[hints[f.name], option]
         extra.append(inspect.Parameter(f.name, kinds, default=f.default, annotation=annotation))
 
     @functools.wraps(command)
@@ -152,9 +151,7 @@ def check_item(item: Any, model: Any) -> None:
         hint = f"its ids are whole numbers such as {', '.join(map(str, known[:3]))}"
     else:
         close = _close(str(item), known)
-        hint = (
-            f"did you mean {' or '.join(map(repr, close))}?" if close else "offdiag info MODEL shows some ids"
-        )
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "offdiag info MODEL shows some ids"
     raise OffdiagError(f"the model does not know the item {str(item)!r}; {hint}")
 
 

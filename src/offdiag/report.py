@@ -108,7 +108,8 @@ def render(study: Study) -> str:
         '<meta name="color-scheme" content="light dark">\n<title>offdiag: comparison of recommenders</title>\n'
         f"<style>\n{plots.palette(':root')}{plots.CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
-        + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {study.seconds:.1f} seconds.</footer>\n</body>\n</html>\n"
+        + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {study.seconds:.1f} seconds.</footer>\n"
+        + "</body>\n</html>\n"
     )
 
 
@@ -120,8 +121,7 @@ def summary(study: Study) -> list[str]:
     found, base_found = best.result.mean["recall_all@20"], base.result.mean["recall_all@20"]
     lines.append(
         f"Among its first 20 suggestions {best.name} finds {100 * found:.0f} % of the items each new user really "
-        f"chose"
-        + (f"; {base.name.lower()} alone finds {100 * base_found:.0f} %." if base is not best else ".")
+        f"chose" + (f"; {base.name.lower()} alone finds {100 * base_found:.0f} %." if base is not best else ".")
     )
     for entry in study.entries:
         if entry is best:
@@ -129,9 +129,7 @@ def summary(study: Study) -> list[str]:
         test = best.result.compare(entry.result)
         gap, sem, p = test.difference[JUDGE], test.sem[JUDGE], test.p_value[JUDGE]
         if np.isfinite(p) and p < 0.05:
-            lines.append(
-                f"{best.name} is ahead of {entry.name} by {gap:.4f} ± {sem:.4f} {JUDGE} ({p_text(p)})."
-            )
+            lines.append(f"{best.name} is ahead of {entry.name} by {gap:.4f} ± {sem:.4f} {JUDGE} ({p_text(p)}).")
         else:
             lines.append(
                 f"{best.name} and {entry.name} cannot be told apart on these users: "
@@ -156,8 +154,8 @@ def reason_text(reason: Explanation, most: int = 2) -> str:
     if not support.any():
         return "nothing in the history speaks for it"
     order = np.argsort(-support, kind="stable")[:most]
-    parts = [f"{reason.items[n]} ({100 * support[n] / support.sum():.0f} %)" for n in order if support[n] > 0]
-    return "because of " + " and ".join(parts)
+    parts = [f"{100 * support[n] / support.sum():.0f} % from {reason.items[n]}" for n in order if support[n] > 0]
+    return ", ".join(parts)
 
 
 # Parts of the page
@@ -198,39 +196,34 @@ def _quality(study: Study) -> str:
             cells.append("best")
         else:
             test = best.result.compare(entry.result)
-            difference = f"−{test.difference[JUDGE]:.4f} <small>± {test.sem[JUDGE]:.4f}</small>"
-            cells.append(f"{difference}<small>{p_text(test.p_value[JUDGE])}</small>")
+            certainty = f"± {test.sem[JUDGE]:.4f}, {p_text(test.p_value[JUDGE])}"
+            cells.append(f"−{test.difference[JUDGE]:.4f}<small>{certainty}</small>")
         rows.append(cells)
     head = ["model", *METRICS, "coverage@20", "novelty@20", f"{JUDGE} against the best"]
-    lowest, baseline = study.entries[0], study.results
-    pair = (
-        {lowest.name: lowest.result, best.name: best.result}
-        if lowest is not best
-        else {best.name: best.result}
+    pair = list(dict.fromkeys([study.entries[0].name, best.name]))
+    panels = "".join(plots.comparison(study.results, [metric], width=300).inline() for metric in METRICS)
+    means = (
+        f'<figure class="wide"><h3>Means of each model</h3><div class="panels">{panels}</div><figcaption>Longer is '
+        "better. The thin line is the 95 % interval of the mean: where those of two models overlap widely, look at "
+        "the paired test in the table, which is sharper.</figcaption></figure>"
     )
     figures = [
         (
-            "Means of each model",
-            "Longer is better. The thin line is the 95 % interval of the mean: where the lines of two models overlap "
-            "widely, look at the paired test in the table, which is sharper.",
-            plots.comparison(baseline, METRICS),
-        ),
-        (
             "Longer lists find more",
             "Share of the hidden items that a list of k suggestions contains, averaged over users.",
-            plots.curve(baseline, "recall_all"),
+            plots.curve(study.results, "recall_all"),
         ),
         (
             "Not every user is served alike",
-            f"Users by the quality of their own list. The further right, the better; a value of 0 means that the first "
-            f"{JUDGE.partition('@')[2]} suggestions held none of the hidden items.",
-            plots.distribution(pair, JUDGE),
+            f"Users by the quality of their own list. The further right, the better; a value of 0 means that the "
+            f"first {JUDGE.partition('@')[2]} suggestions held none of the hidden items.",
+            plots.distribution(study.results, JUDGE, models=pair),
         ),
     ]
     return (
         "<p>Every number is a mean over the same held-out users, followed by its standard error. Coverage is the share "
         "of the catalogue that anybody is shown; novelty is the surprise of the suggested items in bits, higher for "
-        "less popular ones.</p>" + _table(head, rows) + _figures(figures)
+        "less popular ones.</p>" + _table(head, rows) + means + _figures(figures)
     )
 
 
@@ -241,9 +234,8 @@ def _samples(study: Study) -> str:
         rows = []
         for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
             mark = ' <span class="hit">✓ really chosen</span>' if chosen else ""
-            rows.append(
-                f"<li><b>{escape(str(item))}</b>{mark} <small>score {score:.3f}, {escape(reason_text(reason))}</small></li>"
-            )
+            why = f"score {score:.3f}, {reason_text(reason)}"
+            rows.append(f"<li><b>{escape(str(item))}</b>{mark} <small>{escape(why)}</small></li>")
         figure = ""
         if sample.reasons:
             figure = _figure(
@@ -256,7 +248,7 @@ def _samples(study: Study) -> str:
             f'</ul><p class="label">Recommended</p><ol class="picks">{"".join(rows)}</ol>{figure}</article>'
         )
     return (
-        f"<p>Recommendations of {escape(study.speaker)} for the first held-out users with a short history; they were not "
+        f"<p>Recommendations of {escape(study.speaker)} for the first held-out users with a short history, not "
         "picked for their result. A check marks an item that the user really had chosen and that was hidden from the "
         f'model. Percentages share out the part of the score that speaks for the item.</p><div class="cards">'
         f"{''.join(cards)}</div>"
@@ -380,19 +372,22 @@ td { vertical-align: top; font-variant-numeric: tabular-nums; }
 .numbers td small { display: block; } .numbers td small + small { margin-top: 2px; }
 .numbers br + small { display: inline; } .facts td:first-child { color: var(--soft); padding-right: 18px; }
 tr:last-child td { border-bottom: 0; }
-.figures, .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 30px; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 30px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 285px), 1fr)); gap: 18px; }
+.wide { margin-bottom: 26px; } .wide figcaption { max-width: 80ch; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); gap: 14px 28px; }
+.figures, .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 30px; }
 figure { margin: 0; } figure svg { width: 100%; max-width: 520px; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: 14px; margin-top: 8px; max-width: 60ch; }
 article { border: 1px solid var(--grid); border-radius: 10px; padding: 16px 18px; }
 .label { margin: 0 0 4px; color: var(--soft); font-size: 13px; }
 .chips { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 6px; }
-.chips li { border: 1px solid var(--grid); border-radius: 99px; padding: 1px 10px; font-size: 14px; margin: 0; }
+.chips li { border: 1px solid var(--grid); border-radius: 12px; padding: 1px 10px; font-size: 14px; margin: 0; }
 .picks { padding-left: 22px; margin: 0 0 16px; } .picks small { display: block; }
 .picks li, .chips li, td { overflow-wrap: anywhere; }
 .hit { color: var(--accent); font-size: 13px; font-weight: 600; white-space: nowrap; }
 footer { max-width: 1060px; margin: 0 auto; padding: 0 20px 30px; color: var(--soft); font-size: 14px; }
 @media (max-width: 560px) { main { padding: 12px 8px 4px; } header, section { padding: 18px 14px; }
   h1 { font-size: 25px; } article { padding: 14px 12px; } }
-@media print { body { background: none; } header, section { border: 0; padding: 0; } figure, article { break-inside: avoid; } }
+@media print { body { background: none; } header, section { border: 0; padding: 0; }
+  figure, article { break-inside: avoid; } }
 """

@@ -109,8 +109,10 @@ def _from_file(
         raise OffdiagError(f"expected a table, received the empty file {path.name}; is it complete?")
     if form in LINE_FORMATS:
         if value is not None or time is not None:
-            raise OffdiagError(f"expected neither value nor time with format={form!r}, whose lines hold ids only, "
-                f"received value={value!r}, time={time!r}; leave them out")
+            raise OffdiagError(
+                f"expected neither value nor time with format={form!r}, whose lines hold ids only, "
+                f"received value={value!r}, time={time!r}; leave them out"
+            )
         return read_lines(path, str(form), separator, text_ids, encoding)
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if form == "parquet" or (form is None and suffix in (".parquet", ".pq")):

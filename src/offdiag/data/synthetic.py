@@ -52,7 +52,7 @@ def interactions(
     n_items: int,
     nnz: int,
     *,
-    communities: int = 16,
+    communities: int | None = None,
     structure: float = 0.75,
     names: bool | None = None,
     times: bool = False,
@@ -60,9 +60,11 @@ def interactions(
 ) -> Interactions:
     """Exactly `nnz` interactions of value 1; every user has at least one, no pair comes twice.
 
-    `structure` is the share of choices made by taste (community or saga) instead of popularity alone.
+    `communities` are 16 by default, fewer for less than 320 items. `structure` is the share of choices made by taste (community or saga) instead of popularity alone.
     Item ids are invented titles when `names` is true (by default up to 20,000 items), else integers.
     """
+    if communities is None:
+        communities = min(16, max(1, n_items // 20))
     return _generate(n_users, n_items, nnz, communities, structure, names, times, seed)[0]
 
 

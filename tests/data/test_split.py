@@ -1,0 +1,184 @@
+"""Splits hold every interaction exactly once, and put it where they say."""
+
+from datetime import date, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from offdiag.data import split
+from offdiag.data.read import read
+from offdiag.errors import OffdiagError
+
+row = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 6))
+tables = st.lists(row, min_size=1, max_size=60)
+
+
+def from_rows(rows):
+    return read(pl.DataFrame(rows, schema=["user", "item", "time"], orient="row"), time="time")
+
+
+def random_interactions(n_users=60, n_items=30, density=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    return read(sparse.csr_array((rng.random((n_users, n_items)) < density).astype(float)))
+
+
+def check_within_users(inter, parts):
+    """train and all targets add up to the whole; histories are what the user had besides later parts."""
+    total = parts.train.matrix.toarray() + parts.test.targets.toarray()
+    if parts.validation is not None:
+        total += parts.validation.targets.toarray()
+        assert np.array_equal(parts.validation.histories.toarray(), parts.train.matrix.toarray())
+    assert np.array_equal(total, inter.matrix.toarray())
+    assert np.array_equal(parts.test.histories.toarray() + parts.test.targets.toarray(), inter.matrix.toarray())
+    assert parts.train.item_ids.tolist() == inter.item_ids.tolist()
+
+
+@settings(max_examples=60)
+@given(tables, st.integers(1, 3), st.floats(0.05, 0.95), st.integers(0, 5))
+def test_a_strong_split_partitions_users_and_their_interactions(rows, held_out, fold_in, seed):
+    inter = from_rows(rows)
+    if 2 * held_out >= inter.n_users:
+        with pytest.raises(OffdiagError, match="hold out fewer"):
+            split.strong(inter, held_out, fold_in, seed)
+        return
+    parts = split.strong(inter, held_out, fold_in, seed)
+    ids = [parts.train.user_ids, parts.validation.user_ids, parts.test.user_ids]
+    assert sorted(np.concatenate(ids).tolist()) == inter.user_ids.tolist()
+    dense = {u: r for u, r in zip(inter.user_ids.tolist(), inter.matrix.toarray(), strict=True)}
+    for user, r in zip(parts.train.user_ids.tolist(), parts.train.matrix.toarray(), strict=True):
+        assert np.array_equal(r, dense[user])
+    for part in (parts.validation, parts.test):
+        assert len(part.user_ids) == held_out
+        for k, user in enumerate(part.user_ids.tolist()):
+            history, targets = part.histories.toarray()[k], part.targets.toarray()[k]
+            assert np.array_equal(history + targets, dense[user])
+            n = int((dense[user] > 0).sum())
+            n_targets = int((targets > 0).sum())
+            assert n_targets == (0 if n == 1 else min(max(round(n * (1 - fold_in)), 1), n - 1))
+
+
+def test_a_strong_split_takes_a_fraction_or_a_number():
+    inter = random_interactions()
+    assert len(split.strong(inter, 0.1).test.user_ids) == 6
+    assert len(split.strong(inter, 10).test.user_ids) == 10
+
+
+@settings(max_examples=60)
+@given(tables, st.sampled_from([0.0, 0.2, 0.4]), st.integers(0, 5))
+def test_a_weak_split_holds_out_of_every_user_and_leaves_one(rows, validation, seed):
+    inter = from_rows(rows)
+    parts = split.weak(inter, 0.3, validation, seed)
+    assert (parts.validation is None) == (validation == 0)
+    check_within_users(inter, parts)
+    sizes = np.diff(inter.matrix.indptr)
+    targets = np.diff(parts.test.targets.indptr)
+    assert np.array_equal(targets, np.clip(np.rint(sizes * 0.3), np.minimum(sizes - 1, 1), np.maximum(sizes - 1, 0)))
+    assert np.diff(parts.train.matrix.indptr).min() >= 1
+
+
+def test_random_splits_are_uniform_over_a_users_interactions():
+    inter = read(sparse.csr_array(np.ones((2000, 5))))
+    counts = split.weak(inter, 0.2, seed=3).test.targets.sum(axis=0)
+    assert np.all(np.abs(counts - 400) < 5 * np.sqrt(2000 * 0.2 * 0.8))
+
+
+@pytest.mark.parametrize("draw", [split.strong, split.weak, lambda i, seed: split.liang(i, 10, seed)])
+def test_the_same_seed_gives_the_same_split_and_another_seed_another(draw):
+    inter = random_interactions()
+    one, two, other = draw(inter, seed=1), draw(inter, seed=1), draw(inter, seed=2)
+    assert np.array_equal(one.test.targets.toarray(), two.test.targets.toarray())
+    assert not np.array_equal(one.test.targets.toarray(), other.test.targets.toarray())
+
+
+@settings(max_examples=60)
+@given(tables, st.booleans())
+def test_last_out_takes_the_latest_of_each_user(rows, validation):
+    inter = from_rows(rows)
+    latest, place = {}, {}
+    for k, (u, i, t) in enumerate(rows):
+        latest[u, i] = max(t, latest.get((u, i), t))
+        place.setdefault((u, i), k)
+    order = {u: sorted((latest[p], place[p], p[1]) for p in latest if p[0] == u) for u in {r[0] for r in rows}}
+    if all(len(o) < 2 for o in order.values()):
+        with pytest.raises(OffdiagError, match="two interactions"):
+            split.last_out(inter, validation)
+        return
+    parts = split.last_out(inter, validation)
+    check_within_users(inter, parts)
+    for k, user in enumerate(inter.user_ids.tolist()):
+        mine = [i for _, _, i in order[user]]
+        test = inter.item_ids[parts.test.targets[[k]].indices].tolist()
+        assert test == (mine[-1:] if len(mine) >= 2 else [])
+        if validation:
+            held = inter.item_ids[parts.validation.targets[[k]].indices].tolist()
+            assert held == (mine[-2:-1] if len(mine) >= 3 else [])
+
+
+@given(tables, st.integers(-1, 7), st.integers(-1, 7))
+def test_by_time_cuts_at_the_moment(rows, at, validation_at):
+    inter = from_rows(rows)
+    low, high = inter.times.min(), inter.times.max()
+    if not low < at <= high:
+        with pytest.raises(OffdiagError, match="both sides"):
+            split.by_time(inter, at)
+        return
+    parts = split.by_time(inter, at)
+    check_within_users(inter, parts)
+    assert parts.train.times.max() < at
+    assert parts.test.targets.nnz == (inter.times >= at).sum()
+    between = ((inter.times >= validation_at) & (inter.times < at)).sum()
+    if low < validation_at < at and between:
+        parts = split.by_time(inter, at, validation_at)
+        check_within_users(inter, parts)
+        assert parts.train.times.max() < validation_at
+        assert parts.validation.targets.nnz == between
+
+
+def test_by_time_reads_dates():
+    frame = pl.DataFrame({"user": [1, 1], "item": [1, 2], "time": ["2024-01-01", "2024-02-01"]})
+    inter = read(frame, time="time")
+    for at in ("2024-01-15", date(2024, 1, 15), datetime(2024, 1, 15, 12), np.datetime64("2024-01-15"), 1705276800):
+        assert split.by_time(inter, at).test.targets.nnz == 1
+
+
+def test_a_given_split_lines_up_the_columns():
+    train = read(pl.DataFrame({"user": [1, 2], "item": [10, 30]}))
+    valid = read(pl.DataFrame({"user": [2], "item": [10]}))
+    test = read(pl.DataFrame({"user": [1, 3], "item": [20, 10]}))
+    parts = split.given(train, test, valid)
+    assert parts.train.item_ids.tolist() == [10, 20, 30]
+    assert parts.train.user_ids.tolist() == [1, 2]
+    assert parts.train.matrix.toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert parts.test.user_ids.tolist() == [1, 2, 3]
+    assert parts.test.histories.toarray().tolist() == [[1, 0, 0], [1, 0, 1], [0, 0, 0]]
+    assert parts.test.targets.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 0]]
+    assert parts.validation.targets.toarray().tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
+    with pytest.raises(OffdiagError, match="one type"):
+        split.given(train, read(pl.DataFrame({"user": ["a"], "item": [1]})))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda i: split.strong(i, 0.6),
+        lambda i: split.strong(i, 0),
+        lambda i: split.strong(i, 1.5),
+        lambda i: split.strong(i, 0.1, fold_in=1.0),
+        lambda i: split.weak(i, 0.0),
+        lambda i: split.weak(i, 0.5, 0.5),
+        lambda i: split.liang(i, 30),
+        lambda i: split.liang(i, 0),
+        lambda i: split.last_out(i),
+        lambda i: split.by_time(i, 3),
+        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), "soon"),
+        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), None),
+        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), 2, 1),
+    ],
+)
+def test_an_impossible_split_is_one_clear_line(call):
+    with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
+        call(random_interactions())

@@ -1,0 +1,143 @@
+"""Synthetic interactions have the shape they promise."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offdiag.data import split, synthetic
+from offdiag.errors import OffdiagError
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 40), st.data())
+def test_any_size_is_met_exactly_without_repeats(n_users, n_items, data):
+    nnz = data.draw(st.integers(n_users, n_users * max(1, n_items // 2)))
+    communities = data.draw(st.integers(1, n_items))
+    named, timed = data.draw(st.booleans()), data.draw(st.booleans())
+    inter = synthetic.interactions(n_users, n_items, nnz, communities=communities, names=named, times=timed)
+    assert inter.matrix.shape == (n_users, n_items)
+    assert inter.nnz == nnz
+    assert np.diff(inter.matrix.indptr).min() >= 1
+    copy = inter.matrix.copy()
+    copy.has_canonical_format = False
+    copy.sum_duplicates()
+    assert copy.nnz == nnz
+    assert np.array_equal(copy.indices, inter.matrix.indices)
+    assert (inter.matrix.data == 1).all()
+    assert len(set(inter.item_ids.tolist())) == n_items
+    assert inter.item_ids.tolist() == sorted(inter.item_ids.tolist())
+    assert (inter.times is not None) == timed
+
+
+def test_a_seed_gives_the_same_data_and_another_seed_other_data():
+    one, two, other = (synthetic.catalogue(300, 100, 3000, seed=s) for s in (5, 5, 6))
+    assert np.array_equal(one.interactions.matrix.indices, two.interactions.matrix.indices)
+    assert np.array_equal(one.interactions.times, two.interactions.times)
+    assert one.genres.tolist() == two.genres.tolist()
+    assert not np.array_equal(one.interactions.matrix.indices, other.interactions.matrix.indices)
+
+
+def test_popularity_is_heavy_tailed_and_activity_skewed():
+    inter = synthetic.interactions(20_000, 3_000, 600_000)
+    popularity = np.sort(np.bincount(inter.matrix.indices, minlength=inter.n_items))[::-1]
+    assert popularity[:30].sum() > 0.08 * inter.nnz  # 1 % of the items
+    assert popularity[:300].sum() > 0.4 * inter.nnz
+    assert popularity[-1500:].sum() < 0.25 * inter.nnz
+    activity = np.sort(np.diff(inter.matrix.indptr))[::-1]
+    assert activity[:2000].sum() > 0.3 * inter.nnz
+    assert activity.mean() > 1.3 * np.median(activity)
+
+
+def within_one_community(catalogue):
+    """Of two random interactions of a user, how often both in the same genre; and what chance would give."""
+    _, genre = np.unique(catalogue.genres, return_inverse=True)
+    inter = catalogue.interactions
+    users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
+    table = np.zeros((inter.n_users, genre.max() + 1))
+    np.add.at(table, (users, genre[inter.matrix.indices]), 1)
+    n = table.sum(axis=1)
+    many = n >= 10
+    together = ((table * (table - 1)).sum(axis=1) / (n * (n - 1)).clip(1))[many].mean()
+    return together, ((table.sum(axis=0) / table.sum()) ** 2).sum()
+
+
+def test_the_planted_communities_can_be_measured():
+    together, chance = within_one_community(synthetic.catalogue())
+    assert together > 1.7 * chance
+
+
+def test_titles_name_saga_and_genre():
+    catalogue = synthetic.catalogue(100, 200, 1000)
+    titles = catalogue.interactions.item_ids.tolist()
+    assert all(
+        title.startswith("The ") and title.endswith(f"({genre})")
+        for title, genre in zip(titles, catalogue.genres, strict=True)
+    )
+    assert len(set(catalogue.genres)) == 12
+    big = synthetic.interactions(100, 9_000, 2_000, communities=60)  # more sagas than pairs of words
+    assert len(set(big.item_ids.tolist())) == 9_000
+    assert synthetic.interactions(100, 20_001, 2_000).item_ids.dtype == np.int64
+
+
+def test_times_follow_the_order_of_choice_and_serve_the_time_splits():
+    inter = synthetic.catalogue(200, 100, 3000).interactions
+    in_table = np.argsort(inter.table_order)
+    users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))[in_table]
+    times = inter.times[in_table]
+    assert (np.diff(users) >= 0).all()
+    assert (np.diff(times)[np.diff(users) == 0] >= 0).all()
+    assert split.last_out(inter).test.targets.nnz > 150
+    assert split.by_time(inter, "2024-06-01").test.targets.nnz > 100
+
+
+def ease_recall(parts, l2):
+    """Share of targets among the 20 best unseen items of a plain closed-form EASE; l2=None is popularity."""
+    X = parts.train.matrix.toarray().astype(np.float64)
+    histories, targets = parts.test.histories.toarray(), parts.test.targets.toarray() > 0
+    G = X.T @ X
+    if l2 is None:
+        scores = np.tile(np.diag(G), (len(histories), 1))
+    else:
+        P = np.linalg.inv(G + l2 * np.eye(len(G)))
+        B = -P / np.diag(P)
+        np.fill_diagonal(B, 0)
+        scores = histories @ B
+    best = np.argsort(-np.where(histories > 0, -np.inf, scores), axis=1)[:, :20]
+    n = targets.sum(axis=1)
+    hits = np.take_along_axis(targets, best, axis=1).sum(axis=1)
+    return (hits[n > 0] / np.minimum(20, n[n > 0])).mean()
+
+
+def test_there_is_more_to_learn_than_popularity_and_regularisation_matters():
+    parts = split.strong(synthetic.catalogue().interactions, seed=1)
+    popular, weak, right = (ease_recall(parts, l2) for l2 in (None, 1.0, 200.0))
+    assert right > 1.15 * popular
+    assert right > 1.08 * weak
+
+
+def test_a_million_interactions_take_a_moment():
+    synthetic.interactions(10, 10, 20)  # compiled
+    start = time.perf_counter()
+    synthetic.interactions(14_000, 5_000, 1_000_000, names=False)
+    assert time.perf_counter() - start < 5  # about 0.2 s on a quiet core
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((0, 5, 5), {}),
+        ((5, 0, 5), {}),
+        ((5, 5, 4), {}),
+        ((5, 5, 11), {}),
+        ((5, 5, 10), {"communities": 6}),
+        ((5, 5, 10), {"communities": 0}),
+        ((5, 5, 10), {"communities": 2, "structure": 1.5}),
+        ((5, 5, 10), {"communities": 2, "seed": -1}),
+    ],
+)
+def test_an_impossible_size_is_one_clear_line(arguments, options):
+    with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
+        synthetic.interactions(*arguments, **options)
