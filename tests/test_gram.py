@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
+from offdiag import gramian
 from tests import oracles
 from tests.strategies import dtypes, interactions, powers
 
@@ -121,8 +122,14 @@ def test_grams_that_do_not_belong_together_are_refused():
         od.gram(a) + 1
 
 
-def test_progress_reaches_one():
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_bands_of_items_do_not_change_the_gram_and_progress_runs_to_one(monkeypatch, power):
+    X = sparse.csr_array((np.random.default_rng(0).random((200, 61)) < 0.3).astype(np.float32))
+    whole = od.gram(X, power)
+    monkeypatch.setattr(gramian, "SMALL_BAND", 8)
     heard = []
-    od.gram(np.eye(50), progress=lambda stage, fraction: heard.append((stage, fraction)))
-    assert heard[-1][1] == 1.0
-    assert all(stage == "counting pairs" for stage, _ in heard)
+    banded = od.gram(X, power, progress=lambda stage, fraction: heard.append((stage, fraction)))
+    assert banded.values.tobytes() == whole.values.tobytes()
+    assert len(heard) > 61
+    assert [fraction for _, fraction in heard] == sorted(fraction for _, fraction in heard)
+    assert heard[-1] == ("counting pairs", 1.0)

@@ -2,7 +2,9 @@
 
 import sys
 
-from offdiag.cli import main
-
 if __name__ == "__main__":
+    try:
+        from offdiag.cli import main
+    except KeyboardInterrupt:  # while the libraries load
+        sys.exit(130)
     sys.exit(main())

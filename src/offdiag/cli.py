@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag import console, facts, reading
+from offdiag import answers, console, facts, reading
 from offdiag.errors import OffdiagError
 from offdiag.reading import Columns, reads_data
 
@@ -58,6 +58,44 @@ def _top(
         print(context.get_help())
 
 
+@app.command(epilog="Examples: `offdiag demo`, `offdiag demo ratings.csv --value rating --at-least 4 --out films`")
+@reads_data
+def demo(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="Your own table; without it, an invented catalogue."),
+    ] = None,
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
+    min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
+    min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
+    seed: Seed = 0,
+    json: Json = False,
+    columns: Columns = Columns(),  # noqa: B008
+) -> None:
+    """Compare popularity, EASE, DLAE and EDLAE on new users, recommend with reasons, write an HTML report."""
+    from offdiag import demo as demonstration
+
+    demonstration.check_folder(Path(out))
+    with console.working() as work:
+        if data is None:
+            work.begin("inventing a catalogue")
+            inter = demonstration.invented(users, items, seed)
+            source = f"an invented catalogue (seed {seed})"
+        else:
+            work.begin(f"reading {Path(data).name}")
+            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+            source = Path(data).name
+        outcome = demonstration.run(inter, source, seed, work)
+        study = demonstration.write(outcome, inter, Path(out), work, with_data=data is None)
+    if json:
+        console.show_json(demonstration.as_json(study, Path(out)))
+    else:
+        demonstration.show(study, Path(out))
+
+
 @app.command(epilog="Example: `offdiag fit ratings.csv --value rating --at-least 4 --out films.od --validate`")
 @reads_data
 def fit(
@@ -101,6 +139,8 @@ def fit(
     }
     learner = _new_model(model, {name: value for name, value in given.items() if value is not None})
     _check_target(out, data)
+    if metric and not validate:
+        raise OffdiagError("--metric says what --validate measures; add --validate")
     start = time.perf_counter()
     result = None
     with console.working() as work:
@@ -139,7 +179,7 @@ def fit(
     )
     if result is not None:
         console.say(f"\nMeasured on {result.n_users:,} users held out of a first fit:")
-        console.show_table(["metric", ">mean", ">standard error"], _metric_rows(result.to_dict()))
+        console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(result.to_dict()))
 
 
 @app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")
@@ -167,82 +207,24 @@ def evaluate(
 
     The users of DATA must not have been in the training data: a model file holds no users, so this cannot be checked.
     """
-    import offdiag as od
-    from offdiag.ranking import encode
-
-    if not 0 < fold_in < 1:
-        raise OffdiagError(f"--fold-in takes a number between 0 and 1, received {fold_in:g}; for example 0.8")
-    loaded = [od.load(path) for path in models]
-    catalogue = set(loaded[0].item_ids_.tolist())
-    for path, other in zip(models, loaded, strict=True):
-        if set(other.item_ids_.tolist()) != catalogue:
-            raise OffdiagError(
-                f"the models must know the same items to be compared, but {models[0]!r} and {path!r} differ; "
-                "fit both on the same data, or evaluate them one by one"
-            )
-    text_ids = loaded[0].item_ids_.dtype.kind not in "iu"
     with console.working() as work:
-        work.begin(f"reading {Path(data).name}")
-        inter = _known_items(reading.read(data, columns, text_ids=text_ids), loaded[0], data)
-        if targets is None:
-            part = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test
-            items = inter.item_ids
-        else:
-            hidden = _known_items(reading.read(targets, columns, text_ids=text_ids), loaded[0], targets)
-            given = od.split.given(inter, hidden)
-            part, items = given.test, given.train.item_ids
-        results = []
-        for path, fitted in zip(models, loaded, strict=True):
-            work.begin(f"evaluating {Path(path).name}")
-            rows = [
-                encode(od.Interactions(matrix, part.user_ids, items), fitted.item_ids_)[0]
-                for matrix in (part.histories, part.targets)
-            ]
-            held_out = type(part)(rows[0], rows[1], part.user_ids)
-            results.append(
-                od.evaluate(
-                    fitted,
-                    held_out,
-                    metrics=metric or DEFAULT_METRICS,
-                    exclude_seen=not include_seen,
-                    progress=work,
-                )
-            )
-    pairs = [(path, other.compare(results[0])) for path, other in zip(models[1:], results[1:], strict=True)]
-    console.note("these figures hold only if the users were not in the training data; a model file cannot tell")
+        measured = answers.measure(
+            data,
+            models,
+            targets,
+            fold_in=fold_in,
+            metrics=metric or DEFAULT_METRICS,
+            exclude_seen=not include_seen,
+            seed=seed,
+            columns=columns,
+            work=work,
+        )
+    for text in measured.notes:
+        console.note(text)
     if json:
-        console.show_json(
-            {
-                "data": data,
-                "models": [
-                    {"file": path, "model": type(m).__name__, **result.to_dict()}
-                    for path, m, result in zip(models, loaded, results, strict=True)
-                ],
-                "comparisons": [{"file": path, "against": models[0], **test.to_dict()} for path, test in pairs],
-            }
-        )
-        return
-    names = list(results[0].mean)
-    console.show_table(
-        ["model", *(f">{name}" for name in names)],
-        [
-            [path, *(_with_error(result.mean[n], result.sem[n]) for n in names)]
-            for path, result in zip(models, results, strict=True)
-        ],
-    )
-    left_out = results[0].n_without_targets
-    rest = f"; {left_out:,} without anything to predict left out" if left_out else ""
-    console.say(f"{results[0].n_users:,} users, mean ± standard error{rest}")
-    if pairs:
-        console.say(f"\nDifference from {console.printable(models[0])}, paired over users:")
-        console.show_table(
-            ["model", "metric", ">difference", ">standard error", ">p"],
-            [
-                [path, n, f"{test.difference[n]:+.4f}", _number(test.sem[n]), _p(test.p_value[n])]
-                for path, test in pairs
-                for n in names
-            ],
-        )
+        console.show_json(answers.measured_json(measured, data))
+    else:
+        answers.show_measured(measured)
 
 
 @app.command(epilog='Example: `offdiag recommend films.od --history "Alien,Blade Runner" -k 5`')
@@ -278,7 +260,7 @@ def recommend(
     fitted = od.load(model)
     asked: Any
     if histories is not None:
-        asked = reading.read(histories, columns, text_ids=fitted.item_ids_.dtype.kind not in "iu")
+        asked = reading.read_for(fitted, histories, columns)
         users = asked.user_ids.tolist()
     else:
         asked = [reading.typed_history(text, fitted) for text in history or []]
@@ -290,23 +272,11 @@ def recommend(
         allow=None if allow is None else reading.listed_ids(allow, fitted),
         block=None if block is None else reading.listed_ids(block, fitted),
     )
-    _report_unknown([item for unknown in answer.unknown for item in unknown], fitted)
+    answers.note_unknown([item for unknown in answer.unknown for item in unknown])
     if json:
-        console.show_json(
-            [
-                {"user": user, "items": [{"item": i, "score": s} for i, s in listed], "unknown": unknown}
-                for user, listed, unknown in zip(users, answer, answer.unknown, strict=True)
-            ]
-        )
-        return
-    rows = [
-        [user, rank, item, f"{score:.4f}"]
-        for user, listed in zip(users, answer, strict=True)
-        for rank, (item, score) in enumerate(listed, 1)
-    ]
-    one = len(users) == 1
-    head = [">rank", "item", ">score"] if one else ["user", ">rank", "item", ">score"]
-    console.show_table(head, [row[1:] if one else row for row in rows])
+        console.show_json(answers.recommendations_json(users, answer))
+    else:
+        answers.show_recommendations(users, answer)
 
 
 @app.command(epilog='Example: `offdiag similar films.od "Alien" "Blade Runner"`')
@@ -325,16 +295,9 @@ def similar(
         reading.check_item(item, fitted)
     answer = fitted.similar(asked, k=k)
     if json:
-        console.show_json(
-            [
-                {"item": item, "similar": [{"item": i, "score": s} for i, s in listed]}
-                for item, listed in zip(asked, answer, strict=True)
-            ]
-        )
-        return
-    for item, listed in zip(asked, answer, strict=True):
-        rows = [[rank, other, f"{score:.4f}"] for rank, (other, score) in enumerate(listed, 1)]
-        console.show_table([">rank", f"similar to {console.printable(item)}", ">score"], rows)
+        console.show_json(answers.similar_json(asked, answer))
+    else:
+        answers.show_similar(asked, answer)
 
 
 @app.command(epilog='Example: `offdiag explain films.od --history "Alien,Blade Runner" --item "Brazil"`')
@@ -351,19 +314,11 @@ def explain(
     (target,) = reading.typed_ids([item], fitted)
     reading.check_item(target, fitted)
     reason = fitted.explain([reading.typed_history(history, fitted)], target)
-    _report_unknown(reason.unknown, fitted)
-    parts = list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
+    answers.note_unknown(reason.unknown)
     if json:
-        console.show_json(
-            {
-                "item": reason.item,
-                "score": reason.score,
-                "contributions": [{"item": i, "contribution": c} for i, c in parts],
-                "unknown": reason.unknown,
-            }
-        )
-        return
-    console.show_bars(f"score of {console.printable(reason.item)}", reason.score, parts)
+        console.show_json(answers.explanation_json(reason))
+    else:
+        answers.show_explanation(reason)
 
 
 @app.command(epilog="Examples: `offdiag info films.od`, `offdiag info ratings.csv --value rating`")
@@ -388,7 +343,7 @@ def info(
     console.show_pairs(pairs)
     if about["kind"] == "model" and about.get("metrics"):
         console.say("\nMeasured on held-out users:")
-        console.show_table(["metric", ">mean", ">standard error"], _metric_rows(about["metrics"]))
+        console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(about["metrics"]))
 
 
 @app.command(epilog="Examples: `offdiag datasets`, `offdiag datasets ml-1m --download`")
@@ -427,43 +382,6 @@ def datasets(
         console.show_pairs(facts.dataset_pairs(about))
 
 
-@app.command(epilog="Examples: `offdiag demo`, `offdiag demo ratings.csv --value rating --at-least 4 --out films`")
-@reads_data
-def demo(
-    data: Annotated[
-        str | None,
-        typer.Argument(metavar="[DATA]", help="Your own table; without it, an invented catalogue."),
-    ] = None,
-    out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
-    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
-    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
-    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
-    min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
-    min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
-    seed: Seed = 0,
-    json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008
-) -> None:
-    """Compare popularity, EASE, DLAE and EDLAE on new users, recommend with reasons, write an HTML report."""
-    from offdiag import demo as demonstration
-
-    with console.working() as work:
-        if data is None:
-            work.begin("inventing a catalogue")
-            inter = demonstration.invented(users, items, seed)
-            source = f"invented: {users:,} users and {items:,} items asked for, seed {seed}"
-        else:
-            work.begin(f"reading {Path(data).name}")
-            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-            source = Path(data).name
-        outcome = demonstration.run(inter, source, seed, work)
-        study = demonstration.write(outcome, inter, Path(out), work, with_data=data is None)
-    if json:
-        console.show_json(demonstration.as_json(study, Path(out)))
-    else:
-        demonstration.show(study, Path(out))
-
-
 def _new_model(name: str, settings: dict[str, Any]) -> Any:
     import offdiag as od
 
@@ -490,49 +408,6 @@ def _check_target(out: str, data: str) -> None:
         raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
     if os.path.exists(out) and os.path.exists(data) and os.path.samefile(out, data):
         raise OffdiagError(f"--out is the data file {data!r} itself; choose another name")
-
-
-def _known_items(inter: Any, model: Any, source: str) -> Any:
-    """Only the columns the model knows, and a note about the others."""
-    from offdiag.ranking import positions
-
-    known = positions(inter.item_ids, model.item_ids_) >= 0
-    if not known.any():
-        raise OffdiagError(
-            f"the model knows none of the {inter.n_items:,} items in {source!r}; is it the model of this data, "
-            "and is --item the right column?"
-        )
-    if known.all():
-        return inter
-    kept = inter.select_items(known)
-    console.note(
-        f"{inter.n_items - kept.n_items:,} of {inter.n_items:,} items in {source} are unknown to the model; "
-        f"{inter.nnz - kept.nnz:,} of {inter.nnz:,} interactions are left out"
-    )
-    return kept
-
-
-def _report_unknown(unknown: list[Any], model: Any) -> None:
-    if unknown:
-        shown = list(dict.fromkeys(map(str, unknown)))
-        more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
-        console.note(f"not in the model's catalogue, left out: {', '.join(map(repr, shown[:5]))}{more}")
-
-
-def _metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
-    return [[name, _number(mean), _number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or value != value else f"{value:.4f}"
-
-
-def _with_error(mean: float, sem: float) -> str:
-    return f"{mean:.4f}" if sem != sem else f"{mean:.4f} ± {sem:.4f}"
-
-
-def _p(value: float) -> str:
-    return "-" if value != value else f"{value:.2g}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,11 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
         return _mistake(str(error))
     except _ClickError as error:
         return _mistake(_usage(error))
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough. Python flushes stdout once more at exit; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader of a pipe has seen enough; typer and rich leave in that case, by themselves.
+        # Python flushes stdout once more at exit: let that go nowhere.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
         if error.filename is None and error.strerror is None:

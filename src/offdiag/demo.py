@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,20 +120,35 @@ def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, wi
     """Report and model, and for invented data the tables themselves, so that one can go on with them."""
     from offdiag import persist
 
-    folder.mkdir(parents=True, exist_ok=True)
-    best = {entry.name: entry.result for entry in outcome.study.entries}["EDLAE"]
-    files = {"model.od": "the EDLAE model; try: offdiag similar, recommend, explain and info"}
-    work.begin("saving")
+    edlae = outcome.study.results["EDLAE"]
+    files = {"model.od": "the EDLAE model; try offdiag similar, recommend, explain and info"}
     if with_data:
-        files["train.csv"] = "the users it learned from (and those set aside); try: offdiag fit"
-        files["new-users.csv"] = "the held-out users; try: offdiag evaluate"
-        is_new = np.isin(inter.user_ids, outcome.split.test.user_ids)
-        _write_table(inter.select_users(~is_new), folder / "train.csv")
-        _write_table(inter.select_users(is_new), folder / "new-users.csv")
-    persist.save(outcome.model, folder / "model.od", metrics=best, progress=work)
+        files["train.csv"] = "the users it learned from, and those set aside; try offdiag fit"
+        files["new-users.csv"] = "the held-out users; try offdiag evaluate"
     study = replace(outcome.study, files=files)
-    report.write(study, folder / "report.html")
+    work.begin("writing")
+    folder.mkdir(parents=True, exist_ok=True)
+    # All files are made aside and moved at the end: whoever interrupts keeps the old ones together.
+    with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
+        aside = Path(name)
+        report.write(study, aside / "report.html")
+        persist.save(outcome.model, aside / "model.od", metrics=edlae, progress=work)
+        if with_data:
+            is_new = np.isin(inter.user_ids, outcome.split.test.user_ids)
+            _write_table(inter.select_users(~is_new), aside / "train.csv")
+            _write_table(inter.select_users(is_new), aside / "new-users.csv")
+        for file in ("report.html", *files):
+            os.replace(aside / file, folder / file)
     return study
+
+
+def check_folder(folder: Path) -> None:
+    """Say now, not after the work, that nothing can be written there."""
+    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not place.is_dir():
+        raise OffdiagError(f"--out takes a folder, received {str(folder)!r}, but {str(place)!r} is a file")
+    if not os.access(place, os.W_OK):
+        raise OffdiagError(f"cannot write to {str(folder)!r}: no permission in {str(place)!r}; choose another folder")
 
 
 def _write_table(inter: Interactions, path: Path) -> None:

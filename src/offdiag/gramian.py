@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
+SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +159,7 @@ def gram(
 ) -> Gram:
     """G = XᵀX with every user weighted by n_u^(-user_power); one pass over the pairs of each row, on all cores.
 
-    Cost: Σ_u n_u²/2 additions; memory: m(m+1)/2 numbers for G and 8–12 bytes per interaction while it runs.
+    Cost: Σ_u n_u²/2 additions; memory: m(m+1)/2 numbers for G and a sixteenth of that while it runs.
     Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w scaled to an interaction-mean of 1. 0/1 data is counted
     exactly; anything else is summed in float64 and rounded once.
     """
@@ -167,21 +169,16 @@ def gram(
     n, m = matrix.shape
     dtype = np.dtype(dtype)
     memory.require(
-        packed.size(m) * dtype.itemsize + 12 * matrix.nnz,
+        packed.size(m) * dtype.itemsize * 17 // 16,
         f"the Gram of {m:,} items",
         "keep fewer items with od.prepare.min_counts(items=...)",
     )
     n_u = np.diff(matrix.indptr)
-    values = np.zeros(packed.size(m), dtype=dtype)
     weight = np.zeros(n)
     np.power(n_u, -float(user_power), where=n_u > 0, out=weight, dtype=np.float64)
-    _accumulate(matrix, weight, values, progress)
-    return Gram(
-        values=values,
-        activity=np.bincount(n_u).astype(np.int64),
-        item_sums=np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64),
-        user_power=float(user_power),
-    )
+    values = np.zeros(packed.size(m), dtype=dtype)
+    item_sums = _accumulate(matrix, weight, values, progress)
+    return Gram(values, np.bincount(n_u).astype(np.int64), item_sums, float(user_power))
 
 
 def _accumulate(
@@ -189,40 +186,52 @@ def _accumulate(
     weight: NDArray[np.float64],
     values: NDArray[np.floating],
     progress: Progress | None,
-) -> None:
-    """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero)."""
+) -> NDArray[np.float64]:
+    """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns the column sums of X."""
     from offdiag import kernels
 
     n, m = matrix.shape
-    if matrix.nnz == 0:
-        return
-    h, e, _ = packed.layout(m)
-    P = packed.rectangle(values, m)
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
-    counts = np.bincount(indices, minlength=m)
-    col_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    users = np.empty(matrix.nnz, dtype=np.int32)
-    positions = np.empty(matrix.nnz, dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-    kernels.transpose_positions(indptr, indices, col_ptr[:-1].copy(), users, positions)
+    counts, pairs, item_sums = np.zeros(m, np.int64), np.zeros(m, np.int64), np.zeros(m)
+    kernels.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
 
-    # Equal shares of work, not of items: an item costs about the sum of its users' row lengths.
-    cost = np.bincount(indices, weights=np.repeat(np.diff(indptr), np.diff(indptr)), minlength=m)
-    edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), 64 * kernels.n_threads() + 1)[1:-1])
-    edges = np.unique(np.concatenate([[0], edges, [m]]))
-    parts = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-
+    h, e, _ = packed.layout(m)
+    P = packed.rectangle(values, m) if m else values
     counting = bool((matrix.data == 1).all() and (weight[np.diff(indptr) > 0] == 1).all())
-    exact_up_to = EXACT_FLOAT32 if values.dtype == np.float32 else 2**53
-    if counting and n <= exact_up_to:
+    counting &= n <= (EXACT_FLOAT32 if values.dtype == np.float32 else 2**53)
 
-        def work(lo: int, hi: int) -> None:
+    def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
+        if counting:
             kernels.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
-    else:
-        data = matrix.data.astype(np.float64, copy=False)
+        else:
+            acc = np.empty(m)
+            kernels.gram_values(indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc)
 
-        def work(lo: int, hi: int) -> None:
-            kernels.gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, np.empty(m))
+    # The transpose takes 8 bytes per interaction; made for a band of items at a time it stays small beside G.
+    band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
+    finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
+    for lo, hi in _shares(counts, -(-matrix.nnz // band_entries)):
+        col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
+        users = np.empty(col_ptr[-1], dtype=np.int32)
+        positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
+        kernels.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
+        # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
+        parts = [(lo + a, lo + b) for a, b in _shares(pairs[lo:hi], 32 * kernels.n_threads())]
+        tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
+        band_pairs = int(pairs[lo:hi].sum())
 
-    done = None if progress is None else lambda finished: progress("counting pairs", finished / len(parts))
-    kernels.run_parallel(work, parts, done)
+        def done(finished: int, before: int = finished_pairs, band: int = band_pairs, of: int = len(parts)) -> None:
+            if progress:
+                progress("counting pairs", (before + band * finished / of) / all_pairs)
+
+        kernels.run_parallel(work, tasks, done)
+        finished_pairs += band_pairs
+    return item_sums
+
+
+def _shares(cost: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+    """Ranges of items whose costs are about equal; together they cover all items."""
+    edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))
+    return [(int(a), int(b)) for a, b in pairwise(edges)]

@@ -47,35 +47,47 @@ def run_parallel(
 
 
 @compiled
-def transpose_positions(indptr, indices, col_ptr, users, positions):  # type: ignore[no-untyped-def]
-    """For every item, the users who have it and where in their row it stands (col_ptr is used up as a cursor)."""
+def item_totals(indptr, indices, data, counts, sums, pairs):  # type: ignore[no-untyped-def]
+    """Per item: how many users have it, the sum of its values, and the length of all those users' rows."""
     for u in range(len(indptr) - 1):
         for p in range(indptr[u], indptr[u + 1]):
             i = indices[p]
-            q = col_ptr[i]
-            users[q] = u
-            positions[q] = p
-            col_ptr[i] = q + 1
+            counts[i] += 1
+            sums[i] += data[p]
+            pairs[i] += indptr[u + 1] - indptr[u]
+
+
+@compiled
+def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: ignore[no-untyped-def]
+    """For items lo..hi, the users who have each and where in their row it stands; cursor[i - lo] moves along."""
+    for u in range(len(indptr) - 1):
+        for p in range(indptr[u], indptr[u + 1]):
+            i = np.int64(indices[p])
+            if lo <= i < hi:
+                q = cursor[i - lo]
+                users[q] = u
+                positions[q] = p
+                cursor[i - lo] = q + 1
 
 
 @compiled
 def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
     """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place.
 
-    Indices are unsigned here and below: a signed one costs a test for negative values, 2.5 times the time of the loop.
+    The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a signed one costs a test for negative values, 2.5 times the time of the loop.
     """
     one = P.dtype.type(1)
     first_trailing = np.uint32(h)
     for i in range(lo, hi):
         if i < h:
             row = P[i, e:]
-            for q in range(col_ptr[i], col_ptr[i + 1]):
+            for q in range(col_ptr[i - lo], col_ptr[i - lo + 1]):
                 rest = indices[positions[q] : indptr[users[q] + 1]]
                 for p in range(len(rest)):
                     row[rest[p]] += one
         else:
             row = P[i - h + 1 - e]
-            for q in range(col_ptr[i], col_ptr[i + 1]):
+            for q in range(col_ptr[i - lo], col_ptr[i - lo + 1]):
                 rest = indices[indptr[users[q]] : positions[q] + 1]
                 p = len(rest) - 1
                 while p >= 0 and rest[p] >= first_trailing:
@@ -86,11 +98,11 @@ def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  #
 @compiled
 def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc):  # type: ignore[no-untyped-def]
     """The same for any values and user weights: summed in float64 (``acc``), rounded once when stored."""
-    m = len(col_ptr) - 1
+    m = len(acc)
     first_trailing = np.uint32(h)
     for i in range(lo, hi):
         acc[:] = 0.0
-        for q in range(col_ptr[i], col_ptr[i + 1]):
+        for q in range(col_ptr[i - lo], col_ptr[i - lo + 1]):
             u, at = users[q], positions[q]
             scaled = weight[u] * data[at]
             if i < h:

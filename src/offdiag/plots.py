@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from offdiag import Interactions, Result
     from offdiag.ranking import Explanation
 
-WIDTH = 440  # drawing units; narrow enough that text stays readable when a phone shows the whole figure
+WIDTH = 400  # drawing units; narrow enough that text stays readable when a phone shows the whole figure
 SIZE = 13  # of the text
 Z95 = 1.96  # a mean ± 1.96 standard errors is its 95 % interval
 
@@ -126,15 +126,18 @@ def curve(results: Mapping[str, Result], metric: str = "recall_all") -> Figure:
         frame.y_axis(metric.replace("_all", "")),
     ]
     out.append(frame.x_axis([(math.log(k), str(k)) for k in cuts], "length k of the list (log scale)"))
+    lines, dots = [], []
     for n, name in enumerate(names):
         points = [(frame.px(math.log(k)), frame.py(v)) for k, v in zip(cuts, values[name], strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        out.append(f'<polyline class="line s{n % COLOURS}" points="{path}"{_dash(n)}/>')
-        out.extend(
-            f'<circle class="f{n % COLOURS} halo" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+        lines.append((bool(_dash(n)), f'<polyline class="line s{n % COLOURS}" points="{path}"{_dash(n)}/>'))
+        dots += [
+            f'<circle class="f{n % COLOURS} halo" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
             f"<title>{escape(f'{name}, k = {k}: {v:.4f}')}</title></circle>"
             for (x, y), k, v in zip(points, cuts, values[name], strict=True)
-        )
+        ]
+    # Dots, then lines, the dashed ones last: where two models coincide, both can still be seen.
+    out += dots + [line for _, line in sorted(lines, key=lambda pair: pair[0])]
     return Figure(f"{metric} against the length of the list, for {', '.join(names)}", 304, "".join(out))
 
 
@@ -215,7 +218,7 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
     zero = -low * scale
     out, y = [], 2.0
     for name, part in zip(names, parts, strict=True):
-        out.append(_text(0, y + 12, _short(name, width - 50), "small", title=name))
+        out.append(_text(0, y + 12, _short(name, width - 46, 12), "small", title=name))
         out.append(_text(width, y + 12, f"{part:+.3f}".replace("-", "−"), "end soft small"))
         out.append(_line(zero, y + 16, zero, y + 28, "axis"))
         x = zero if part >= 0 else zero + part * scale
@@ -269,9 +272,11 @@ class _Frame:
 
 
 def _legend(names: Sequence[str], colour: Mapping[str, int], *, lines: bool = False) -> str:
+    gap = 42 if lines else 32
+    fits = sum(_text_width(name, SIZE) + gap for name in names) <= WIDTH + 14
     out, x = [], 0.0
     for name in names:
-        n, shown = colour[name], _short(name, WIDTH / len(names) - 30)
+        n, shown = colour[name], name if fits else _short(name, WIDTH / len(names) - gap)
         if lines:
             out.append(f'<line class="line s{n}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{_dash(n)}/>')
         else:
@@ -311,14 +316,14 @@ def _text_width(content: str, size: float) -> float:
     """An estimate on the safe side: no font can be asked."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in content)
     capitals = sum(c.isupper() for c in content)
-    return size * (0.56 * (len(content) - wide) + 0.16 * capitals + wide)
+    return size * (0.55 * (len(content) - wide) + 0.14 * capitals + wide)
 
 
-def _short(content: str, room: float) -> str:
+def _short(content: str, room: float, size: float = SIZE) -> str:
     """The beginning of a label that fits."""
-    if _text_width(content, SIZE) <= room:
+    if _text_width(content, size) <= room:
         return content
-    while content and _text_width(content + "…", SIZE) > room:
+    while content and _text_width(content + "…", size) > room:
         content = content[:-1]
     return content.rstrip() + "…"
 

@@ -90,6 +90,14 @@ def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactio
     )
 
 
+def read_for(model: Any, source: str, columns: Columns) -> Interactions:
+    """The same, with item ids of the model's kind: a file of whole numbers may mean text ids such as '7'."""
+    inter = read(source, columns)
+    if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
+        return inter
+    return read(source, columns, text_ids=True)
+
+
 def _column(name: str) -> str | int:
     return int(name) if name.isascii() and name.isdigit() else name
 

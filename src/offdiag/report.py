@@ -289,15 +289,16 @@ def _settings(study: Study) -> str:
     rows = []
     for entry in study.entries:
         values = [
-            f"{escape(name)} = {escape(setting_text(value))}"
-            + (" <small>auto</small>" if entry.params.get(name) == "auto" else "")
+            f"{name} {setting_text(value)}{' (auto)' if entry.params.get(name) == 'auto' else ''}"
             for name, value in entry.settings.items()
-        ] or ["none"]
+        ]
         size = f"{entry.n_bytes / 1e6:.1f} MB"
-        rows.append([f"<b>{escape(entry.name)}</b>", "<br>".join(values), f"{entry.seconds:.2f} s", size])
+        rows.append(
+            [f"<b>{escape(entry.name)}</b>", escape(", ".join(values) or "none"), f"{entry.seconds:.2f} s", size]
+        )
     return (
-        "<p>Nothing was tuned: settings marked <i>auto</i> were chosen from the training data alone. The time of the "
-        "first model fitted includes compiling, which happens once per installation.</p>"
+        "<p>Nothing was tuned: settings marked <i>auto</i> were chosen from the training data alone. Times "
+        "include compiling when it is the first run after an installation.</p>"
         + _table(["model", "settings used", "time to fit", "weights"], rows)
     )
 
@@ -370,13 +371,13 @@ th, td { padding: 8px 14px 8px 0; border-bottom: 1px solid var(--grid); }
 td { vertical-align: top; font-variant-numeric: tabular-nums; }
 .numbers td, .numbers th { min-width: 92px; } .numbers td:first-child { min-width: 150px; }
 .numbers td small { display: block; } .numbers td small + small { margin-top: 2px; }
-.numbers br + small { display: inline; } .facts td:first-child { color: var(--soft); padding-right: 18px; }
+.facts td:first-child { color: var(--soft); padding-right: 18px; min-width: 118px; overflow-wrap: normal; }
 tr:last-child td { border-bottom: 0; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 285px), 1fr)); gap: 18px; }
 .wide { margin-bottom: 26px; } .wide figcaption { max-width: 80ch; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); gap: 14px 28px; }
 .figures, .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 30px; }
-figure { margin: 0; } figure svg { width: 100%; max-width: 520px; height: auto; display: block; }
+figure { margin: 0; } figure svg { width: 100%; max-width: 470px; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: 14px; margin-top: 8px; max-width: 60ch; }
 article { border: 1px solid var(--grid); border-radius: 10px; padding: 16px 18px; }
 .label { margin: 0 0 4px; color: var(--soft); font-size: 13px; }

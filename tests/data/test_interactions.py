@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import storage_order
+from offdiag.data.order import sort_pairs
 from offdiag.errors import OffdiagError
 
 dense = arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.sampled_from([0, 0, 1, 2]))
@@ -84,11 +84,12 @@ def test_a_wrong_selection_is_one_clear_line(call, words):
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))), st.sampled_from([6, 2**40]))
-def test_storage_order_is_the_stable_sort_by_row_and_column(pairs, n_cols):
+def test_pairs_are_sorted_stably_by_row_and_column(pairs, n_cols):
     # With 2^40 columns a pair and its position do not fit in one integer: the other branch.
     rows = np.array([p[0] for p in pairs], dtype=np.int32)
     cols = np.array([p[1] for p in pairs], dtype=np.int32)
     expected = sorted(range(len(pairs)), key=lambda k: (pairs[k], k))
-    order = storage_order(rows, cols, 2**22 if n_cols > 6 else 6, n_cols)
+    order, columns = sort_pairs(rows, cols, 2**22 if n_cols > 6 else 6, n_cols)
     assert (list(range(len(pairs))) if order is None else order.tolist()) == expected
     assert (order is None) == (expected == list(range(len(pairs))))
+    assert columns.tolist() == cols[expected].tolist()

@@ -83,6 +83,7 @@ def test_the_order_of_the_table_decides_the_draws():
 
 def test_users_without_interactions_are_not_counted():
     frame = table(4, False)
+    frame.loc[frame["user"] < 30, "rating"] = 1
     inter = read(frame, value="rating")
     with_empty = prepare.binarize(inter, at_least=5)  # leaves empty users in place
     without = prepare.min_counts(with_empty, users=1, items=0)

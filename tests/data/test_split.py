@@ -48,7 +48,7 @@ def test_a_strong_split_partitions_users_and_their_interactions(rows, held_out, 
     parts = split.strong(inter, held_out, fold_in, seed)
     ids = [parts.train.user_ids, parts.validation.user_ids, parts.test.user_ids]
     assert sorted(np.concatenate(ids).tolist()) == inter.user_ids.tolist()
-    dense = {u: r for u, r in zip(inter.user_ids.tolist(), inter.matrix.toarray(), strict=True)}
+    dense = dict(zip(inter.user_ids.tolist(), inter.matrix.toarray(), strict=True))
     for user, r in zip(parts.train.user_ids.tolist(), parts.train.matrix.toarray(), strict=True):
         assert np.array_equal(r, dense[user])
     for part in (parts.validation, parts.test):

@@ -80,12 +80,13 @@ def number(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int32]]:
             place -= 1
             return np.flatnonzero(present) + base, place[offset]
     distinct = column.unique().sort()
+    if column.dtype == pl.String:
+        codes = column.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy(writable=True)
+        return text_array(distinct.to_list()), codes
     frame = distinct.to_frame("id").with_row_index("place")
     placed = column.to_frame("id").join(frame, on="id", how="left", maintain_order="left")
     codes = placed.get_column("place").cast(pl.Int32).to_numpy(writable=True)
-    if column.dtype == pl.Int64:
-        return distinct.to_numpy(writable=True), codes
-    return text_array(distinct.to_list()), codes
+    return distinct.to_numpy(writable=True), codes
 
 
 def text_array(ids: list[str]) -> NDArray[Any]:

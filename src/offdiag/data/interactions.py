@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.data.order import csr, positions_of_rows, storage_order
+from offdiag.data.order import csr, positions_of_rows, sort_pairs
 from offdiag.errors import OffdiagError
 
 Which = NDArray[Any] | Sequence[int] | Sequence[bool] | slice
@@ -83,9 +83,9 @@ class Interactions:
         moved = bool(np.any(np.diff(index) < 0))
         if moved:
             users = np.repeat(np.arange(self.n_users), np.diff(indptr))
-            order = storage_order(users, cols, self.n_users, len(index))
+            order, cols = sort_pairs(users, cols, self.n_users, len(index))
             if order is not None:
-                cols, picked = cols[order], picked[order]
+                picked = picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
         return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, keep_rows=moved))
 

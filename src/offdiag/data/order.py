@@ -8,27 +8,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+_BLOCK = 1 << 16
 
-def storage_order(rows: NDArray[Any], cols: NDArray[Any], n_rows: int, n_cols: int) -> NDArray[np.int64] | None:
-    """Positions that sort the pairs by row, then column, equal pairs in their given order; None if sorted.
 
-    A pair and its position usually fit in 63 bits together. Sorting those packed integers uses NumPy's
+def sort_pairs(
+    rows: NDArray[Any], cols: NDArray[Any], n_rows: int, n_cols: int
+) -> tuple[NDArray[np.int64] | None, NDArray[Any]]:
+    """(positions that sort the pairs by row, then column; the columns in that order).
+
+    Equal pairs stay in their given order. The positions are None when the pairs are sorted already.
+
+    Row, column and position usually fit in 63 bits together. Sorting those packed integers uses NumPy's
     vectorised sort, several times quicker than an argsort, and is stable because no two are equal.
     """
     n = len(rows)
     if n < 2 or _is_sorted(rows, cols):
-        return None
-    shift = (n - 1).bit_length()
-    if shift + (n_rows * n_cols).bit_length() > 63:
-        return np.lexsort((cols, rows))
-    key = rows.astype(np.int64)
-    key *= n_cols
-    key += cols
-    key <<= shift
-    key |= np.arange(n)
+        return None, cols
+    place_bits, col_bits = (n - 1).bit_length(), (n_cols - 1).bit_length()
+    if place_bits + col_bits + (n_rows - 1).bit_length() > 63:
+        order = np.lexsort((cols, rows))
+        return order, cols[order]
+    key = np.empty(n, dtype=np.int64)
+    ordered = np.empty(n, dtype=cols.dtype)
+    blocks = [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
+    for block in blocks:  # in blocks that stay in the cache: no temporary array of full length
+        part = key[block]
+        part[:] = rows[block]
+        part <<= col_bits
+        part |= cols[block]
+        part <<= place_bits
+        part |= np.arange(block.start, block.stop)
     key.sort()
-    key &= (1 << shift) - 1
-    return key
+    for block in blocks:
+        part = key[block]
+        ordered[block] = (part >> place_bits) & ((1 << col_bits) - 1)
+        part &= (1 << place_bits) - 1
+    return key, ordered
 
 
 def _is_sorted(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
@@ -83,7 +98,7 @@ def rank_within_rows(indptr: NDArray[Any], key: NDArray[Any], n_keys: int) -> ND
     rows = row_of_entries(indptr)
     place = np.arange(len(key), dtype=np.int64)
     place -= np.asarray(indptr, dtype=np.int64)[rows]
-    order = storage_order(rows, key, len(indptr) - 1, n_keys)
+    order, _ = sort_pairs(rows, key, len(indptr) - 1, n_keys)
     if order is None:
         return place
     rank = np.empty(len(key), dtype=np.int64)

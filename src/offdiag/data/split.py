@@ -85,10 +85,10 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
         )
     shuffled = np.random.RandomState(seed).permutation(n_users)  # the published draws
     train = inter.select_users(np.sort(shuffled[: n_users - 2 * held_out_users]))
-    order = np.argsort(train.table_order, kind="stable")
-    seen = train.matrix.indices[order]
-    items, first = np.unique(seen, return_index=True)
-    items = items[np.argsort(first)]
+    never = np.iinfo(np.int64).max
+    first = np.full(inter.n_items, never)
+    np.minimum.at(first, train.matrix.indices, train.table_order)
+    items = np.argsort(first)[: np.count_nonzero(first < never)]
 
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(np.sort(index)).select_items(items)
@@ -248,7 +248,7 @@ def _draw(inter: Interactions, n_drawn: NDArray[np.int64], rng: np.random.Genera
 
 def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:
     # As many random bits as fit beside row and position in one sortable integer, and never fewer than 16.
-    spare = 63 - (inter.nnz - 1).bit_length() - inter.n_users.bit_length() - 1 if inter.nnz else 16
+    spare = 63 - (inter.nnz - 1).bit_length() - inter.n_users.bit_length() if inter.nnz else 16
     n_keys = 1 << min(max(spare, 16), 31)
     return rank_within_rows(inter.matrix.indptr, rng.integers(0, n_keys, inter.nnz, dtype=np.int64), n_keys)
 
@@ -256,13 +256,12 @@ def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.in
 def _last_of_rows(inter: Interactions, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mask of the latest interaction of each row among some of them, ties by place in the table."""
     times = _needs_times(inter, "last_out")
-    rows = row_of_entries(inter.matrix.indptr)
-    index = np.flatnonzero(among)
-    order = index[np.lexsort((inter.table_order[index], times[index], rows[index]))]
-    last = np.zeros(inter.nnz, dtype=bool)
-    if len(order):
-        ends = np.append(np.flatnonzero(np.diff(rows[order])), len(order) - 1)
-        last[order[ends]] = True
+    sizes = np.diff(inter.matrix.indptr)
+    starts = inter.matrix.indptr[:-1][sizes > 0]
+    last = among
+    for key in (times, inter.table_order):
+        latest = np.maximum.reduceat(np.where(last, key, key.min()), starts)
+        last = last & (key == np.repeat(latest, sizes[sizes > 0]))
     return last
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.ids import text_array
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import csr, row_of_entries, storage_order
+from offdiag.data.order import csr, row_of_entries, sort_pairs
 from offdiag.data.titles import genre_names, invented_titles
 from offdiag.errors import OffdiagError
 
@@ -60,8 +60,9 @@ def interactions(
 ) -> Interactions:
     """Exactly `nnz` interactions of value 1; every user has at least one, no pair comes twice.
 
-    `communities` are 16 by default, fewer for less than 320 items. `structure` is the share of choices made by taste (community or saga) instead of popularity alone.
-    Item ids are invented titles when `names` is true (by default up to 20,000 items), else integers.
+    `communities` are 16 by default, fewer for less than 320 items. `structure` is the share of choices made
+    by taste (community or saga) instead of popularity alone. Item ids are invented titles when `names` is
+    true (by default up to 20,000 items), else integers.
     """
     if communities is None:
         communities = min(16, max(1, n_items // 20))
@@ -115,13 +116,11 @@ def _generate(
         item_ids = np.arange(n_items, dtype=np.int64)
     column = np.empty(n_items, dtype=np.int32)
     column[order] = np.arange(n_items, dtype=np.int32)
-    cols = column[drawn]
-    users = row_of_entries(indptr)
-    by_storage = storage_order(users, cols, n_users, n_items)
+    users, cols = row_of_entries(indptr), column[drawn]
+    by_storage, cols = sort_pairs(users, cols, n_users, n_items)
     when = _times(indptr, users, rng) if times else None
-    if by_storage is not None:
-        cols = cols[by_storage]
-        when = None if when is None else when[by_storage]
+    if by_storage is not None and when is not None:
+        when = when[by_storage]
     matrix = csr(np.ones(nnz, dtype=np.float32), cols, indptr, (n_users, n_items))
     inter = Interactions(matrix, np.arange(n_users, dtype=np.int64), item_ids, when, by_storage)
     return inter, items.community[order]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import csr, row_pointer, storage_order
+from offdiag.data.order import csr, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -115,13 +115,11 @@ def _build(
     rule: Duplicates,
 ) -> Interactions:
     shape = (len(user_ids), len(item_ids))
-    order = storage_order(users, items, *shape)
-    rows = order
+    rows, items = sort_pairs(users, items, *shape)
     indptr = row_pointer(users, shape[0])
-    if order is not None:
-        items = items[order]
-        value = None if value is None else value[order]
-        time = None if time is None else time[order]
+    if rows is not None:
+        value = None if value is None else value[rows]
+        time = None if time is None else time[rows]
     start = np.zeros(len(items), dtype=bool)  # true where a pair (user, item) begins
     np.not_equal(items[1:], items[:-1], out=start[1:])
     start[indptr[:-1][np.diff(indptr) > 0]] = True

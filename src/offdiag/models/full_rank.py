@@ -31,12 +31,12 @@ class _FullRank(Recommender):
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        Memory: m(m+1)/2 numbers for m items, and 8–12 bytes per interaction. Time: Σ n_u²/2 additions and m³ flops.
+        Memory: m(m+1)/2 numbers for m items and a sixteenth of that while counting. Time: Σ n_u²/2 additions and m³ flops.
         """
         settings = self._checked()
         matrix = as_matrix(X)
         _check_not_empty(matrix.nnz, matrix.shape)
-        self._check_memory(matrix.shape[1], extra=12 * matrix.nnz)
+        self._check_memory(matrix.shape[1])
         settings = defaults.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
         return self._solve(G, settings, getattr(X, "item_ids", None), progress)
@@ -77,10 +77,10 @@ class _FullRank(Recommender):
         self.settings_ = settings
         return self
 
-    def _check_memory(self, m: int, extra: int = 0) -> None:
+    def _check_memory(self, m: int) -> None:
         itemsize = np.dtype(self.dtype).itemsize
-        dense = m * m * itemsize if self.storage == "dense" else 0
-        cholesky.check_feasible(m, itemsize, extra=max(extra, dense))
+        extra = m * m * itemsize if self.storage == "dense" else packed.size(m) * itemsize // 16
+        cholesky.check_feasible(m, itemsize, extra=extra)
 
     def _checked(self) -> dict[str, Any]:
         """The hyper-parameters of the mathematics, validated; "auto" stays for ``defaults`` to resolve."""
