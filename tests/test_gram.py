@@ -130,6 +130,6 @@ def test_bands_of_items_do_not_change_the_gram_and_progress_runs_to_one(monkeypa
     heard = []
     banded = od.gram(X, power, progress=lambda stage, fraction: heard.append((stage, fraction)))
     assert banded.values.tobytes() == whole.values.tobytes()
-    assert len(heard) > 61
+    assert len(heard) >= 61
     assert [fraction for _, fraction in heard] == sorted(fraction for _, fraction in heard)
     assert heard[-1] == ("counting pairs", 1.0)

@@ -294,7 +294,12 @@ def _settings(study: Study) -> str:
         ]
         size = f"{entry.n_bytes / 1e6:.1f} MB"
         rows.append(
-            [f"<b>{escape(entry.name)}</b>", escape(", ".join(values) or "none"), f"{entry.seconds:.2f} s", size]
+            [
+                f"<b>{escape(entry.name)}</b>",
+                ", ".join(f'<span class="whole">{escape(v)}</span>' for v in values) or "none",
+                f"{entry.seconds:.2f} s",
+                size,
+            ]
         )
     return (
         "<p>Nothing was tuned: settings marked <i>auto</i> were chosen from the training data alone. Times "
@@ -371,7 +376,7 @@ th, td { padding: 8px 14px 8px 0; border-bottom: 1px solid var(--grid); }
 td { vertical-align: top; font-variant-numeric: tabular-nums; }
 .numbers td, .numbers th { min-width: 92px; } .numbers td:first-child { min-width: 150px; }
 .numbers td small { display: block; } .numbers td small + small { margin-top: 2px; }
-.facts td:first-child { color: var(--soft); padding-right: 18px; min-width: 118px; overflow-wrap: normal; }
+.facts td:first-child { color: var(--soft); padding-right: 18px; min-width: 118px; }
 tr:last-child td { border-bottom: 0; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 285px), 1fr)); gap: 18px; }
 .wide { margin-bottom: 26px; } .wide figcaption { max-width: 80ch; }
@@ -384,7 +389,7 @@ article { border: 1px solid var(--grid); border-radius: 10px; padding: 16px 18px
 .chips { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 6px; }
 .chips li { border: 1px solid var(--grid); border-radius: 12px; padding: 1px 10px; font-size: 14px; margin: 0; }
 .picks { padding-left: 22px; margin: 0 0 16px; } .picks small { display: block; }
-.picks li, .chips li, td { overflow-wrap: anywhere; }
+.picks li, .chips li, .facts td { overflow-wrap: anywhere; } .whole { white-space: nowrap; }
 .hit { color: var(--accent); font-size: 13px; font-weight: 600; white-space: nowrap; }
 footer { max-width: 1060px; margin: 0 auto; padding: 0 20px 30px; color: var(--soft); font-size: 14px; }
 @media (max-width: 560px) { main { padding: 12px 8px 4px; } header, section { padding: 18px 14px; }

@@ -118,8 +118,8 @@ def _build(
     rows, items = sort_pairs(users, items, *shape)
     indptr = row_pointer(users, shape[0])
     if rows is not None:
-        value = None if value is None else value[rows]
-        time = None if time is None else time[rows]
+        value = None if value is None else np.take(value, rows, mode="clip")  # quicker than indexing
+        time = None if time is None else np.take(time, rows, mode="clip")
     start = np.zeros(len(items), dtype=bool)  # true where a pair (user, item) begins
     np.not_equal(items[1:], items[:-1], out=start[1:])
     start[indptr[:-1][np.diff(indptr) > 0]] = True
