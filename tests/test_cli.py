@@ -520,17 +520,42 @@ def test_a_reader_that_leaves_early_is_no_error(folder, form):
     assert ran.returncode == console.BROKEN_PIPE
 
 
+WATCHED = """
+import sys
+from pathlib import Path
+from offdiag import cli, console
+
+tell = console.Work.__call__
+
+
+def watched(self, stage, fraction):
+    Path("started").touch()
+    tell(self, stage, fraction)
+
+
+console.Work.__call__ = watched
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
 def test_ctrl_c_during_a_fit_leaves_the_old_model(folder, tmp_path):
-    big = od.synthetic.interactions(6000, 7000, 120_000, names=False, seed=0)
+    big = od.synthetic.interactions(4000, 6000, 100_000, names=False, seed=0)
     _write(big, tmp_path / "big.csv")
     model = tmp_path / "model.od"
     model.write_bytes((folder / "model.od").read_bytes())
-    ran = start(tmp_path, "fit", "big.csv", "--out", model, "--dropout", "0.5", "--l2", "10", "--user-power", "0")
-    time.sleep(2.5)
-    assert ran.poll() is None, "the fit was over too soon to be interrupted"
-    ran.send_signal(signal.SIGINT)
-    out, err = ran.communicate(timeout=60)
+    settings = ["--dropout", "0.5", "--l2", "10", "--user-power", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-c", WATCHED, "fit", "big.csv", "--out", str(model), *settings],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as ran:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "started").exists():  # the first word of progress: the fit is under way
+            assert ran.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        ran.send_signal(signal.SIGINT)
+        out, err = ran.communicate(timeout=60)
     assert (ran.returncode, out) == (130, "")
     assert err == "offdiag: interrupted; nothing was changed\n"
     assert model.read_bytes() == (folder / "model.od").read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["big.csv", "model.od"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["big.csv", "model.od", "started"]
