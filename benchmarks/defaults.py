@@ -1,7 +1,7 @@
 """Do the defaults hold? nDCG of ``od.EDLAE()`` against the best of a grid search, on every real data set there is.
 
-Strong generalisation: a fifth of the users is held out, 80 % of their history folded in, the rest predicted. The grid is
-searched *on the same test users*, so "best" is an optimistic bound for any tuning. Writes results/defaults.json.
+Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest predicted. The grid
+is searched *on the same test users*, so "best" is an optimistic bound for any tuning. Writes results/defaults.json.
 
     python benchmarks/defaults.py [FOLDER WITH DATA SETS] [NAME …]
 """
@@ -42,11 +42,17 @@ def loaders(folder: Path) -> dict[str, Callable[[], od.Interactions]]:
 
     return {
         "ml-100k": lambda: od.read(folder / "ml-100k" / "u.data", user=0, item=1),
-        "ml-100k ≥ 4": lambda: od.prepare.binarize(od.read(folder / "ml-100k" / "u.data", user=0, item=1, value=2), at_least=4),
-        "ml-latest-small ≥ 4": lambda: od.prepare.binarize(od.datasets.load("ml-latest-small", folder / "ml-latest-small"), at_least=4),
+        "ml-100k ≥ 4": lambda: od.prepare.binarize(
+            od.read(folder / "ml-100k" / "u.data", user=0, item=1, value=2), at_least=4
+        ),
+        "ml-latest-small ≥ 4": lambda: od.prepare.binarize(
+            od.datasets.load("ml-latest-small", folder / "ml-latest-small"), at_least=4
+        ),
         "ml-1m": lambda: od.prepare.binarize(od.datasets.load("ml-1m", folder / "ml-1m")),
         "ml-1m-ultragcn": lambda: od.read(folder / "ml-1m-ultragcn" / "train.txt", format="adjacency"),
-        "lastfm": lambda: od.prepare.binarize(od.read(folder / "lastfm-hetrec2011" / "user_artists.dat", user=0, item=1)),
+        "lastfm": lambda: od.prepare.binarize(
+            od.read(folder / "lastfm-hetrec2011" / "user_artists.dat", user=0, item=1)
+        ),
         "steam": steam,
         "citeulike-a": lambda: od.datasets.load("citeulike-a", folder / "citeulike-a"),
         "retail baskets": lambda: od.read(folder / "fimi-retail" / "retail.dat", format="baskets"),
@@ -69,7 +75,9 @@ def study(inter: od.Interactions) -> dict[str, Any]:
         for dropout in DROPOUTS:
             curve = []
             for factor in L2_PER_ACTIVITY:
-                model = od.EDLAE(dropout=dropout, l2=factor * activity, user_power=power).fit_gram(G, item_ids=train.item_ids)
+                model = od.EDLAE(dropout=dropout, l2=factor * activity, user_power=power).fit_gram(
+                    G, item_ids=train.item_ids
+                )
                 curve.append(score(model))
             top = max(curve, key=lambda found: float(found["ndcg"]))
             best = max(best, top, key=lambda found: float(found["ndcg"]))

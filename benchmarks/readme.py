@@ -20,7 +20,9 @@ def speed_table(results: dict[str, Any]) -> str:
             return
         r = results[name]
         t, m = r["seconds"], r["extra_peak_bytes"]
-        lines.append(f"| {what}: time | {t['ours']:.2f} s | {peer} {t['peer']:.2f} s | {t['ratio']:.2f} | ≤ {goal_time} |")
+        lines.append(
+            f"| {what}: time | {t['ours']:.2f} s | {peer} {t['peer']:.2f} s | {t['ratio']:.2f} | ≤ {goal_time} |"
+        )
         if goal_memory is not None:
             lines.append(
                 f"| {what}: extra peak memory | {m['ours'] / 1e6:.0f} MB | {peer} {m['peer'] / 1e6:.0f} MB "
@@ -43,7 +45,8 @@ def speed_table(results: dict[str, Any]) -> str:
     ):
         if name in results:
             r = results[name]
-            lines.append(f"| {what} | {r['seconds']:.0f} s | peak {r['extra_peak_bytes'] / 1e9:.2f} GB above the data | – | {goal} |")
+            peak = f"{r['extra_peak_bytes'] / 1e9:.2f} GB"
+            lines.append(f"| {what} | {r['seconds']:.0f} s | peak {peak} above the data | – | {goal} |")
     return "\n".join(lines)
 
 

@@ -40,7 +40,10 @@ def run(task: str, **words: Any) -> dict[str, float]:
     command = [sys.executable, str(HERE / "workers.py"), task, *(f"{k}={v}" for k, v in words.items())]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, float] = json.loads(out.splitlines()[-1])
-    say(f"  {task}: {found['seconds']:.2f} s" + (f", {found['extra_peak_bytes'] / 1e6:.0f} MB extra" if "extra_peak_bytes" in found else ""))
+    say(
+        f"  {task}: {found['seconds']:.2f} s"
+        + (f", {found['extra_peak_bytes'] / 1e6:.0f} MB extra" if "extra_peak_bytes" in found else "")
+    )
     return found
 
 

@@ -20,7 +20,7 @@ import offdiag as od
 from offdiag import packed
 from offdiag.solvers import lapack
 
-SETTINGS = {"dropout": 0.33, "l2": 300.0}
+SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0}
 
 
 def matrix(path: str) -> sparse.csr_array:
@@ -136,11 +136,9 @@ def read_polars(csv: str, **_: str) -> dict[str, float]:
 
 
 def main() -> None:
-    tasks: dict[str, Callable[..., dict[str, float]]] = {
-        f.__name__: f
-        for f in (fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack)
-        + (read_offdiag, read_polars)
-    }
+    functions = [fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack]
+    functions += [read_offdiag, read_polars]
+    tasks: dict[str, Callable[..., dict[str, float]]] = {f.__name__: f for f in functions}
     name, *words = sys.argv[1:]
     sys.stdout.write(json.dumps(tasks[name](**dict(word.split("=", 1) for word in words))) + "\n")
 

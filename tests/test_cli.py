@@ -15,7 +15,8 @@ import pytest
 import typer
 
 import offdiag as od
-from offdiag import cli, console, reading
+from offdiag import cli
+from offdiag.cli import commands, console, reading
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ["demo", "fit", "evaluate", "recommend", "similar", "explain", "info", "datasets"]
@@ -82,7 +83,7 @@ def start(folder, *args, **more):
 
 
 def command_options():
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(commands.app)
     for name, command in group.commands.items():
         for parameter in command.params:
             yield name, parameter
@@ -92,7 +93,7 @@ def command_options():
 
 
 def test_the_commands_are_those_of_the_architecture():
-    assert list(typer.main.get_command(cli.app).commands) == COMMANDS
+    assert list(typer.main.get_command(commands.app).commands) == COMMANDS
 
 
 def test_without_a_command_the_help_is_printed(run):
@@ -523,7 +524,8 @@ def test_a_reader_that_leaves_early_is_no_error(folder, form):
 WATCHED = """
 import sys
 from pathlib import Path
-from offdiag import cli, console
+from offdiag import cli
+from offdiag.cli import console
 
 tell = console.Work.__call__
 

@@ -191,4 +191,6 @@ def test_similar_items_are_what_a_history_of_that_item_leads_to():
 def test_positions_find_ids_in_any_order_of_the_catalogue(ids):
     assert ranking.positions(ids[[2, 0, 1]], ids).tolist() == [2, 0, 1]
     assert ranking.positions([], ids).tolist() == []
-    assert ranking.positions([None, 1.5, True, "zz", 99], ids).tolist() == [-1] * 5
+    assert ranking.positions([None, 1.5, True, "zz", 99, 10**30], ids).tolist() == [-1] * 6
+    assert ranking.positions([10**30], ids).tolist() == [-1]
+    assert ranking.positions([2**63], ids).tolist() == [-1]

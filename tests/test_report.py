@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag import demo, report
+from offdiag import report
+from offdiag.cli import demo
 
 VOID = {"meta", "br"}
 NASTY = ["<script>alert(1)</script>", '"quoted" & co', "</style><b>", "x" * 300, "日本語の題名", "'); --"]

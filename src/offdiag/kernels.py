@@ -74,7 +74,8 @@ def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: 
 def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
     """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place.
 
-    The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a signed one costs a test for negative values, 2.5 times the time of the loop.
+    The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a signed one
+    costs a test for negative values, 2.5 times the time of the loop.
     """
     one = P.dtype.type(1)
     first_trailing = np.uint32(h)
@@ -109,10 +110,10 @@ def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi
                 for p in range(at, indptr[u + 1]):
                     acc[indices[p]] += scaled * data[p]
             else:
-                p = np.int64(at)
-                while p >= indptr[u] and indices[p] >= first_trailing:
-                    acc[indices[p]] += scaled * data[p]
-                    p -= 1
+                back = np.int64(at)
+                while back >= indptr[u] and indices[back] >= first_trailing:
+                    acc[indices[back]] += scaled * data[back]
+                    back -= 1
         if i < h:
             row = P[i, e:]
             for j in range(i, m):
@@ -159,8 +160,8 @@ def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-unt
                 begin, end = max(lo, h), min(hi, j + 1)
                 source = P[j - h + 1 - e, begin - h :]
             own = dest[r, begin - lo :]
-            for c in range(end - begin):
-                own[c] = source[c]
+            for k in range(end - begin):
+                own[k] = source[k]
 
 
 @compiled

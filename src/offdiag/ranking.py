@@ -106,7 +106,7 @@ def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
         # Mixed or foreign types: look up one by one what has the catalogue's type, nothing is converted silently.
         fits = (int, np.integer) if item_ids.dtype.kind in "iu" else str
         out = np.full(len(ids), -1, dtype=np.int64)
-        good = [n for n, x in enumerate(ids) if isinstance(x, fits) and not isinstance(x, bool)]
+        good = [n for n, x in enumerate(ids) if isinstance(x, fits) and not isinstance(x, bool) and _fits_int64(x)]
         if good:
             out[good] = positions(np.array([ids[n] for n in good]), item_ids)
         return out
@@ -115,6 +115,10 @@ def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
     place = np.searchsorted(item_ids, wanted, sorter=None if ascending else order)
     place = order[np.minimum(place, len(item_ids) - 1)]
     return np.where(item_ids[place] == wanted, place, -1).astype(np.int64)
+
+
+def _fits_int64(x: Any) -> bool:
+    return isinstance(x, str) or -(2**63) <= int(x) < 2**63
 
 
 def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, list[list[Any]]]:

@@ -31,7 +31,8 @@ class _FullRank(Recommender):
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        Memory: m(m+1)/2 numbers for m items and a sixteenth of that while counting. Time: Σ n_u²/2 additions and m³ flops.
+        Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
+        Time: Σ n_u²/2 additions and m³ flops.
         """
         settings = self._checked()
         matrix = as_matrix(X)

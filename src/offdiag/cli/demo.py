@@ -203,7 +203,7 @@ def as_json(study: report.Study, folder: Path) -> dict[str, Any]:
 
 def show(study: report.Study, folder: Path) -> None:
     """The study for a person, on stdout."""
-    from offdiag import console
+    from offdiag.cli import console
 
     train = study.train
     console.say(f"Data: {study.source}")

@@ -1,18 +1,17 @@
-"""The command line: results on stdout, messages on stderr, exit code 2 and one line for a user's mistake."""
+"""The eight commands: what each takes and in which order it calls the library."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from offdiag import answers, console, facts, reading
+from offdiag.cli import answers, console, facts, reading
+from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
-from offdiag.reading import Columns, reads_data
 
 app = typer.Typer(
     name="offdiag",
@@ -32,11 +31,6 @@ Metrics = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")]
 DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point: runs one command and returns the exit code."""
-    return console.run(app, argv)
 
 
 def _version(wanted: bool) -> None:
@@ -76,7 +70,7 @@ def demo(
     columns: Columns = Columns(),  # noqa: B008
 ) -> None:
     """Compare popularity, EASE, DLAE and EDLAE on new users, recommend with reasons, write an HTML report."""
-    from offdiag import demo as demonstration
+    from offdiag.cli import demo as demonstration
 
     demonstration.check_folder(Path(out))
     with console.working() as work:
@@ -408,7 +402,3 @@ def _check_target(out: str, data: str) -> None:
         raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
     if os.path.exists(out) and os.path.exists(data) and os.path.samefile(out, data):
         raise OffdiagError(f"--out is the data file {data!r} itself; choose another name")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offdiag import console, reading
+from offdiag.cli import console, reading
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
