@@ -136,7 +136,7 @@ def read_polars(csv: str, **_: str) -> dict[str, float]:
 
 
 def main() -> None:
-    functions = [fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack]
+    functions: list[Any] = [fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack]
     functions += [read_offdiag, read_polars]
     tasks: dict[str, Callable[..., dict[str, float]]] = {f.__name__: f for f in functions}
     name, *words = sys.argv[1:]

@@ -74,8 +74,8 @@ def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: 
 def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
     """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place.
 
-    The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a signed one
-    costs a test for negative values, 2.5 times the time of the loop.
+    The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a
+    signed one costs a test for negative values, 2.5 times the time of the loop.
     """
     one = P.dtype.type(1)
     first_trailing = np.uint32(h)
@@ -125,8 +125,8 @@ def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi
 
 
 @compiled
-def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-untyped-def]
-    """out[r] = C[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
+def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last):  # type: ignore[no-untyped-def]
+    """out[places[r]] = B[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
 
     A value on the far side of the diagonal sits in the packed row of the other item. Taking 64 rows at a time makes
     those reads run along cache lines instead of jumping one packed row per number: a quarter of the time.
@@ -134,24 +134,24 @@ def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-unt
     block = 64
     for start in range(first, last, block):
         mine = rows[start : min(start + block, last)]
-        dest = out[start : min(start + block, last)]
+        place = places[start : min(start + block, last)]
         for i in range(lo, min(hi, h)):  # C[j, i], i < j: column i of the leading part
             column = P[i, e:]
             c = np.uint64(i - lo)
             if mine[0] > i:
                 for r in range(len(mine)):
-                    dest[r, c] = column[mine[r]]
+                    out[place[r], c] = column[mine[r]]
             else:
                 for r in range(len(mine)):
                     if mine[r] > i:
-                        dest[r, c] = column[mine[r]]
+                        out[place[r], c] = column[mine[r]]
         for i in range(max(lo, h), hi):  # C[j, i], h ≤ j < i: row i of the trailing triangle
             row = P[i - h + 1 - e]
             c = np.uint64(i - lo)
             for r in range(len(mine)):
                 if h <= mine[r] < i:
-                    dest[r, c] = row[mine[r] - np.uint64(h)]
-        for r in range(len(mine)):  # what lies in the item's own packed row
+                    out[place[r], c] = row[mine[r] - np.uint64(h)]
+        for r in range(len(mine)):  # what lies in the item's own packed row; then C becomes B
             j = np.int64(mine[r])
             if j < h:
                 begin, end = max(lo, j), hi
@@ -159,25 +159,21 @@ def packed_tile(P, h, e, rows, lo, hi, out, first, last):  # type: ignore[no-unt
             else:
                 begin, end = max(lo, h), min(hi, j + 1)
                 source = P[j - h + 1 - e, begin - h :]
-            own = dest[r, begin - lo :]
+            own = out[place[r]]
             for k in range(end - begin):
-                own[k] = source[k]
+                own[begin - lo + k] = source[k]
+            for k in range(hi - lo):
+                own[k] *= scale[lo + k]
+            if lo <= j < hi:
+                own[j - lo] = diagonal[j]
 
 
 @compiled
-def scale_tile(rows, lo, hi, scale, diagonal, out, first, last):  # type: ignore[no-untyped-def]
-    """Turn C[rows, lo:hi] into B: multiply the columns, then put the diagonal in its place."""
-    for r in range(first, last):
-        for c in range(hi - lo):
-            out[r, c] *= scale[lo + c]
-        j = rows[r]
-        if lo <= j < hi:
-            out[r, j - lo] = diagonal[j]
+def score_tile(indptr, rows, data, tile, first, last, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_p data[p] · tile[rows[p]] over the history of u, for users first..last.
 
-
-@compiled
-def score_tile(indptr, indices, data, row_of, tile, first, last, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_j X[u, j] · tile[row_of[j]] for users first..last; eight rows at a time to spare the accumulator."""
+    Four rows are taken at a time to spare the accumulator; the sum is nested so that its order is that of the history.
+    """
     width = tile.shape[1]
     for u in range(first, last):
         acc = out[u]
@@ -185,20 +181,14 @@ def score_tile(indptr, indices, data, row_of, tile, first, last, out):  # type: 
             acc[c] = 0
         p = indptr[u]
         stop = indptr[u + 1]
-        while p + 8 <= stop:
-            t0, t1 = tile[row_of[indices[p]]], tile[row_of[indices[p + 1]]]
-            t2, t3 = tile[row_of[indices[p + 2]]], tile[row_of[indices[p + 3]]]
-            t4, t5 = tile[row_of[indices[p + 4]]], tile[row_of[indices[p + 5]]]
-            t6, t7 = tile[row_of[indices[p + 6]]], tile[row_of[indices[p + 7]]]
+        while p + 4 <= stop:
+            t0, t1, t2, t3 = tile[rows[p]], tile[rows[p + 1]], tile[rows[p + 2]], tile[rows[p + 3]]
             v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-            v4, v5, v6, v7 = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
             for c in range(width):
-                left = (v0 * t0[c] + v1 * t1[c]) + (v2 * t2[c] + v3 * t3[c])
-                right = (v4 * t4[c] + v5 * t5[c]) + (v6 * t6[c] + v7 * t7[c])
-                acc[c] += left + right
-            p += 8
+                acc[c] = (((acc[c] + v0 * t0[c]) + v1 * t1[c]) + v2 * t2[c]) + v3 * t3[c]
+            p += 4
         while p < stop:
-            t0, v0 = tile[row_of[indices[p]]], data[p]
+            t0, v0 = tile[rows[p]], data[p]
             for c in range(width):
                 acc[c] += v0 * t0[c]
             p += 1
@@ -237,6 +227,7 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, hea
     """
     k = heap_scores.shape[1]
     width = tile.shape[1]
+    chunk = 32
     for u in range(first, last):
         scores, items = heap_scores[u], heap_items[u]
         p, stop = seen_ptr[u], seen_ptr[u + 1]
@@ -249,14 +240,21 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, hea
                 right = mid
         p = left
         threshold = scores[0]
-        for c in range(width):
-            if p < stop and seen[p] == lo + c:
-                p += 1
+        for start in range(0, width, chunk):
+            part = tile[u, start : min(start + chunk, width)]
+            promising = False
+            for c in range(len(part)):  # no branch inside, so this runs eight at a time; most chunks end here
+                promising |= part[c] > threshold
+            if not promising:
                 continue
-            s = tile[u, c]
-            if s > threshold and allowed[lo + c]:
-                _sift_down(scores, items, 0, k, s, lo + c)
-                threshold = scores[0]
+            for c in range(len(part)):
+                item = lo + start + c
+                if part[c] > threshold and allowed[item]:
+                    while p < stop and seen[p] < item:
+                        p += 1
+                    if p == stop or seen[p] != item:
+                        _sift_down(scores, items, 0, k, part[c], item)
+                        threshold = scores[0]
 
 
 @compiled

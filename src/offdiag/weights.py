@@ -17,6 +17,11 @@ Tile = tuple[int, int, NDArray[np.floating]]  # (lo, hi, scores of items lo..hi 
 TILE_BYTES = 4 << 20  # weights of one tile: half of the second-level caches of two cores, a part of the third
 
 
+def _width(rows: int, dtype: np.dtype[Any]) -> int:
+    """Columns of a tile of about TILE_BYTES with this many rows; at least 64, so that reads run along cache lines."""
+    return max(64, TILE_BYTES // (max(rows, 1) * dtype.itemsize) // 16 * 16)
+
+
 class Weights(Protocol):
     """What ranking, models and persist ask of W."""
 
@@ -29,7 +34,7 @@ class Weights(Protocol):
     @property
     def nbytes(self) -> int: ...
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]: ...
-    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]: ...
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]: ...
     def toarray(self) -> NDArray[np.floating]: ...
     def arrays(self) -> dict[str, NDArray[Any]]: ...
 
@@ -50,38 +55,39 @@ class _Matrix:
         from offdiag import kernels
 
         n, m = X.shape
-        rows = np.unique(X.indices).astype(np.int64)  # items nobody in this batch has are never read
-        row_of = np.zeros(m, dtype=np.int64)
-        row_of[rows] = np.arange(len(rows))
-        width = max(64, TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize) // 16 * 16)
-        width = min(width, m, max(64, TILE_BYTES * 4 // (max(n, 1) * self.dtype.itemsize) // 16 * 16))
+        counts = np.bincount(X.indices, minlength=m)
+        rows = np.flatnonzero(counts)  # items nobody in this batch has are never read
+        places = np.empty(len(rows), dtype=np.int64)  # the items of many histories lie together, in few cache pages
+        places[np.argsort(-counts[rows], kind="stable")] = np.arange(len(rows))
+        place_of = np.zeros(m, dtype=np.uint32)
+        place_of[rows] = places
+        history = place_of[X.indices]
         data = X.data.astype(self.dtype, copy=False)
-        weights = np.empty((len(rows), width), dtype=self.dtype)
-        scores = np.empty((n, width), dtype=self.dtype)
+        width = min(m, _width(len(rows), self.dtype), _width(n, self.dtype))
+        weights = np.empty(len(rows) * width, dtype=self.dtype)
+        scores = np.empty(n * width, dtype=self.dtype)
         parts = kernels.n_threads() if X.nnz * m > 1 << 22 else 1  # small requests are not worth a thread
         for lo in range(0, m, width):
             hi = min(lo + width, m)
-            W, S = weights[:, : hi - lo], scores[:, : hi - lo]
-            if hi - lo < width:  # keep rows contiguous in the last, narrower tile
-                W = weights.reshape(-1)[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
-                S = scores.reshape(-1)[: n * (hi - lo)].reshape(n, hi - lo)
-
-            fill = [(rows, lo, hi, W, first, last) for first, last in kernels.ranges(len(rows), parts)]
+            W = weights[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
+            S = scores[: n * (hi - lo)].reshape(n, hi - lo)
+            fill = [(rows, places, lo, hi, W, first, last) for first, last in kernels.ranges(len(rows), parts)]
             kernels.run_parallel(self.tile, fill)
             users = kernels.ranges(n, parts * 4 if parts > 1 else 1)
-            score = [(X.indptr, X.indices, data, row_of, W, first, last, S) for first, last in users]
+            score = [(X.indptr, history, data, W, first, last, S) for first, last in users]
             kernels.run_parallel(kernels.score_tile, score)
             yield lo, hi, S
 
-    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]:
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         """W[items, target]: what each of the items says about the target; items ascend."""
         out = np.empty((len(items), 1), dtype=self.dtype)
-        self.tile(items, target, target + 1, out, 0, len(items))
+        self.tile(items, np.arange(len(items)), target, target + 1, out, 0, len(items))
         return out[:, 0]
 
     def toarray(self) -> NDArray[np.floating]:
+        m = self.shape[0]
         out = np.empty(self.shape, dtype=self.dtype)
-        self.tile(np.arange(self.shape[0]), 0, self.shape[1], out, 0, self.shape[0])
+        self.tile(np.arange(m), np.arange(m), 0, m, out, 0, m)
         return out
 
     def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
@@ -115,14 +121,22 @@ class Packed(_Matrix):
         return self.C.nbytes + self.scale.nbytes + self.diagonal.nbytes
 
     def tile(
-        self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
+        self,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        lo: int,
+        hi: int,
+        out: NDArray[np.floating],
+        first: int,
+        last: int,
     ) -> None:
         from offdiag import kernels
 
         m = len(self.scale)
         h, e, _ = packed.layout(m)
-        kernels.packed_tile(packed.rectangle(self.C, m), h, e, rows.view(np.uint64), lo, hi, out, first, last)
-        kernels.scale_tile(rows, lo, hi, self.scale, self.diagonal, out, first, last)
+        P = packed.rectangle(self.C, m)
+        unsigned = rows.view(np.uint64)
+        kernels.packed_tile(P, h, e, unsigned, places, lo, hi, self.scale, self.diagonal, out, first, last)
 
     def todense(self) -> Dense:
         """The same weights with every number stored: twice the memory, faster single requests."""
@@ -152,9 +166,16 @@ class Dense(_Matrix):
         return self.B.nbytes
 
     def tile(
-        self, rows: NDArray[np.integer], lo: int, hi: int, out: NDArray[np.floating], first: int, last: int
+        self,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        lo: int,
+        hi: int,
+        out: NDArray[np.floating],
+        first: int,
+        last: int,
     ) -> None:
-        np.take(self.B[:, lo:hi], rows[first:last], axis=0, out=out[first:last])
+        out[places[first:last]] = self.B[rows[first:last], lo:hi]
 
     def toarray(self) -> NDArray[np.floating]:
         return np.array(self.B)
@@ -188,7 +209,7 @@ class Constant:
             part = self.scores[lo : lo + width]
             yield lo, lo + len(part), np.tile(part, (X.shape[0], 1))
 
-    def column(self, items: NDArray[np.integer], target: int) -> NDArray[np.floating]:
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
 
     def toarray(self) -> NDArray[np.floating]:
