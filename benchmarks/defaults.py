@@ -1,7 +1,8 @@
 """Do the defaults hold? nDCG of ``od.EDLAE()`` against the best of a grid search, on every real data set there is.
 
-Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest predicted. The
-grid is searched *on the same test users*, so "best" is an optimistic bound for any tuning. Writes results/defaults.json.
+Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest is predicted; for
+the two sets with a published split, that split. The search runs *on the same test users*, so "best" is an optimistic
+bound for any tuning. Writes results/defaults.json.
 
     python benchmarks/defaults.py [FOLDER WITH DATA SETS] [NAME …]
 """

@@ -63,3 +63,10 @@ def unpack(packed: NDArray[np.floating], m: int) -> NDArray[np.floating]:
         out[i, h : i + 1] = row
         out[h : i + 1, i] = row
     return out
+
+
+def submatrix(packed: NDArray[np.floating], m: int, items: NDArray[np.int64]) -> NDArray[np.floating]:
+    """A[items, items] as a full array."""
+    h, e, ld = layout(m)
+    i, j = np.maximum.outer(items, items), np.minimum.outer(items, items)
+    return packed[np.where(j < h, j * ld + i + e, (i - h + 1 - e) * ld + j - h)]

@@ -14,7 +14,7 @@ from offdiag import packed
 
 Tile = tuple[int, int, NDArray[np.floating]]  # (lo, hi, scores of items lo..hi for every user)
 
-TILE_BYTES = 4 << 20  # weights of one tile: half of the second-level caches of two cores, a part of the third
+TILE_BYTES = 48 << 20  # of weights and of scores: wide enough that reading the packed rows runs at full speed
 
 
 def _width(rows: int, dtype: np.dtype[Any]) -> int:
@@ -135,8 +135,8 @@ class Packed(_Matrix):
         m = len(self.scale)
         h, e, _ = packed.layout(m)
         P = packed.rectangle(self.C, m)
-        unsigned = rows.view(np.uint64)
-        kernels.packed_tile(P, h, e, unsigned, places, lo, hi, self.scale, self.diagonal, out, first, last)
+        at, to = rows.view(np.uint64), places.view(np.uint64)
+        kernels.packed_tile(P, h, e, at, to, lo, hi, self.scale, self.diagonal, out, first, last)
 
     def todense(self) -> Dense:
         """The same weights with every number stored: twice the memory, faster single requests."""
