@@ -13,7 +13,7 @@ import offdiag as od
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "progress", "memory", "packed"},
+    {"errors", "progress", "memory", "packed", "container"},
     {"metrics", "weights", "kernels"},
     {"data", "gramian", "solvers"},
     {"ranking", "cluster", "lab"},

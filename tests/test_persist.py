@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag import persist
+from offdiag import container, persist
 from offdiag.weights import Packed
 
 TITLES = np.array(["Brazil", "Amélie", "千と千尋", "", "a\nb", "🎬", "Z", "x" * 40])
@@ -166,7 +166,7 @@ def test_numpy_numbers_in_settings_are_kept_as_numbers(tmp_path: Path) -> None:
 
 
 def test_weights_in_any_memory_order_are_saved_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persist, "CHUNK", 100)  # many chunks, none of which ends where a row or a tensor does
+    monkeypatch.setattr(container, "CHUNK", 100)  # many chunks, none of which ends where a row or a tensor does
     model = small(storage="dense")
     expected = model.weights_.toarray()
     for array in (
@@ -323,8 +323,8 @@ def test_random_damage_is_refused(saved: bytes, scratch: Path, data: st.DataObje
 
 
 def test_a_header_that_claims_to_be_huge_is_not_read(saved: bytes, scratch: Path) -> None:
-    scratch.write_bytes((persist.MAX_HEADER + 1).to_bytes(8, "little") + saved[8:])
-    os.truncate(scratch, persist.MAX_HEADER + 10_000)  # sparse: takes no room
+    scratch.write_bytes((container.MAX_HEADER + 1).to_bytes(8, "little") + saved[8:])
+    os.truncate(scratch, container.MAX_HEADER + 10_000)  # sparse: takes no room
     tracemalloc.start()
     assert_refused(scratch, "damaged", "header claims")
     _, peak = tracemalloc.get_traced_memory()
@@ -408,9 +408,9 @@ def test_learned_names_in_a_file_cannot_replace_methods(saved: bytes, scratch: P
 def test_a_large_file_is_sampled_by_default_and_read_in_full_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persist, "CHUNK", 64)
-    monkeypatch.setattr(persist, "FULL_CHECK_BYTES", 1000)
-    monkeypatch.setattr(persist, "SAMPLED_CHUNKS", 3)
+    monkeypatch.setattr(container, "CHUNK", 64)
+    monkeypatch.setattr(container, "FULL_CHECK_BYTES", 1000)
+    monkeypatch.setattr(container, "SAMPLED_CHUNKS", 3)
     path = tmp_path / "m"
     od.EASE(l2=1.0).fit(matrix(40)).save(path)
     data = path.read_bytes()
@@ -450,7 +450,7 @@ def test_saving_and_loading_make_no_copy_of_the_weights(tmp_path: Path) -> None:
 
 
 def test_a_save_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persist, "CHUNK", 100)
+    monkeypatch.setattr(container, "CHUNK", 100)
     steps: list[tuple[str, float]] = []
     persist.save(small(), tmp_path / "m", progress=lambda stage, done: steps.append((stage, done)))
     assert {stage for stage, _ in steps} == {"save"}
@@ -496,7 +496,7 @@ def test_a_disk_that_refuses_leaves_the_old_file_and_says_why(
     def fail(*args: Any) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(persist.os, call, fail)
+    monkeypatch.setattr(container.os, call, fail)
     with pytest.raises(od.OffdiagError) as caught:
         small(TITLES).save(path)
     monkeypatch.undo()

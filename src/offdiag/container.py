@@ -1,0 +1,296 @@
+"""One file of named arrays and a JSON description: safetensors layout, hashed, written atomically, mapped on read.
+
+Layout: 8 bytes (little-endian length of the header), the header (JSON, padded with spaces so that the data
+starts at a multiple of 64), then the tensors without gaps, wide types first so that each is aligned. Any
+safetensors reader opens it. It is written here, not by that library, because every byte is hashed on its way
+out and because weights of several gigabytes are streamed from where they lie, never copied. Tensors:
+`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`. The
+header's `__metadata__` holds
+
+    format, format_version   checked first, so that a newer file says so
+    header_sha256            of the whole header, with these 64 digits themselves read as zeros
+    chunk_sha256             of each MiB of tensor data, joined
+    model                    JSON: class, settings, weights kind, n_users, metrics, versions, time of saving
+
+Loading always checks the exact length of the file and the hash of its header. The data is checked in full up
+to 256 MiB; of a larger file the ids, the popularity and 64 MiB spread over the rest are checked, so that a
+service starts at once, and all of it on `verify=True`. The hashes find damage; they are no signature: a
+forger could supply wrong numbers, but nothing in a file is ever executed.
+"""
+
+import errno
+import hashlib
+import json
+import mmap
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+FORMAT = "offdiag"
+VERSION = 1
+CHUNK = 1 << 20
+FULL_CHECK_BYTES = 256 << 20
+SAMPLED_CHUNKS = 64
+MAX_HEADER = 64 << 20
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U64": "<u8", "I32": "<i4",
+    "U32": "<u4", "I16": "<i2", "U16": "<u2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
+}  # fmt: skip
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_NO_HASH = "0" * 64
+
+
+@dataclass(frozen=True)
+class Tensor:
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    lo: int  # offsets from the start of the data
+    hi: int
+
+
+@dataclass(frozen=True)
+class Header:
+    about: dict[str, Any]
+    tensors: dict[str, Tensor]
+    digests: list[str]  # one per chunk of data
+    start: int  # of the data, from the start of the file
+    size: int  # of the whole file
+
+
+def write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None) -> None:
+    total = sum(array.nbytes for array in tensors.values())
+    # Hashes have a fixed length, so the header is written twice: first to hold the place, last to be true.
+    file.write(_header_bytes(about, tensors, [_NO_HASH] * -(-total // CHUNK)))
+    digests: list[str] = []
+    current, filled, done = hashlib.sha256(), 0, 0
+    for array in tensors.values():
+        for piece in _pieces(array):
+            file.write(piece)
+            rest = piece
+            while len(rest):
+                part, rest = rest[: CHUNK - filled], rest[CHUNK - filled :]
+                current.update(part)
+                filled, done = filled + len(part), done + len(part)
+                if filled == CHUNK or done == total:
+                    digests.append(current.hexdigest())
+                    current, filled = hashlib.sha256(), 0
+            if progress is not None:
+                progress("save", done / total)
+    file.seek(0)
+    file.write(_header_bytes(about, tensors, digests))
+
+
+def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
+    """The bytes of an array in C order, little-endian, about a chunk at a time, without a full copy."""
+    little = array.dtype.newbyteorder("<")
+    blocks: Iterator[NDArray[Any]] = iter([array])
+    if not array.flags.c_contiguous or array.dtype != little:
+        rows = max(1, CHUNK // max(1, array[:1].nbytes))
+        starts = range(0, len(array), rows)
+        blocks = (np.ascontiguousarray(array[lo : lo + rows], dtype=little) for lo in starts)
+    for block in blocks:
+        flat = block.reshape(-1).view(np.uint8)
+        for lo in range(0, flat.size, CHUNK):
+            yield flat[lo : lo + CHUNK].data
+
+
+def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], digests: list[str]) -> bytes:
+    """Length and header, its own hash filled in."""
+    header: dict[str, Any] = {
+        "__metadata__": {
+            "format": FORMAT,
+            "format_version": str(VERSION),
+            "header_sha256": _NO_HASH,
+            "model": json.dumps(about, allow_nan=False),
+            "chunk_sha256": "".join(digests),
+        }
+    }
+    end = 0
+    for name, array in tensors.items():
+        dtype = _NAMES.get(array.dtype.newbyteorder("<"))
+        if dtype is None:
+            raise OffdiagError(f"cannot save {name} of type {array.dtype}: expected one of {', '.join(_DTYPES)}")
+        offsets = [end, end + array.nbytes]
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
+        end += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode("ascii")
+    text += b" " * (-(8 + len(text)) % 64)
+    digest = hashlib.sha256(text).hexdigest().encode("ascii")
+    text = text.replace(b'"header_sha256":"' + _NO_HASH.encode(), b'"header_sha256":"' + digest, 1)
+    return len(text).to_bytes(8, "little") + text
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """A new file beside `target` that takes its place at the end, or vanishes if anything goes wrong."""
+    temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
+    try:
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+        except BaseException:  # Ctrl-C too: never leave half a model behind
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise OffdiagError(f"cannot save to {str(target)!r}: {_advice(error, target)}") from error
+    with suppress(OSError):  # make the new name itself durable, where the system can
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _advice(error: OSError, target: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the disk is full; free some space or choose another disk (nothing was changed)"
+    if error.errno == errno.ENOENT:
+        return f"the folder {str(target.parent)!r} does not exist; create it first"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "no permission to write there; choose another folder"
+    return f"{error.strerror or one_line(error)} (nothing was changed)"
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    if os.path.isdir(path):
+        raise OffdiagError(f"expected a model file, received the folder {str(path)!r}: name the file inside it")
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise OffdiagError(f"no model file at {str(path)!r}: check the path, or save the model first") from error
+    except OSError as error:
+        raise OffdiagError(f"cannot read {str(path)!r}: {error.strerror or one_line(error)}") from error
+
+
+def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
+    """Parse and check everything before the data; what follows may rely on it."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    beginning = file.read(min(length, 4096))
+    ours = f'"format":"{FORMAT}"'.encode() in beginning
+    if not ours and not beginning.startswith(b'{"__metadata__":{"format'[: max(len(beginning), 1)]):
+        safetensors = beginning.startswith(b"{") and size >= 8 + length
+        raise _not_ours(path, "a safetensors file from elsewhere" if safetensors else "another kind of file")
+    if length > MAX_HEADER:  # never read what is only claimed to be a header
+        raise _damaged(path, f"its header claims {length:,} bytes")
+    if size < 8 + length:
+        raise _damaged(path, "it is cut off inside its header")
+    text = beginning + file.read(length - len(beginning))
+    try:
+        header = json.loads(text.decode("ascii"))
+        metadata = header.pop("__metadata__")
+        if metadata["format"] != FORMAT:
+            raise _not_ours(path, "a safetensors file from elsewhere")
+        if (version := int(metadata["format_version"])) > VERSION:
+            raise OffdiagError(
+                f"{str(path)!r} was saved by a newer offdiag (file format {version}, this one reads up to "
+                f"{VERSION}): upgrade offdiag, or save the model again with this version"
+            )
+        digest = metadata["header_sha256"].encode("ascii")
+        blank = text.replace(b'"header_sha256":"' + digest, b'"header_sha256":"' + _NO_HASH.encode(), 1)
+        if hashlib.sha256(blank).hexdigest().encode("ascii") != digest:
+            raise _damaged(path, "its header does not match its checksum")
+        tensors = _read_tensors(header)
+        about = json.loads(metadata["model"])
+        if not isinstance(about, dict):
+            raise TypeError("the description is no object")
+        hashes = metadata["chunk_sha256"]
+        data = max((tensor.hi for tensor in tensors.values()), default=0)
+        digests = [hashes[lo : lo + 64] for lo in range(0, len(hashes), 64)]
+        if len(hashes) != 64 * -(-data // CHUNK):
+            raise ValueError("the number of checksums does not fit the data")
+    except OffdiagError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path, f"its header cannot be read, {one_line(error)}") from error
+    if size != 8 + length + data:
+        raise _damaged(path, f"expected {8 + length + data:,} bytes, received {size:,}")
+    return Header(about, tensors, digests, 8 + length, size)
+
+
+def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:
+    """Tensors that lie one after the other, each exactly as long as its type and shape say."""
+    tensors: dict[str, Tensor] = {}
+    end = 0
+    for name, entry in header.items():
+        dtype, shape, (lo, hi) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+        if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in (lo, hi, *shape)):
+            raise ValueError(f"{name} has a shape or offset that is no whole number")
+        if lo != end or lo % dtype.itemsize or hi - lo != prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name} does not fit its place")
+        end = hi
+        tensors[name] = Tensor(dtype, tuple(shape), lo, hi)
+    return tensors
+
+
+def mapped(file: IO[bytes], header: Header) -> mmap.mmap:
+    """The whole file as read-only memory."""
+    return mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_READ)
+
+
+def verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: Header, everything: bool | None) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    count = len(header.digests)
+    chosen: set[int] = set()
+    if everything or (everything is None and header.size <= FULL_CHECK_BYTES):
+        chosen = set(range(count))
+    elif everything is None:
+        chosen = set(np.linspace(0, count - 1, SAMPLED_CHUNKS).astype(int).tolist())
+        for name, tensor in header.tensors.items():
+            if not name.startswith("weights."):
+                chosen |= set(range(tensor.lo // CHUNK, -(-tensor.hi // CHUNK)))
+
+    def sound(chunk: int) -> bool:
+        lo = header.start + chunk * CHUNK
+        with memoryview(mapped) as view, view[lo : lo + CHUNK] as part:
+            return hashlib.sha256(part).hexdigest() == header.digests[chunk]
+
+    if not chosen:
+        return
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # hashing leaves the interpreter lock
+        if not all(pool.map(sound, sorted(chosen))):
+            raise _damaged(path, "its data does not match its checksums")
+
+
+def array(mapped: mmap.mmap, header: Header, name: str) -> NDArray[Any]:
+    """A read-only view of one tensor in the mapped file."""
+    tensor = header.tensors[name]
+    count = prod(tensor.shape)
+    if count == 0:
+        return np.empty(tensor.shape, tensor.dtype)
+    return np.frombuffer(mapped, tensor.dtype, count, header.start + tensor.lo).reshape(tensor.shape)
+
+
+def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:
+    return OffdiagError(f"{str(path)!r} is no offdiag model but {kind}: expected a file made by model.save")
+
+
+def _damaged(path: str | os.PathLike[str], why: str) -> OffdiagError:
+    return OffdiagError(f"the model file {str(path)!r} is damaged: {why}; copy or save it again")
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
