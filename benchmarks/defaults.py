@@ -27,65 +27,96 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
 SHARED = HERE.parent.parent / "shared" / "data"
 METRIC = "ndcg@100"
-DROPOUTS = (0.0, 0.25, 0.5, 0.75, 0.9)
-L2_PER_ACTIVITY = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # times the mean history length
-POWERS = (0.0, 0.5, 1.0)
+L2_STEPS = (0.25, 0.5, 2.0, 4.0)
+DROPOUTS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+Data = tuple[Any, Any]  # train, held out
 
 
-def loaders(folder: Path) -> dict[str, Callable[[], od.Interactions]]:
-    """Each data set as 0/1 interactions, with nothing filtered but ratings below 4 where that is said."""
+def strong(inter: od.Interactions, items: int = 1) -> Data:
+    inter = od.prepare.min_counts(od.prepare.binarize(inter), items=items)
+    split = od.split.strong(inter, held_out=0.1, seed=0)
+    return split.train, split.test
 
-    def steam() -> od.Interactions:
+
+def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
+    """Each data set as 0/1 interactions; what was filtered stands in the name."""
+
+    def steam() -> Data:
         import polars as pl
 
-        with zipfile.ZipFile(folder / "steam" / "steam.zip") as archive, archive.open("steam/game_purchase.dat") as f:
-            return od.read(pl.read_csv(f.read(), separator="\t"), user="User_ID", item="Game_ID")
+        with (
+            zipfile.ZipFile(folder / "steam" / "steam.zip") as archive,
+            archive.open("steam/game_purchase.dat") as file,
+        ):
+            return strong(od.read(pl.read_csv(file.read(), separator="\t"), user="User_ID", item="Game_ID"))
 
+    def movielens(name: str, at_least: float | None = None) -> Data:
+        return strong(od.prepare.binarize(od.datasets.load(name, folder / name), at_least=at_least))
+
+    def ultragcn() -> Data:
+        parts = [od.read(folder / "ml-1m-ultragcn" / f"{part}.txt", format="adjacency") for part in ("train", "test")]
+        split = od.split.given(*parts)
+        return split.train, split.test
+
+    def gowalla(most: int) -> Data:
+        here = folder / "gowalla-lightgcn"
+        train = od.read([here / "train.txt", here / "valid.txt"], format="adjacency")
+        popular = np.argsort(-np.bincount(train.matrix.indices, minlength=train.n_items), kind="stable")[:most]
+        train = train.select_items(np.sort(popular))
+        test = od.read(here / "test.txt", format="adjacency")
+        split = od.split.given(train, test.select_items(np.isin(test.item_ids, train.item_ids)))
+        return split.train, split.test
+
+    lastfm = folder / "lastfm-hetrec2011" / "user_artists.dat"
     return {
-        "ml-100k": lambda: od.read(folder / "ml-100k" / "u.data", user=0, item=1),
-        "ml-100k ≥ 4": lambda: od.prepare.binarize(
-            od.read(folder / "ml-100k" / "u.data", user=0, item=1, value=2), at_least=4
-        ),
-        "ml-latest-small ≥ 4": lambda: od.prepare.binarize(
-            od.datasets.load("ml-latest-small", folder / "ml-latest-small"), at_least=4
-        ),
-        "ml-1m": lambda: od.prepare.binarize(od.datasets.load("ml-1m", folder / "ml-1m")),
-        "ml-1m-ultragcn": lambda: od.read(folder / "ml-1m-ultragcn" / "train.txt", format="adjacency"),
-        "lastfm": lambda: od.prepare.binarize(
-            od.read(folder / "lastfm-hetrec2011" / "user_artists.dat", user=0, item=1)
-        ),
+        "ml-100k": lambda: movielens("ml-100k"),
+        "ml-100k, ratings ≥ 4": lambda: movielens("ml-100k", 4),
+        "ml-latest-small, ratings ≥ 4": lambda: movielens("ml-latest-small", 4),
+        "ml-1m": lambda: movielens("ml-1m"),
+        "ml-1m, UltraGCN split": ultragcn,
+        "lastfm, items ≥ 5 users": lambda: strong(od.read(lastfm, user=0, item=1), 5),
         "steam": steam,
-        "citeulike-a": lambda: od.datasets.load("citeulike-a", folder / "citeulike-a"),
-        "retail baskets": lambda: od.read(folder / "fimi-retail" / "retail.dat", format="baskets"),
+        "citeulike-a, items ≥ 10 users": lambda: strong(od.datasets.load("citeulike-a", folder / "citeulike-a"), 10),
+        "retail baskets, items ≥ 10": lambda: strong(
+            od.read(folder / "fimi-retail" / "retail.dat", format="baskets"), 10
+        ),
+        "gowalla, LightGCN split, 8,000 items": lambda: gowalla(8_000),
     }
 
 
-def study(inter: od.Interactions) -> dict[str, Any]:
-    split = od.split.strong(od.prepare.binarize(inter), held_out=0.1, seed=0)
-    train, test = split.train, split.test
-    activity = train.nnz / train.n_users
+def study(train: Any, test: Any) -> dict[str, Any]:
+    """The defaults, then a search from there: one setting at a time, twice round."""
+    tried: dict[tuple[float, float, float], dict[str, Any]] = {}
 
     def score(model: Any) -> dict[str, Any]:
-        result = od.evaluate(model, test, metrics=[METRIC])
-        return {"settings": model.settings_, "ndcg": result.mean[METRIC], "sem": result.sem[METRIC]}
+        result = od.evaluate(model, test, metrics=[METRIC, "ndcg@20"])
+        return {
+            "settings": model.settings_, "ndcg": result.mean[METRIC], "sem": result.sem[METRIC],
+            "ndcg@20": result.mean["ndcg@20"],
+        }  # fmt: skip
+
+    def attempt(dropout: float, l2: float, power: float) -> dict[str, Any]:
+        key = (dropout, round(l2, 6), power)
+        if key not in tried:
+            tried[key] = score(od.EDLAE(dropout=dropout, l2=l2, user_power=power).fit(train))
+        return tried[key]
 
     auto = score(od.EDLAE().fit(train))
-    best: dict[str, Any] = {"ndcg": -1.0}
-    for power in POWERS:
-        G = od.gram(train, power)
-        for dropout in DROPOUTS:
-            curve = []
-            for factor in L2_PER_ACTIVITY:
-                model = od.EDLAE(dropout=dropout, l2=factor * activity, user_power=power).fit_gram(
-                    G, item_ids=train.item_ids
-                )
-                curve.append(score(model))
-            top = max(curve, key=lambda found: float(found["ndcg"]))
-            best = max(best, top, key=lambda found: float(found["ndcg"]))
-        say(f"  user_power {power}: best so far {best['ndcg']:.4f}, auto {auto['ndcg']:.4f}")
+    best = auto
+    for _ in range(2):
+        for name, steps in (("l2", L2_STEPS), ("dropout", DROPOUTS), ("user_power", POWERS), ("l2", L2_STEPS)):
+            s = best["settings"]
+            for step in steps:
+                new = {**s, name: s["l2"] * step if name == "l2" else step}
+                found = attempt(new["dropout"], new["l2"], new["user_power"])
+                best = max(best, found, key=lambda f: float(f["ndcg"]))
+        say(f"  best {best['ndcg']:.4f} at {best['settings']}, auto {auto['ndcg']:.4f}, {len(tried)} fits")
     return {
-        "users": train.n_users, "items": train.n_items, "interactions": train.nnz, "test_users": len(test.user_ids),
+        "users": train.n_users, "items": train.n_items, "interactions": train.nnz,
+        "test_users": int((np.diff(test.targets.indptr) > 0).sum()), "searched": len(tried),
         "auto": auto, "best": best, "popularity": score(od.Popularity().fit(train)),
+        "ease": score(od.EASE().fit(train)), "dlae": score(od.DLAE().fit(train)),
     }  # fmt: skip
 
 
@@ -99,9 +130,10 @@ def main() -> None:
         if words and name not in words:
             continue
         say(f"{name}:")
-        results["data"][name] = study(load())
+        results["data"][name] = study(*load())
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results | {"metric": METRIC, "machine": machine()}, indent=2) + "\n")
+        text = json.dumps(results | {"metric": METRIC, "machine": machine()}, indent=2, ensure_ascii=False)
+        RESULTS.write_text(text + "\n")
     ratios = [r["auto"]["ndcg"] / r["best"]["ndcg"] for r in results["data"].values()]
     say(f"worst ratio to the best of the search: {np.min(ratios):.4f}")
     renew()
