@@ -53,7 +53,7 @@ def speed_table(results: dict[str, Any]) -> str:
 def defaults_table(results: dict[str, Any]) -> str:
     """Settings found by ``auto`` against the best of a search, on data neither has seen."""
     lines = [
-        "| data | users × items | l2 chosen | nDCG@100 untuned | best of the search, at dropout, l2, user_power | ratio |",
+        "| data | users × items | l2 chosen | nDCG@100 untuned | best found, at dropout, l2, user_power | ratio |",
         "|---|---|---|---|---|---|",
     ]
     for name, r in results["data"].items():

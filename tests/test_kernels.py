@@ -43,7 +43,7 @@ def test_the_heap_keeps_the_best_and_sorts_them(k):
     none = np.zeros(31, dtype=np.int32)
     for lo in range(0, 40, 9):
         part = np.ascontiguousarray(scores[:, lo : lo + 9])
-        kernels.select_tile(part, lo, allowed, none, none, 0, 30, heap_scores, heap_items)
+        kernels.select_tile(part, lo, allowed, none, none, 0, heap_scores, heap_items)
     kernels.sort_heaps(0, 30, heap_scores, heap_items)
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     assert np.array_equal(heap_items, expected)

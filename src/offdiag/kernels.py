@@ -169,26 +169,27 @@ def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last
 
 
 @compiled
-def score_tile(indptr, rows, data, tile, first, last, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_p data[p] · tile[rows[p]] over the history of u, for users first..last.
+def score_tile(indptr, rows, data, tile, lo, hi, first, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_p data[p] · tile[rows[p], lo:hi] over the history of user first + u.
 
     Four rows are taken at a time to spare the accumulator; the sum is nested so that its order is that of the history.
     """
-    width = tile.shape[1]
-    for u in range(first, last):
+    width = hi - lo
+    for u in range(len(out)):
         acc = out[u]
         for c in range(width):
             acc[c] = 0
-        p = indptr[u]
-        stop = indptr[u + 1]
+        p = indptr[first + u]
+        stop = indptr[first + u + 1]
         while p + 4 <= stop:
-            t0, t1, t2, t3 = tile[rows[p]], tile[rows[p + 1]], tile[rows[p + 2]], tile[rows[p + 3]]
+            t0, t1 = tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi]
+            t2, t3 = tile[rows[p + 2], lo:hi], tile[rows[p + 3], lo:hi]
             v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
             for c in range(width):
                 acc[c] = (((acc[c] + v0 * t0[c]) + v1 * t1[c]) + v2 * t2[c]) + v3 * t3[c]
             p += 4
         while p < stop:
-            t0, v0 = tile[rows[p]], data[p]
+            t0, v0 = tile[rows[p], lo:hi], data[p]
             for c in range(width):
                 acc[c] += v0 * t0[c]
             p += 1
@@ -219,8 +220,8 @@ def _sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untyp
 
 
 @compiled
-def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, heap_items):  # type: ignore[no-untyped-def]
-    """Merge the scores of items lo.. into each user's heap of the k best, leaving out seen and disallowed items.
+def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_items):  # type: ignore[no-untyped-def]
+    """Merge scores (users first.. × items lo..) into each user's k best, leaving out seen and disallowed items.
 
     An empty place has score -inf and item = n_items, so it is worse than anything real. Tiles come in ascending order
     of items, hence a score equal to the worst kept one never displaces it: ties go to the earlier item.
@@ -228,7 +229,7 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, hea
     k = heap_scores.shape[1]
     width = tile.shape[1]
     chunk = 32
-    for u in range(first, last):
+    for u in range(first, first + len(tile)):
         scores, items = heap_scores[u], heap_items[u]
         p, stop = seen_ptr[u], seen_ptr[u + 1]
         left, right = p, stop
@@ -241,7 +242,7 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, last, heap_scores, hea
         p = left
         threshold = scores[0]
         for start in range(0, width, chunk):
-            part = tile[u, start : min(start + chunk, width)]
+            part = tile[u - first, start : min(start + chunk, width)]
             promising = False
             for c in range(len(part)):  # no branch inside, so this runs eight at a time; most chunks end here
                 promising |= part[c] > threshold

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
-from offdiag.weights import Weights
+from offdiag.weights import USERS_AT_ONCE, Weights
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 
@@ -88,12 +88,14 @@ def _fill_heaps(
     from offdiag import kernels
 
     seen_ptr = X.indptr if exclude_seen else np.zeros_like(X.indptr)
-    shares = kernels.ranges(X.shape[0], 1 if X.shape[0] < 256 else 4 * kernels.n_threads())
-    for lo, hi, tile in weights.score_tiles(X):
+    shares = kernels.ranges(X.shape[0], -(-X.shape[0] // USERS_AT_ONCE))
+
+    def rank(score: Any, lo: int, first: int, last: int) -> None:
+        kernels.select_tile(score(first, last), lo, allowed, seen_ptr, X.indices, first, heap_scores, heap_items)
+
+    for lo, hi, score in weights.score_tiles(X):
         if allowed[lo:hi].any():
-            fixed = (tile, lo, allowed, seen_ptr, X.indices)
-            tasks = [(*fixed, first, last, heap_scores, heap_items) for first, last in shares]
-            kernels.run_parallel(kernels.select_tile, tasks)
+            kernels.run_parallel(rank, [(score, lo, first, last) for first, last in shares])
     kernels.run_parallel(kernels.sort_heaps, [(first, last, heap_scores, heap_items) for first, last in shares])
 
 

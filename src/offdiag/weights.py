@@ -12,14 +12,19 @@ from scipy import sparse
 
 from offdiag import packed
 
-Tile = tuple[int, int, NDArray[np.floating]]  # (lo, hi, scores of items lo..hi for every user)
+# (lo, hi, score): score(first, last) gives the scores of items lo..hi for users first..last, from any thread
+Tile = tuple[int, int, Callable[[int, int], NDArray[np.floating]]]
 
-TILE_BYTES = 48 << 20  # of weights and of scores: wide enough that reading the packed rows runs at full speed
+TILE_BYTES = 48 << 20  # of weights: wide enough that reading the packed rows runs at full speed
 
 
 def _width(rows: int, dtype: np.dtype[Any]) -> int:
     """Columns of a tile of about TILE_BYTES with this many rows; at least 64, so that reads run along cache lines."""
     return max(64, TILE_BYTES // (max(rows, 1) * dtype.itemsize) // 16 * 16)
+
+
+DENSE_WIDTH = 512
+USERS_AT_ONCE = 128  # their scores on a tile stay in the second-level cache until they are ranked
 
 
 class Weights(Protocol):
@@ -51,10 +56,10 @@ class _Matrix:
     ]  # tile(rows, lo, hi, out, first, last): out[r] = W[rows[r], lo:hi], r in first..last; rows ascend
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        """Scores of all users of X, some items at a time; the array is reused, so use it before the next."""
+        """The items in blocks, each with a function that scores any range of users on it until the next block."""
         from offdiag import kernels
 
-        n, m = X.shape
+        m = X.shape[1]
         counts = np.bincount(X.indices, minlength=m)
         rows = np.flatnonzero(counts)  # items nobody in this batch has are never read
         places = np.empty(len(rows), dtype=np.int64)  # the items of many histories lie together, in few cache pages
@@ -63,20 +68,21 @@ class _Matrix:
         place_of[rows] = places
         history = place_of[X.indices]
         data = X.data.astype(self.dtype, copy=False)
-        width = min(m, _width(len(rows), self.dtype), _width(n, self.dtype))
+        width = min(m, _width(len(rows), self.dtype))
         weights = np.empty(len(rows) * width, dtype=self.dtype)
-        scores = np.empty(n * width, dtype=self.dtype)
-        parts = kernels.n_threads() if X.nnz * m > 1 << 22 else 1  # small requests are not worth a thread
+        parts = kernels.n_threads() if len(rows) * m > 1 << 22 else 1  # small requests are not worth a thread
         for lo in range(0, m, width):
             hi = min(lo + width, m)
             W = weights[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
-            S = scores[: n * (hi - lo)].reshape(n, hi - lo)
             fill = [(rows, places, lo, hi, W, first, last) for first, last in kernels.ranges(len(rows), parts)]
             kernels.run_parallel(self.tile, fill)
-            users = kernels.ranges(n, parts * 4 if parts > 1 else 1)
-            score = [(X.indptr, history, data, W, first, last, S) for first, last in users]
-            kernels.run_parallel(kernels.score_tile, score)
-            yield lo, hi, S
+
+            def score(first: int, last: int, W: NDArray[np.floating] = W) -> NDArray[np.floating]:
+                out = np.empty((last - first, W.shape[1]), dtype=self.dtype)
+                kernels.score_tile(X.indptr, history, data, W, 0, W.shape[1], first, out)
+                return out
+
+            yield lo, hi, score
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         """W[items, target]: what each of the items says about the target; items ascend."""
@@ -94,8 +100,10 @@ class _Matrix:
         """X @ W, dense."""
         X = sparse.csr_array(X)
         out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
-        for lo, hi, scores in self.score_tiles(X):
-            out[:, lo:hi] = scores
+        for lo, hi, score in self.score_tiles(X):
+            for first in range(0, X.shape[0], USERS_AT_ONCE):
+                last = min(first + USERS_AT_ONCE, X.shape[0])
+                out[first:last, lo:hi] = score(first, last)
         return out
 
 
@@ -177,6 +185,21 @@ class Dense(_Matrix):
     ) -> None:
         out[places[first:last]] = self.B[rows[first:last], lo:hi]
 
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        """As above, but straight from B: its rows are what a tile would have to be filled with."""
+        from offdiag import kernels
+
+        history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)
+        for lo in range(0, self.shape[1], DENSE_WIDTH):
+            hi = min(lo + DENSE_WIDTH, self.shape[1])
+
+            def score(first: int, last: int, lo: int = lo, hi: int = hi) -> NDArray[np.floating]:
+                out = np.empty((last - first, hi - lo), dtype=self.dtype)
+                kernels.score_tile(X.indptr, history, data, self.B, lo, hi, first, out)
+                return out
+
+            yield lo, hi, score
+
     def toarray(self) -> NDArray[np.floating]:
         return np.array(self.B)
 
@@ -204,10 +227,7 @@ class Constant:
         return self.scores.nbytes
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        width = max(64, TILE_BYTES // (max(X.shape[0], 1) * self.dtype.itemsize))
-        for lo in range(0, len(self.scores), width):
-            part = self.scores[lo : lo + width]
-            yield lo, lo + len(part), np.tile(part, (X.shape[0], 1))
+        yield 0, len(self.scores), lambda first, last: np.tile(self.scores, (last - first, 1))
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
