@@ -3,7 +3,7 @@
 Ours and the peer's run alternately in fresh processes of the same session; the median of the repeats counts.
 
     python benchmarks/run.py                 # everything of ordinary size, about ten minutes
-    python benchmarks/run.py fit topk        # some of it
+    python benchmarks/run.py fit topk-dense  # some of it
     python benchmarks/run.py ml-20m msd      # whole fits at the size of the published data sets, reported once
 """
 
@@ -89,12 +89,13 @@ def csv(folder: Path, rows: int) -> Path:
 
 def benchmarks(folder: Path) -> dict[str, Any]:
     """Name → what it measures; nothing runs until called."""
-    ranking = {"users": 10_000, "k": 100}
+    topk, ranking = ("topk_offdiag", "topk_irspack"), {"users": 10_000, "k": 100}
     return {
         "fit": lambda: versus("fit_offdiag", "fit_irspack", 3, data=data(folder, "fit")),
         "inverse": lambda: run("inverse", m=10_000),
         "gram": lambda: versus("gram_offdiag", "gram_scipy", 3, data=data(folder, "ml-20m")),
-        "topk": lambda: versus("topk_offdiag", "topk_irspack", 1, data=data(folder, "ml-20m"), **ranking),
+        "topk-dense": lambda: versus(*topk, 1, data=data(folder, "ml-20m"), storage="dense", **ranking),
+        "topk-packed": lambda: versus(*topk, 1, data=data(folder, "ml-20m"), storage="packed", **ranking),
         "read": lambda: versus("read_offdiag", "read_polars", 3, csv=csv(folder, 10_000_000)),
         "ml-20m": lambda: run("fit_offdiag", data=data(folder, "ml-20m")),
         "msd": lambda: run("fit_offdiag", data=data(folder, "msd")),

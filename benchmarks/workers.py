@@ -84,13 +84,13 @@ def inverse(m: str, **_: str) -> dict[str, float]:
     return {"seconds": seconds, "flop_rate": n**3 / seconds, "sgemm_flop_rate": 2 * n**3 / sgemm}
 
 
-def _ranking_model(data: str) -> tuple[sparse.csr_array, od.EDLAE]:
+def _ranking_model(data: str, **more: Any) -> tuple[sparse.csr_array, od.EDLAE]:
     X = matrix(data)
-    return X, od.EDLAE(**SETTINGS, user_power=0.0).fit(X)
+    return X, od.EDLAE(**SETTINGS, user_power=0.0, **more).fit(X)
 
 
-def topk_offdiag(data: str, users: str, k: str, **_: str) -> dict[str, float]:
-    X, model = _ranking_model(data)
+def topk_offdiag(data: str, users: str, k: str, storage: str) -> dict[str, float]:
+    X, model = _ranking_model(data, storage=storage)
     histories = X[: int(users)]
     model.recommend(histories[:300], k=int(k))
     found, cost = measured(lambda: model.recommend(histories, k=int(k)))

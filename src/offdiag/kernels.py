@@ -172,7 +172,7 @@ def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last
 def score_tile(indptr, rows, data, tile, lo, hi, first, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_p data[p] · tile[rows[p], lo:hi] over the history of user first + u.
 
-    Four rows are taken at a time to spare the accumulator; the sum is nested so that its order is that of the history.
+    Eight rows are taken at a time to spare the accumulator; the sum is nested, so its order is that of the history.
     """
     width = hi - lo
     for u in range(len(out)):
@@ -181,6 +181,17 @@ def score_tile(indptr, rows, data, tile, lo, hi, first, out):  # type: ignore[no
             acc[c] = 0
         p = indptr[first + u]
         stop = indptr[first + u + 1]
+        while p + 8 <= stop:
+            t0, t1 = tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi]
+            t2, t3 = tile[rows[p + 2], lo:hi], tile[rows[p + 3], lo:hi]
+            t4, t5 = tile[rows[p + 4], lo:hi], tile[rows[p + 5], lo:hi]
+            t6, t7 = tile[rows[p + 6], lo:hi], tile[rows[p + 7], lo:hi]
+            v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+            v4, v5, v6, v7 = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
+            for c in range(width):
+                half = (((acc[c] + v0 * t0[c]) + v1 * t1[c]) + v2 * t2[c]) + v3 * t3[c]
+                acc[c] = (((half + v4 * t4[c]) + v5 * t5[c]) + v6 * t6[c]) + v7 * t7[c]
+            p += 8
         while p + 4 <= stop:
             t0, t1 = tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi]
             t2, t3 = tile[rows[p + 2], lo:hi], tile[rows[p + 3], lo:hi]

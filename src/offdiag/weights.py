@@ -15,7 +15,7 @@ from offdiag import packed
 # (lo, hi, score): score(first, last) gives the scores of items lo..hi for users first..last, from any thread
 Tile = tuple[int, int, Callable[[int, int], NDArray[np.floating]]]
 
-TILE_BYTES = 48 << 20  # of weights: wide enough that reading the packed rows runs at full speed
+TILE_BYTES = 96 << 20  # of weights: wide enough that reading the packed rows runs at full speed
 
 
 def _width(rows: int, dtype: np.dtype[Any]) -> int:
@@ -23,7 +23,7 @@ def _width(rows: int, dtype: np.dtype[Any]) -> int:
     return max(64, TILE_BYTES // (max(rows, 1) * dtype.itemsize) // 16 * 16)
 
 
-DENSE_WIDTH = 512
+DENSE_WIDTH = 2048  # columns at a time straight from dense weights: long runs, and the scores still in the cache
 USERS_AT_ONCE = 128  # their scores on a tile stay in the second-level cache until they are ranked
 
 
