@@ -15,7 +15,7 @@ check: .venv/ready         ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/ready         ## benchmarks against peers and limits; writes benchmarks/results and the README table
+bench: .venv/bench         ## benchmarks against peers and limits; writes benchmarks/results and the README table
 	$(BIN)/python benchmarks/run.py
 
 format: .venv/ready
@@ -24,7 +24,11 @@ format: .venv/ready
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,plot]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.venv/bench: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
 clean:

@@ -89,7 +89,8 @@ def csv(folder: Path, rows: int) -> Path:
 
 def benchmarks(folder: Path) -> dict[str, Any]:
     """Name → what it measures; nothing runs until called."""
-    topk, ranking = ("topk_offdiag", "topk_irspack"), {"users": 10_000, "k": 100}
+    topk = ("topk_offdiag", "topk_irspack")
+    ranking: dict[str, Any] = {"users": 10_000, "k": 100}
     return {
         "fit": lambda: versus("fit_offdiag", "fit_irspack", 3, data=data(folder, "fit")),
         "inverse": lambda: run("inverse", m=10_000),
