@@ -2,7 +2,7 @@
 
 dropout and user_power are constants that lose little anywhere we looked; l2 must follow the data. Its scale L is the l2
 at which EASE would best predict a user it has not seen, found exactly (``solvers.leave_one_out``) on the most popular
-items. The more of the regularisation dropout does, the less is left for l2: l2 = (1.3 − ⅔·dropout)·L. The constants
+items. The more of the regularisation dropout does, the less is left for l2: l2 = (1.3 − 0.55·dropout)·L. The constants
 were set by looking at nine public data sets; docs/models.md tells how well they hold.
 """
 
@@ -17,7 +17,7 @@ from offdiag.gramian import Gram, gram
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 
-DROPOUT = 0.6
+DROPOUT = 0.65
 USER_POWER = 0.5
 ITEMS = 1_000  # most popular items looked at: 500 to 2,000 give the same L within a tenth
 USERS = 4_000  # users left out, evenly spread over the rows
@@ -51,7 +51,7 @@ def _constants(settings: dict[str, Any], user_power: float) -> dict[str, Any]:
 
 
 def _share(settings: dict[str, Any]) -> float:
-    return float(1.3 - 2 / 3 * settings.get("dropout", 0.0))
+    return float(1.3 - 0.55 * settings.get("dropout", 0.0))
 
 
 def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
