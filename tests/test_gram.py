@@ -57,6 +57,17 @@ def test_weighted_grams_add_with_the_scale_of_the_union(old, new, power):
     np.testing.assert_allclose(parts.toarray(), whole.toarray(), rtol=1e-6, atol=1e-6)
 
 
+def test_an_item_whose_last_user_is_forgotten_vanishes_without_a_trace():
+    rng = np.random.default_rng(0)
+    X = (rng.random((30, 7)) < 0.6).astype(np.float32)
+    X[:, 3] = 0
+    X[[4, 9], 3] = 1
+    left = (od.gram(X, 0.37) - od.gram(X[[4, 9]], 0.37)).toarray()
+    assert not left[3].any()
+    assert not left[:, 3].any()
+    np.testing.assert_allclose(left, od.gram(np.delete(X, [4, 9], axis=0), 0.37).toarray(), atol=1e-5)
+
+
 @given(interactions(), st.integers(1, 3))
 def test_an_empty_user_changes_no_number(X, extra):
     more = sparse.vstack([X, sparse.csr_array((extra, X.shape[1]), dtype=np.float32)]).tocsr()

@@ -90,12 +90,12 @@ class Gram:
                 "cannot subtract this Gram: it holds users that are not in the first one; "
                 "subtract only users that were added"
             )
-        return replace(
-            self,
-            values=self.values - other.values,
-            activity=activity,
-            item_sums=self.item_sums - other.item_sums,
-        )
+        values, item_sums = self.values - other.values, self.item_sums - other.item_sums
+        # An item whose last user left is gone; with user weights, rounding would leave a trace of it.
+        gone = np.flatnonzero((item_sums == 0) & (other.item_sums != 0))
+        for i in gone:
+            values[packed.positions(self.n_items, np.array([i]), np.arange(self.n_items))] = 0
+        return replace(self, values=values, activity=activity, item_sums=item_sums)
 
     def __repr__(self) -> str:
         return (

@@ -65,8 +65,8 @@ def unpack(packed: NDArray[np.floating], m: int) -> NDArray[np.floating]:
     return out
 
 
-def submatrix(packed: NDArray[np.floating], m: int, items: NDArray[np.int64]) -> NDArray[np.floating]:
-    """A[items, items] as a full array."""
+def positions(m: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of A[row, col] in the buffer for every pair of the two lists."""
     h, e, ld = layout(m)
-    i, j = np.maximum.outer(items, items), np.minimum.outer(items, items)
-    return packed[np.where(j < h, j * ld + i + e, (i - h + 1 - e) * ld + j - h)]
+    i, j = np.maximum.outer(rows, cols), np.minimum.outer(rows, cols)
+    return np.where(j < h, j * ld + i + e, (i - h + 1 - e) * ld + j - h)

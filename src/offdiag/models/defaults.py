@@ -80,7 +80,7 @@ def gram_l2(G: Gram) -> float:
     """L from G alone: between two cross-validations, with equal leverages and with leverage in proportion to n_u."""
     g = G.diagonal().astype(np.float64)
     top = _largest(g)
-    part = packed.submatrix(G.values, G.n_items, top).astype(np.float64) * G.scale
+    part = G.values[packed.positions(G.n_items, top, top)].astype(np.float64) * G.scale
     trace, n = float(np.trace(part)), max(G.n_users, 1)
     skew = max(1.0, float(part.sum()) * n / trace**2)
     unit = float(g.sum()) / n
