@@ -24,7 +24,7 @@ def penalty(G, dropout, l2):
 
 
 def objective(G, B, dropout, l2, b, diagonal_weight=None):
-    """J of FORMULAS A1 with a = 1 and l2 added to Λ everywhere (convention i)."""
+    """The deterministic objective of docs/models.md with a = 1; l2 is added to Λ everywhere."""
     lam = penalty(G, dropout, l2)
     w = dropout + b * (1 - dropout)
     s = b / w if w else 0.0

@@ -1,3 +1,6 @@
+import ctypes
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -78,7 +81,7 @@ def test_sampled_dropout_agrees_with_the_closed_form_within_four_standard_errors
     B, solution = solve(oracles.gram(X), dropout, 0.0, b)
     samples = []
     for _ in range(3000):
-        kept = rng.random(X.shape) < q  # every entry, zeros too (erratum E8)
+        kept = rng.random(X.shape) < q  # every entry, zeros too (masks are drawn there as well)
         samples.append(float((np.where(kept, b, 1.0) * (X - (X * kept) @ B / q) ** 2).sum()))
     sem = np.std(samples, ddof=1) / np.sqrt(len(samples))
     assert abs(np.mean(samples) - (dropout + b * q) * solution.objective) < 4 * sem
@@ -103,7 +106,7 @@ def test_near_certain_dropout_tends_to_conditional_co_occurrence():
 
 
 def test_full_emphasis_is_not_the_limit_of_small_kept_weights_on_the_diagonal():
-    """Erratum E1: the diagonal tends to p(1 − ΛC)/(ΛC), not to 0; the off-diagonal is continuous."""
+    """The paper says otherwise: the diagonal tends to p(1 − ΛC)/(ΛC), not to 0; the off-diagonal is continuous."""
     G = oracles.gram(np.random.default_rng(1).random((30, 5)) < 0.5)
     zero, _ = solve(G, 0.3, 0.0, 0.0)
     tiny, solution = solve(G, 0.3, 0.0, 1e-9)
@@ -153,6 +156,33 @@ def test_a_catalogue_beyond_the_packed_format_or_the_memory_names_figure_and_alt
     with pytest.raises(NotEnoughMemory, match=r"needs .*TB.*available.*LowRankEDLAE"):
         cholesky.check_feasible(60_000, 4, extra=10**15)
     cholesky.check_feasible(100, 4)
+
+
+def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
+    """LAPACK cannot be stopped: what it reads must stay alive after the caller has left."""
+    m = 2500
+    values = np.zeros(packed.size(m), dtype=np.float32)
+    values[packed.diagonal_positions(m)] = 4.0
+
+    class StopError(Exception):
+        pass
+
+    def tick(_):
+        raise StopError
+
+    before = set(threading.enumerate())
+    with pytest.raises(StopError):
+        lapack.pftrf(values, m, tick)
+    junk = [ctypes.c_int(7) for _ in range(20_000)]  # would overwrite what was freed
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert len(junk) == 20_000
+    assert (values[packed.diagonal_positions(m)] == 2.0).all()
+
+
+def test_sums_of_squares_beyond_the_precision_are_a_clear_error():
+    with pytest.raises(OffdiagError, match="overflow"):
+        solve(np.array([[np.inf, 0.0], [0.0, 1.0]]), 0.3, 1.0, 0.0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -188,6 +188,8 @@ def test_a_single_user_or_item_is_enough(make, shape):
         ({"dtype": "float16"}, "dtype must be"),
         ({"storage": "sparse"}, "storage must be"),
         ({"dropout": True}, "dropout"),
+        ({"l2": None}, "l2 must be"),
+        ({"dtype": np.float32}, "dtype must be"),
     ],
 )
 def test_settings_out_of_range_are_named_with_what_was_expected(settings, message):
@@ -212,3 +214,9 @@ def test_a_gram_of_another_user_power_is_refused():
         od.EASE(l2=1.0, user_power=0.0).fit_gram(od.gram(example(), 0.5))
     with pytest.raises(od.OffdiagError, match="takes a Gram"):
         od.EASE().fit_gram(example())
+
+
+@pytest.mark.parametrize("ids", [["a", "b"], ["a"] * 14, [[1] * 14], [1.5] * 14])
+def test_item_ids_must_be_one_distinct_id_per_column(ids):
+    with pytest.raises(od.OffdiagError, match="item id"):
+        od.EASE(l2=1.0).fit_gram(od.gram(example()), item_ids=ids)

@@ -322,3 +322,14 @@ def test_asking_twice_for_a_metric_gives_it_once(real: tuple[Any, HeldOut]) -> N
 def test_the_public_name_is_the_function_whatever_was_touched_before(first: str) -> None:
     code = f"import offdiag as od; {first}; od.Result; assert callable(od.evaluate), od.evaluate"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_model_of_the_same_items_in_another_order_is_refused() -> None:
+    """Columns are matched by position in an evaluation, so this would give a wrong number without a word."""
+    inter = od.synthetic.interactions(200, 40, 3000, seed=0)
+    split = od.split.strong(inter, held_out=0.2, seed=0)
+    turned = split.train.select_items(np.arange(split.train.n_items)[::-1])
+    with pytest.raises(od.OffdiagError, match="another order"):
+        od.evaluate(od.EASE(l2=5.0).fit(turned), split.test)
+    by_matrix = od.evaluate(od.EASE(l2=5.0).fit(split.train.matrix), split.test)
+    assert by_matrix.mean == od.evaluate(od.EASE(l2=5.0).fit(split.train), split.test).mean

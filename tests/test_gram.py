@@ -121,6 +121,38 @@ def test_bad_data_is_named(X, message):
         od.gram(X)
 
 
+def test_a_table_or_a_broken_sparse_matrix_is_refused_before_compiled_code_sees_it():
+    import pandas as pd
+
+    with pytest.raises(od.OffdiagError, match="od.read"):
+        od.gram(pd.DataFrame({"user": [1, 2], "item": [5, 6]}))
+    broken = sparse.csr_array((1, 14), dtype=np.float32)
+    broken.data, broken.indices, broken.indptr = np.ones(1, "f4"), np.array([50_000_000], "i4"), np.array([0, 1], "i4")
+    with pytest.raises(od.OffdiagError, match="not valid"):
+        od.gram(broken)
+    with pytest.raises(od.OffdiagError, match="float32 or float64"):
+        od.gram(np.eye(3), dtype=np.int32)
+
+
+def test_many_small_integer_duplicates_do_not_overflow():
+    ones = np.ones(300, dtype=np.uint8)
+    X = sparse.coo_array((ones, (np.zeros(300, int), np.zeros(300, int))), shape=(1, 2))
+    assert od.gram(X).toarray()[0, 0] == 300**2
+
+
+def test_forgetting_users_one_by_one_leaves_nothing_of_their_items_behind():
+    stay = np.array([[0, 1, 1]] * 2, dtype=np.float64)
+    leave = np.zeros((6, 3))
+    leave[:, 0] = [0.1, 0.2, 0.3, 0.7, 1.3, 2.2]
+    leave[:, 1] = 1
+    G = sum([od.gram(stay), od.gram(leave)])
+    for row in leave:
+        G = G - od.gram(row[None, :])
+    assert G.toarray()[0].tolist() == [0, 0, 0]
+    assert G.item_sums[0] == 0
+    assert od.EDLAE(dropout=0.5, l2=0.0, user_power=0.0).fit_gram(G).weights_.toarray()[0].tolist() == [0, 0, 0]
+
+
 def test_grams_that_do_not_belong_together_are_refused():
     a, b = np.eye(3), np.eye(4)
     with pytest.raises(od.OffdiagError, match="same items"):
@@ -129,6 +161,8 @@ def test_grams_that_do_not_belong_together_are_refused():
         od.gram(a) + od.gram(a, 0.5)
     with pytest.raises(od.OffdiagError, match="not in the first"):
         od.gram(a) - od.gram(np.ones((1, 3)))
+    with pytest.raises(od.OffdiagError, match="not in the first"):
+        od.gram(np.array([[1, 1, 0], [1, 1, 0]])) - od.gram(np.array([[0, 1, 1]]))
     with pytest.raises(od.OffdiagError, match="adds to a Gram"):
         od.gram(a) + 1
 

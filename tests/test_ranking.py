@@ -133,6 +133,13 @@ def test_allow_and_block_lists_hold_and_a_typo_in_them_is_an_error():
         model.recommend([["apple"]], k=3, allow=["dat"])
 
 
+@pytest.mark.parametrize("ids", [[["date"]], "date", 3, iter(["date"])])
+def test_a_block_list_of_another_form_is_refused_rather_than_half_obeyed(ids):
+    _, model = named()
+    with pytest.raises(od.OffdiagError, match="block takes"):
+        model.recommend([["apple"]], block=ids)
+
+
 @pytest.mark.parametrize("k", [0, -1, 2.5, "3", True])
 def test_k_must_be_a_positive_whole_number(k):
     _, model = named()
@@ -194,3 +201,23 @@ def test_positions_find_ids_in_any_order_of_the_catalogue(ids):
     assert ranking.positions([None, 1.5, True, "zz", 99, 10**30], ids).tolist() == [-1] * 6
     assert ranking.positions([10**30], ids).tolist() == [-1]
     assert ranking.positions([2**63], ids).tolist() == [-1]
+
+
+def test_ids_are_never_converted_to_another_type():
+    texts, numbers = np.array(["7", "True", "a"]), np.array([1, 10])
+    assert ranking.positions(["a", 7, True], texts).tolist() == [2, -1, -1]
+    assert ranking.positions([True, 10, "1", 1.0], numbers).tolist() == [-1, 1, -1, -1]
+    assert ranking.positions(np.array([1, 10]), texts[:2]).tolist() == [-1, -1]
+
+
+def test_large_unsigned_ids_are_told_apart():
+    ids = np.array([2**60 + 1, 2**60 + 2, 2**63 + 5], dtype=np.uint64)
+    assert ranking.positions([2**63 + 5, 2**60 + 2, 2**60, -1], ids).tolist() == [2, 1, -1, -1]
+
+
+@pytest.mark.parametrize("storage", ["packed", "dense"])
+@pytest.mark.parametrize("shape", [(1, 3), (1, 9), (4,)])
+def test_a_product_with_weights_of_another_width_is_refused(storage, shape):
+    model = fitted(np.eye(4), storage=storage)
+    with pytest.raises(od.OffdiagError, match="users × 4 items"):
+        np.ones(shape) @ model.weights_

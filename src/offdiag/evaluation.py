@@ -153,7 +153,7 @@ def evaluate(
     metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
     *,
     exclude_seen: bool = True,
-    batch: int = 4096,
+    batch: int = 16_384,
     progress: Progress | None = None,
 ) -> Result:
     """Recommend for every held-out user with targets and measure the lists.
@@ -168,7 +168,7 @@ def evaluate(
     if batch < 1:
         raise OffdiagError(f"batch must be at least 1, received {batch}")
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
-    popularity = _check(model, histories, targets, wanted)
+    popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
@@ -265,6 +265,7 @@ def _check(
     model: Any,
     histories: sp.csr_array[Any, tuple[int, int]],
     targets: sp.csr_array[Any, tuple[int, int]],
+    columns: NDArray[Any] | None,
     wanted: list[Metric],
 ) -> Floats:
     """Refuse what cannot be measured; return the popularity novelty needs (empty when no metric does)."""
@@ -277,6 +278,12 @@ def _check(
     if ids is not None and len(ids) != targets.shape[1]:
         raise OffdiagError(
             f"the model knows {len(ids):,} items but the held-out part has {targets.shape[1]:,} columns: "
+            "fit on the train part of the same split"
+        )
+    by_number = ids is None or np.array_equal(ids, np.arange(len(ids)))  # fitted on a bare matrix
+    if columns is not None and not by_number and not np.array_equal(np.asarray(ids), columns):
+        raise OffdiagError(
+            "the model's items are not those of the held-out part, or in another order, so columns would not match: "
             "fit on the train part of the same split"
         )
     if not any(metric.kind == "novelty" for metric in wanted):

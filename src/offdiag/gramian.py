@@ -29,6 +29,7 @@ class Gram:
 
     values: NDArray[np.floating]  # packed, see offdiag.packed
     activity: NDArray[np.int64]  # activity[n] = number of users with n interactions
+    item_counts: NDArray[np.int64]  # users per item
     item_sums: NDArray[np.float64]  # column sums of X: the popularity of each item
     user_power: float = 0.0
 
@@ -79,23 +80,29 @@ class Gram:
             self,
             values=self.values + other.values,
             activity=_add(self.activity, other.activity),
+            item_counts=self.item_counts + other.item_counts,
             item_sums=self.item_sums + other.item_sums,
         )
+
+    def __radd__(self, other: object) -> Gram:
+        """So that ``sum(grams)`` works."""
+        return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Gram) -> Gram:
         self._check(other)
         activity = _add(self.activity, -other.activity)
-        if activity.min(initial=0) < 0:
+        item_counts = self.item_counts - other.item_counts
+        if activity.min(initial=0) < 0 or item_counts.min(initial=0) < 0:
             raise OffdiagError(
                 "cannot subtract this Gram: it holds users that are not in the first one; "
                 "subtract only users that were added"
             )
         values, item_sums = self.values - other.values, self.item_sums - other.item_sums
-        # An item whose last user left is gone; with user weights, rounding would leave a trace of it.
-        gone = np.flatnonzero((item_sums == 0) & (other.item_sums != 0))
-        for i in gone:
+        # An item whose last user left is gone; where sums are rounded, they would keep a trace of it.
+        for i in np.flatnonzero((item_counts == 0) & (other.item_counts > 0)):
             values[packed.positions(self.n_items, np.array([i]), np.arange(self.n_items))] = 0
-        return replace(self, values=values, activity=activity, item_sums=item_sums)
+            item_sums[i] = 0
+        return replace(self, values=values, activity=activity, item_counts=item_counts, item_sums=item_sums)
 
     def __repr__(self) -> str:
         return (
@@ -126,16 +133,26 @@ def _add(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
 def as_matrix(X: Any) -> sparse.csr_array:
     """Any accepted form of data as a canonical CSR array of finite, non-negative values."""
     matrix = getattr(X, "matrix", X)
+    if hasattr(matrix, "columns"):
+        raise OffdiagError(
+            f"expected a users×items matrix, received a table ({type(X).__name__}); "
+            "read it with od.read(table, user=…, item=…)"
+        )
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
-            raise OffdiagError(
-                f"expected a users×items matrix of numbers (Interactions, scipy sparse or 2-D array), "
-                f"received {type(X).__name__} of shape {matrix.shape} and type {matrix.dtype}; see od.read"
-            )
+    if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
+        raise OffdiagError(
+            f"expected a users×items matrix of numbers (Interactions, scipy sparse or 2-D array), "
+            f"received {type(X).__name__} of shape {matrix.shape} and type {matrix.dtype}; see od.read"
+        )
+    if matrix.dtype not in (np.float32, np.float64):  # before duplicates are summed: small integers would overflow
+        small = matrix.dtype.itemsize <= 2 or abs(matrix).max() <= EXACT_FLOAT32 if 0 not in matrix.shape else True
+        matrix = matrix.astype(np.float32 if small else np.float64)
     out = sparse.csr_array(matrix)
-    if out.data.dtype not in (np.float32, np.float64):
-        out = out.astype(np.float32 if abs(out.data).max(initial=0) <= EXACT_FLOAT32 else np.float64)
+    try:
+        out.check_format(full_check=True)
+    except ValueError as error:
+        raise OffdiagError(f"the sparse matrix is not valid ({error}); build it again") from error
     if out.data.size and not np.isfinite(out.data).all():
         raise OffdiagError("the interactions hold NaN or infinite values; remove or replace those rows first")
     if out.data.size and out.data.min() < 0:
@@ -168,6 +185,8 @@ def gram(
         raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
     n, m = matrix.shape
     dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
     memory.require(
         packed.size(m) * dtype.itemsize * 17 // 16,
         f"the Gram of {m:,} items",
@@ -177,8 +196,8 @@ def gram(
     weight = np.zeros(n)
     np.power(n_u, -float(user_power), where=n_u > 0, out=weight, dtype=np.float64)
     values = np.zeros(packed.size(m), dtype=dtype)
-    item_sums = _accumulate(matrix, weight, values, progress)
-    return Gram(values, np.bincount(n_u).astype(np.int64), item_sums, float(user_power))
+    item_counts, item_sums = _accumulate(matrix, weight, values, progress)
+    return Gram(values, np.bincount(n_u).astype(np.int64), item_counts, item_sums, float(user_power))
 
 
 def _accumulate(
@@ -186,8 +205,8 @@ def _accumulate(
     weight: NDArray[np.float64],
     values: NDArray[np.floating],
     progress: Progress | None,
-) -> NDArray[np.float64]:
-    """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns the column sums of X."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns users per item and column sums."""
     from offdiag import kernels
 
     n, m = matrix.shape
@@ -227,7 +246,7 @@ def _accumulate(
 
         kernels.run_parallel(work, tasks, done)
         finished_pairs += band_pairs
-    return item_sums
+    return counts, item_sums
 
 
 def _shares(cost: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:

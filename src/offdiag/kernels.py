@@ -58,6 +58,16 @@ def item_totals(indptr, indices, data, counts, sums, pairs):  # type: ignore[no-
 
 
 @compiled
+def sums_of_squares(indptr, indices, data, by_item, by_user):  # type: ignore[no-untyped-def]
+    """‖column‖² and ‖row‖² of X, without an array of squares."""
+    for u in range(len(indptr) - 1):
+        for p in range(indptr[u], indptr[u + 1]):
+            square = np.float64(data[p]) * np.float64(data[p])
+            by_item[indices[p]] += square
+            by_user[u] += square
+
+
+@compiled
 def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: ignore[no-untyped-def]
     """For items lo..hi, the users who have each and where in their row it stands; cursor[i - lo] moves along."""
     for u in range(len(indptr) - 1):

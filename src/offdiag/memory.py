@@ -5,6 +5,14 @@ from pathlib import Path
 
 from offdiag.errors import NotEnoughMemory
 
+_CONTAINER_LIMITS = tuple(
+    tuple(f"/sys/fs/cgroup/{name}" for name in names)
+    for names in (
+        ("memory.max", "memory.current", "memory.stat"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+    )
+)
+
 
 def available() -> int | None:
     """Bytes this process may still take (machine and container limit), or None where the system does not tell."""
@@ -15,13 +23,14 @@ def available() -> int | None:
     except OSError:
         if "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {}):
             figures.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        if limit != "max":
-            figures.append(int(limit) - int(used))
-    except (OSError, ValueError):
-        pass
+    for limit, used, stat in _CONTAINER_LIMITS:
+        try:
+            most, now = int(Path(limit).read_text()), int(Path(used).read_text())
+            counters = dict(line.split() for line in Path(stat).read_text().splitlines())
+        except (OSError, ValueError):  # no such control group, or no limit ("max")
+            continue
+        cache = int(counters.get("total_inactive_file", counters.get("inactive_file", 0)))  # given back when needed
+        figures.append(most - now + cache)
     return min(figures) if figures else None
 
 

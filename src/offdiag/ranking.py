@@ -100,27 +100,29 @@ def _fill_heaps(
 
 
 def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
-    """Column of each id, -1 where the catalogue does not have it."""
-    wanted = np.asarray(ids)
-    if wanted.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if (wanted.dtype.kind in "iu") != (item_ids.dtype.kind in "iu") or wanted.dtype.kind not in "iuUS":
-        # Mixed or foreign types: look up one by one what has the catalogue's type, nothing is converted silently.
-        fits = (int, np.integer) if item_ids.dtype.kind in "iu" else str
-        out = np.full(len(ids), -1, dtype=np.int64)
-        good = [n for n, x in enumerate(ids) if isinstance(x, fits) and not isinstance(x, bool) and _fits_int64(x)]
-        if good:
-            out[good] = positions(np.array([ids[n] for n in good]), item_ids)
+    """Column of each id, -1 where the catalogue does not have it. Types must agree: 7 is not "7" and True is not 1."""
+    whole = item_ids.dtype.kind in "iu"
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU":
+        fits = np.full(len(ids), (ids.dtype.kind in "iu") == whole)
+    elif whole:
+        low, high = np.iinfo(item_ids.dtype).min, np.iinfo(item_ids.dtype).max
+        kinds = (int, np.integer)
+        fits = np.array(
+            [isinstance(x, kinds) and not isinstance(x, bool) and low <= x <= high for x in ids], dtype=bool
+        )
+    else:
+        fits = np.array([isinstance(x, str) for x in ids], dtype=bool)
+    out = np.full(len(ids), -1, dtype=np.int64)
+    if not fits.any():
         return out
+    kept = ids[fits] if isinstance(ids, np.ndarray) else [x for x, fit in zip(ids, fits, strict=True) if fit]
+    wanted = np.asarray(kept, dtype=item_ids.dtype if whole else None)
     ascending = bool((item_ids[:-1] < item_ids[1:]).all())
     order = np.arange(len(item_ids)) if ascending else np.argsort(item_ids, kind="stable")
     place = np.searchsorted(item_ids, wanted, sorter=None if ascending else order)
     place = order[np.minimum(place, len(item_ids) - 1)]
-    return np.where(item_ids[place] == wanted, place, -1).astype(np.int64)
-
-
-def _fits_int64(x: Any) -> bool:
-    return isinstance(x, str) or -(2**63) <= int(x) < 2**63
+    out[fits] = np.where(item_ids[place] == wanted, place, -1)
+    return out
 
 
 def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, list[list[Any]]]:
@@ -148,16 +150,17 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, li
             )
         return matrix, [[] for _ in range(matrix.shape[0])]
     lists = _as_lists(histories)
-    found = [positions(history, item_ids) for history in lists]
-    unknown = [
-        [x for x, place in zip(history, places, strict=True) if place < 0]
-        for history, places in zip(lists, found, strict=True)
-    ]
-    kept = [np.unique(places[places >= 0]) for places in found]  # an id given twice is one interaction
-    indptr = np.concatenate([[0], np.cumsum([len(x) for x in kept])])
-    indices = np.concatenate([*kept, np.zeros(0, dtype=np.int64)]).astype(np.int32)
-    matrix = sparse.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(lists), m))
-    return matrix, unknown
+    lengths = [len(history) for history in lists]
+    together = [x for history in lists for x in history]
+    place = positions(together, item_ids)
+    user = np.repeat(np.arange(len(lists)), lengths)
+    unknown = [[] for _ in lists]
+    for at in np.flatnonzero(place < 0):
+        unknown[user[at]].append(together[at])
+    pairs = np.unique(user[place >= 0] * m + place[place >= 0])  # an id given twice is one interaction
+    indptr = np.searchsorted(pairs, np.arange(len(lists) + 1) * m)
+    ones = np.ones(len(pairs), dtype=np.float32)
+    return sparse.csr_array((ones, (pairs % m).astype(np.int32), indptr), shape=(len(lists), m)), unknown
 
 
 def _as_lists(histories: Any) -> list[list[Any]]:
@@ -190,13 +193,23 @@ def allowed_mask(allow: Any, block: Any, item_ids: NDArray[Any]) -> NDArray[np.b
     for name, ids, value in (("allow", allow, True), ("block", block, False)):
         if ids is None:
             continue
-        listed = _as_lists(ids)[0] if len(ids) else []
+        listed = _flat(ids, name)
         where = positions(listed, item_ids)
         if (where < 0).any():
             missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
             raise OffdiagError(f"{name} holds ids that are not in the catalogue: {shorten(missing)}; remove them")
         mask[where] = value
     return mask
+
+
+def _flat(ids: Any, name: str) -> list[Any]:
+    """One list of ids; per-user lists and single ids are refused, since guessing would let a blocked item through."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | set | frozenset):
+        raise OffdiagError(f"{name} takes a list of item ids, received {type(ids).__name__}; write {name}=[...]")
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in listed):
+        raise OffdiagError(f"{name} takes one list of item ids for all histories, received a list of lists")
+    return listed
 
 
 def shorten(ids: Sequence[Any], most: int = 5) -> str:
@@ -248,7 +261,7 @@ def _named(indices: NDArray[np.int64], item_ids: NDArray[Any]) -> NDArray[Any]:
 def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int) -> Recommendations:
     """For each item, the items a history of only that item would be recommended: the largest entries of its row."""
     k = min(check_k(k), max(len(item_ids) - 1, 0))
-    listed = list(items) if isinstance(items, list | tuple | np.ndarray) else [items]
+    listed = list(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
     where = positions(listed, item_ids)
     if (where < 0).any():
         missing = [x for x, place in zip(listed, where, strict=True) if place < 0]

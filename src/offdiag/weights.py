@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import packed
+from offdiag.errors import OffdiagError
 
 # (lo, hi, score): score(first, last) gives the scores of items lo..hi for users first..last, from any thread
 Tile = tuple[int, int, Callable[[int, int], NDArray[np.floating]]]
@@ -42,6 +43,13 @@ class Weights(Protocol):
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]: ...
     def toarray(self) -> NDArray[np.floating]: ...
     def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+
+def _rows(X: Any, m: int) -> sparse.csr_array:
+    """X as rows over m items; the compiled loops trust the shape."""
+    if getattr(X, "ndim", 0) != 2 or X.shape[1] != m:
+        raise OffdiagError(f"expected users × {m} items, received {getattr(X, 'shape', type(X).__name__)}")
+    return sparse.csr_array(X)
 
 
 class _Matrix:
@@ -98,7 +106,7 @@ class _Matrix:
 
     def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
         """X @ W, dense."""
-        X = sparse.csr_array(X)
+        X = _rows(X, self.shape[0])
         out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
         for lo, hi, score in self.score_tiles(X):
             for first in range(0, X.shape[0], USERS_AT_ONCE):
@@ -211,6 +219,7 @@ class Dense(_Matrix):
 class Constant:
     """The same score for every user, whatever the history: not linear, but with the same face (popularity)."""
 
+    __array_ufunc__ = None
     kind: ClassVar[str] = "constant"
     scores: NDArray[np.floating]
 
@@ -236,7 +245,7 @@ class Constant:
         return np.zeros(self.shape, dtype=self.dtype)
 
     def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
-        return np.tile(self.scores, (X.shape[0], 1))
+        return np.tile(self.scores, (_rows(X, len(self.scores)).shape[0], 1))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"scores": self.scores}

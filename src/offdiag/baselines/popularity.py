@@ -9,7 +9,7 @@ import numpy as np
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import as_matrix
-from offdiag.models.recommender import Recommender
+from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.weights import Constant
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offdiag.ranking import Explanation
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Popularity(Recommender):
     """Scores every item by its share of all interactions, whatever the history."""
 
@@ -30,7 +30,7 @@ class Popularity(Recommender):
             )
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
         self.weights_ = Constant((sums / sums.sum()).astype(np.float32))
-        self.item_ids_ = getattr(X, "item_ids", np.arange(m))
+        self.item_ids_ = checked_item_ids(getattr(X, "item_ids", None), m)
         self.popularity_ = sums
         self.n_users_ = matrix.shape[0]
         self.settings_ = {}

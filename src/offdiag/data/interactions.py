@@ -31,6 +31,8 @@ class Interactions:
     rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "user_ids", np.asarray(self.user_ids))
+        object.__setattr__(self, "item_ids", np.asarray(self.item_ids))
         expected = (len(self.user_ids), len(self.item_ids))
         if self.matrix.shape != expected:
             raise OffdiagError(

@@ -27,6 +27,7 @@ class HeldOut:
     histories: sparse.csr_array
     targets: sparse.csr_array
     user_ids: NDArray[Any]
+    item_ids: NDArray[Any] | None = None  # of the columns, so that a model of other columns is noticed
 
     def __repr__(self) -> str:
         return (
@@ -190,9 +191,9 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     history = spread[0].matrix
     middle = None
     if validation is not None:
-        middle = HeldOut(history, spread[1].matrix, users)
+        middle = HeldOut(history, spread[1].matrix, users, items)
         history = sparse.csr_array(history + spread[1].matrix)
-    split = Split(spread[0], middle, HeldOut(history, spread[-1].matrix, users))
+    split = Split(spread[0], middle, HeldOut(history, spread[-1].matrix, users, items))
     in_train = np.isin(users, train.user_ids)
     if in_train.all():
         return split
@@ -222,17 +223,19 @@ def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation
     """Rows of every part are the users of inter. The history of test is all that is not a test target."""
     if is_validation is None:
         train = inter.select_entries(~is_test)
-        return Split(train, None, HeldOut(train.matrix, inter.select_entries(is_test).matrix, inter.user_ids))
+        test = HeldOut(train.matrix, inter.select_entries(is_test).matrix, inter.user_ids, inter.item_ids)
+        return Split(train, None, test)
     train = inter.select_entries(~(is_test | is_validation))
     return Split(
         train,
-        HeldOut(train.matrix, inter.select_entries(is_validation).matrix, inter.user_ids),
+        HeldOut(train.matrix, inter.select_entries(is_validation).matrix, inter.user_ids, inter.item_ids),
         _held_out(inter, is_test),
     )
 
 
 def _held_out(inter: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
-    return HeldOut(inter.select_entries(~is_target).matrix, inter.select_entries(is_target).matrix, inter.user_ids)
+    kept, hidden = inter.select_entries(~is_target), inter.select_entries(is_target)
+    return HeldOut(kept.matrix, hidden.matrix, inter.user_ids, inter.item_ids)
 
 
 def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 dropout and user_power are constants that lose little anywhere we looked; l2 must follow the data. Its scale L is the l2
 at which EASE would best predict a user it has not seen, found exactly (``solvers.leave_one_out``) on the most popular
 items. The more of the regularisation dropout does, the less is left for l2: l2 = (1.3 − 0.55·dropout)·L. The constants
-were set by looking at nine public data sets; docs/models.md tells how well they hold.
+were set by looking at ten public data sets; docs/models.md tells how well they hold.
 """
 
 from typing import Any
@@ -56,13 +56,15 @@ def _share(settings: dict[str, Any]) -> float:
 
 def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
     """L: the l2 that minimises the leave-one-user-out error of EASE on the most popular items."""
-    squares = np.bincount(matrix.indices, weights=matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
-    top = _largest(squares.astype(np.float64, copy=False))
+    from offdiag import kernels
+
+    by_item, by_user = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[0])
+    kernels.sums_of_squares(matrix.indptr, matrix.indices, matrix.data, by_item, by_user)
+    top = _largest(by_item)
     n_u = np.diff(matrix.indptr).astype(np.float64)
     weight = np.where(n_u > 0, np.maximum(n_u, 1) ** -user_power, 0.0)
     weight *= n_u.sum() / (weight @ n_u)
-    row_squares = np.add.reduceat(np.append(matrix.data.astype(np.float64) ** 2, 0.0), matrix.indptr[:-1]) * (n_u > 0)
-    unit = float(weight @ row_squares) / max(int((n_u > 0).sum()), 1)  # mean n_u for 0/1 data
+    unit = float(weight @ by_user) / max(int((n_u > 0).sum()), 1)  # mean n_u for 0/1 data
     part = sparse.csr_array(matrix[:, top])
     users = np.flatnonzero(np.diff(part.indptr) >= 2)
     if len(users) < 10:

@@ -1,8 +1,8 @@
-"""EASE, DLAE and EDLAE: one inverse, three readings of it [Steck19, Steck20]; FORMULAS A1–A3."""
+"""EASE, DLAE and EDLAE: one inverse, three readings of it [Steck19, Steck20]; see docs/models.md."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.models import defaults
-from offdiag.models.recommender import Recommender
+from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.weights import Packed
@@ -26,7 +26,7 @@ class _FullRank(Recommender):
     user_power: float | Auto
     storage: Literal["packed", "dense"]
     dtype: Literal["float32", "float64"]
-    objective_: float  # the minimum of J (FORMULAS A1), in squared units of the weighted data
+    objective_: float  # the minimum that was reached (docs/models.md), in squared units of the weighted data
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
@@ -59,6 +59,7 @@ class _FullRank(Recommender):
 
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
         """Overwrites G's values: they become the weights."""
+        item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
         solution = cholesky.solve(
             G.values,
@@ -72,8 +73,8 @@ class _FullRank(Recommender):
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
         self.objective_ = solution.objective * scale
-        self.item_ids_ = np.arange(G.n_items) if item_ids is None else np.asarray(item_ids)
-        self.popularity_ = G.item_sums
+        self.item_ids_ = item_ids
+        self.popularity_ = G.item_sums.copy()
         self.n_users_ = G.n_users
         self.settings_ = settings
         return self
@@ -86,14 +87,16 @@ class _FullRank(Recommender):
     def _checked(self) -> dict[str, Any]:
         """The hyper-parameters of the mathematics, validated; "auto" stays for ``defaults`` to resolve."""
         params = self.get_params()
-        if params.pop("dtype") not in ("float32", "float64"):
+        if not isinstance(self.dtype, str) or params.pop("dtype") not in ("float32", "float64"):
             raise OffdiagError(f"dtype must be 'float32' or 'float64', received {self.dtype!r}")
         if params.pop("storage") not in ("packed", "dense"):
             raise OffdiagError(f"storage must be 'packed' or 'dense', received {self.storage!r}")
         for name, (low, high, closed) in _BOUNDS.items():
-            value = params.get(name)
-            if value is None or (isinstance(value, str) and value == "auto" and name != "kept_weight"):
+            if name not in params or (
+                isinstance(params[name], str) and params[name] == "auto" and name != "kept_weight"
+            ):
                 continue
+            value = params[name]
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not (low <= value < high or (closed and value == high)):
                 bracket = f"[{low}, {high}{']' if closed else ')'}"
@@ -111,7 +114,7 @@ _BOUNDS = {
 }
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class EASE(_FullRank):
     """Ridge regression of each item on all others: min ‖X − XB‖² + l2‖B‖², diag(B) = 0. EDLAE without dropout."""
 
@@ -121,7 +124,7 @@ class EASE(_FullRank):
     dtype: Literal["float32", "float64"] = "float32"
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class DLAE(_FullRank):
     """Denoising without emphasis: min ‖X − XB‖² + ‖Λ^½ B‖², Λ = p/(1−p)·diag(XᵀX) + l2. EDLAE with kept_weight=1."""
 
@@ -135,7 +138,7 @@ class DLAE(_FullRank):
         return super()._checked() | {"kept_weight": 1.0}
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class EDLAE(_FullRank):
     """Denoising that counts the dropped entries most: a = 1 for them, b = ``kept_weight`` for the kept ones.
 
@@ -162,4 +165,4 @@ def _as_type(G: Gram, dtype: str) -> Gram:
     """A copy of G in the model's precision."""
     values = np.empty(packed.size(G.n_items), dtype=dtype)
     values[:] = G.values
-    return Gram(values, G.activity, G.item_sums, G.user_power)
+    return replace(G, values=values)

@@ -1,6 +1,6 @@
 """One in-place packed inverse, and from it every full-rank linear autoencoder with emphasis a ≥ b ≥ 0.
 
-Problem   min_B  w⁻¹·E‖A^½ ∘ (X − Z B/q)‖²  over dropout masks Z, plus l2: [Steck20 Eq. 1, 6]; FORMULAS A1–A3.
+Problem   min_B  w⁻¹·E‖A^½ ∘ (X − Z B/q)‖²  over dropout masks Z, plus l2: [Steck20 Eq. 1, 6]; docs/models.md.
 Cost      m³ flops, m(m+1)/2 numbers, nothing else of order m².
 Equals    for b = 0: ``C = inv(G + diag(Λ)); B = -C / diag(C)`` with zero diagonal, Λ = c·diag(G) + l2, c = p/(1−p).
 """
@@ -26,7 +26,7 @@ class Solution:
     C: NDArray[np.floating]  # packed inverse of H = G + diag(Λ)
     scale: NDArray[np.floating]  # (m,) −ν
     diagonal: NDArray[np.floating]  # (m,)
-    objective: float  # J of FORMULAS A1 at the optimum, in the units of the G that came in
+    objective: float  # the value at the optimum, in the units of the G that came in
 
 
 def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
@@ -77,6 +77,8 @@ def solve(
     """
     where = packed.diagonal_positions(m)
     g = values[where].astype(np.float64)
+    if not np.isfinite(g).all():
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
     c = dropout / (1 - dropout)
     lam = c * g + l2  # Λ [Steck20 Eq. 7]
     cold = g == 0
@@ -87,10 +89,10 @@ def solve(
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
     a, b = 1.0, float(kept_weight)
     if b == 0:
-        nu, diagonal = 1 / C_ii, np.zeros(m)  # [Steck20 Eq. 8]; the diagonal is free, 0 by convention (A2.1)
+        nu, diagonal = 1 / C_ii, np.zeros(m)  # [Steck20 Eq. 8]; the diagonal is free here, 0 by convention
     else:
         w = a * dropout + b * (1 - dropout)
-        nu = a * lam / (b + (a - b) * free)  # FORMULAS A2
+        nu = a * lam / (b + (a - b) * free)  # the exact optimum for every b; docs/models.md
         diagonal = w * (1 - free) / (b + (a - b) * free)
         diagonal[cold] = 0.0
     objective = float(np.sum((nu * (1 - free))[~cold]))  # column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii)

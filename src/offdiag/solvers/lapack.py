@@ -35,11 +35,10 @@ def _call(name: str, packed: NDArray[np.floating], m: int, tick: Callable[[float
     """Run a packed routine in a thread of its own and wait for it in small steps; returns LAPACK's info."""
     function = _function(("s" if packed.dtype == np.float32 else "d") + name)
     info = ctypes.c_int(0)
-    arguments = (ctypes.c_char(b"N"), ctypes.c_char(b"L"), ctypes.c_int(m))
-    pointers = [ctypes.addressof(a) for a in arguments]
+    arguments: tuple[Any, ...] = (ctypes.c_char(b"N"), ctypes.c_char(b"L"), ctypes.c_int(m))
 
-    def run() -> None:
-        function(*pointers, packed.ctypes.data, ctypes.addressof(info))
+    def run() -> None:  # holds the arguments and the buffer: they must outlive a caller that is interrupted
+        function(*map(ctypes.addressof, arguments), packed.ctypes.data, ctypes.addressof(info))
 
     thread = threading.Thread(target=run, daemon=True)  # an interrupted program may exit without waiting for it
     start = time.perf_counter()

@@ -1,6 +1,6 @@
 """How well each l2 would predict a user it has not seen, exactly and for all l2 from one eigendecomposition.
 
-Problem   the l2 whose ridge regressions (EASE) err least on a left-out user; FORMULAS A12.
+Problem   the l2 whose ridge regressions (EASE) err least on a left-out user; docs/models.md.
 Cost      one eigendecomposition of m³ and two products of rows·m² per l2, for the m items given (≤ 1,000 suffice).
 Equals    refitting without each user in turn and predicting each of their items from the others.
 """
