@@ -1,6 +1,6 @@
 """The few compiled loops. Each releases the GIL and works on a range, so plain threads share the work.
 
-Each has an obviously right NumPy twin in ``tests/oracles.py``. Positions follow ``offdiag.packed``.
+Each is tested against an obviously right NumPy twin (``tests/oracles.py``). Positions follow ``offdiag.packed``.
 """
 
 import os
@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-compiled = njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile on first use, to run without the interpreter lock; keep the machine code for later runs if possible."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder nor a home is writable, as in some containers
+        return njit(**options)(function)
 
 
 def n_threads() -> int:

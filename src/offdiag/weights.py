@@ -18,12 +18,6 @@ Tile = tuple[int, int, Callable[[int, int], NDArray[np.floating]]]
 
 TILE_BYTES = 96 << 20  # of weights: wide enough that reading the packed rows runs at full speed
 
-
-def _width(rows: int, dtype: np.dtype[Any]) -> int:
-    """Columns of a tile of about TILE_BYTES with this many rows; at least 64, so that reads run along cache lines."""
-    return max(64, TILE_BYTES // (max(rows, 1) * dtype.itemsize) // 16 * 16)
-
-
 DENSE_WIDTH = 2048  # columns at a time straight from dense weights: long runs, and the scores still in the cache
 USERS_AT_ONCE = 128  # their scores on a tile stay in the second-level cache until they are ranked
 
@@ -59,9 +53,8 @@ class _Matrix:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    tile: Callable[
-        ..., None
-    ]  # tile(rows, lo, hi, out, first, last): out[r] = W[rows[r], lo:hi], r in first..last; rows ascend
+    # tile(rows, places, lo, hi, out, first, last): out[places[r]] = W[rows[r], lo:hi] for r in first..last; rows ascend
+    tile: Callable[..., None]
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """The items in blocks, each with a function that scores any range of users on it until the next block."""
@@ -76,7 +69,7 @@ class _Matrix:
         place_of[rows] = places
         history = place_of[X.indices]
         data = X.data.astype(self.dtype, copy=False)
-        width = min(m, _width(len(rows), self.dtype))
+        width = min(m, max(64, TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize)))
         weights = np.empty(len(rows) * width, dtype=self.dtype)
         parts = kernels.n_threads() if len(rows) * m > 1 << 22 else 1  # small requests are not worth a thread
         for lo in range(0, m, width):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from offdiag.kernels import compiled
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -14,7 +15,7 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 _TRIES = 40
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled
 def _mix(state: Any) -> Any:
     # splitmix64: one multiply-xorshift of a counter gives 64 well-mixed bits, the same on every machine.
     z = (state ^ (state >> np.uint64(30))) * _MIX1
@@ -22,12 +23,12 @@ def _mix(state: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled
 def _below(bits: Any, n: Any) -> Any:
     return np.int64(((bits >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def draw_items(
     indptr: NDArray[np.int64],
     tickets: NDArray[np.int32],
