@@ -160,7 +160,7 @@ def test_a_catalogue_beyond_the_packed_format_or_the_memory_names_figure_and_alt
 
 def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
     """LAPACK cannot be stopped: what it reads must stay alive after the caller has left."""
-    m = 2500
+    m = 6000  # long enough that LAPACK is still at work when the caller leaves
     values = np.zeros(packed.size(m), dtype=np.float32)
     values[packed.diagonal_positions(m)] = 4.0
 
@@ -174,8 +174,8 @@ def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
     with pytest.raises(StopError):
         lapack.pftrf(values, m, tick)
     junk = [ctypes.c_int(7) for _ in range(20_000)]  # would overwrite what was freed
-    for thread in set(threading.enumerate()) - before:
-        thread.join()
+    (at_work,) = set(threading.enumerate()) - before
+    at_work.join()
     assert len(junk) == 20_000
     assert (values[packed.diagonal_positions(m)] == 2.0).all()
 

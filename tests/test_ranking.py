@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -174,6 +176,17 @@ def test_contributions_sum_to_the_score_exactly_in_any_order(X, seed):
     dense = model.weights_.toarray()
     np.testing.assert_allclose(parts, dense[reasons.items, item], atol=1e-7)
     assert (np.diff(np.abs(parts)) <= 0).all()
+
+
+def test_contributions_of_long_histories_in_double_precision_sum_exactly_too():
+    """Without the common grid, sums of 150 doubles depend on their order."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 160)) < 0.3).astype(np.float64) * rng.random((400, 160))
+    model = fitted(X, dtype="float64")
+    for item in range(150, 160):
+        reasons = model.explain((rng.random((1, 160)) + 0.1) * (np.arange(160) < 150), item)
+        parts = reasons.contributions
+        assert parts.sum() == reasons.score == sum(parts.tolist()) == sum(parts[::-1].tolist()) == math.fsum(parts)
 
 
 def test_explain_asks_for_one_history_and_a_known_item():
