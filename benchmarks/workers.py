@@ -93,8 +93,14 @@ def topk_offdiag(data: str, users: str, k: str, storage: str) -> dict[str, float
     X, model = _ranking_model(data, storage=storage)
     histories = X[: int(users)]
     model.recommend(histories[:300], k=int(k))
-    found, cost = measured(lambda: model.recommend(histories, k=int(k)))
+    found, cost = _median_of_three(lambda: model.recommend(histories, k=int(k)))
     return cost | {"check": float(np.sort(found.indices, axis=1).sum())}
+
+
+def _median_of_three(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """For tasks of about a second, whose first run still pays for fresh memory."""
+    runs = [measured(call) for _ in range(3)]
+    return sorted(runs, key=lambda run: run[1]["seconds"])[1]
 
 
 def topk_irspack(data: str, users: str, k: str, **_: str) -> dict[str, float]:
@@ -116,7 +122,7 @@ def topk_irspack(data: str, users: str, k: str, **_: str) -> dict[str, float]:
             best.append(np.take_along_axis(part, order, 1))
         return np.vstack(best)
 
-    found, cost = measured(run)
+    found, cost = _median_of_three(run)
     return cost | {"check": float(np.sort(found, axis=1).sum())}
 
 
