@@ -174,8 +174,8 @@ def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
     with pytest.raises(StopError):
         lapack.pftrf(values, m, tick)
     junk = [ctypes.c_int(7) for _ in range(20_000)]  # would overwrite what was freed
-    (at_work,) = set(threading.enumerate()) - before
-    at_work.join()
+    for at_work in set(threading.enumerate()) - before:  # none on a machine so fast that it has finished
+        at_work.join()
     assert len(junk) == 20_000
     assert (values[packed.diagonal_positions(m)] == 2.0).all()
 
