@@ -39,7 +39,7 @@ def test_the_loss_equals_refitting_without_each_user(l2, weighted):
     )
 
 
-@given(st.floats(-3.4, 11.4))
+@given(st.floats(-3.4, 11.4))  # half a step from either end two grid points tie, and the end itself is the answer
 def test_the_minimum_of_a_parabola_in_log_l2_is_found(where):
     found = leave_one_out.minimum(lambda l2: (np.log2(l2 / 7.0) - where) ** 2, 7.0)
     assert found == pytest.approx(7.0 * 2.0**where, rel=1e-6)

@@ -146,7 +146,7 @@ def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last
     """out[places[r]] = B[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
 
     A value on the far side of the diagonal sits in the packed row of the other item. Taking 64 rows at a time makes
-    those reads run along cache lines instead of jumping one packed row per number: a quarter of the time.
+    those reads run along cache lines instead of jumping one packed row per number.
     """
     block = 64
     for start in range(first, last, block):

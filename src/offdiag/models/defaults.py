@@ -19,7 +19,7 @@ from offdiag.solvers import leave_one_out
 
 DROPOUT = 0.65
 USER_POWER = 0.5
-ITEMS = 1_000  # most popular items looked at: 500 to 2,000 give the same L within a tenth
+ITEMS = 1_000  # most popular items looked at: 500 to 2,000 gave the same L within a fifth
 USERS = 4_000  # users left out, evenly spread over the rows
 
 
