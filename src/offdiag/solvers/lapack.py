@@ -17,18 +17,21 @@ from numpy.typing import NDArray
 MAX_ITEMS = 65_535  # m(m+1)/2 must fit in LAPACK's 32-bit index
 
 
-@functools.cache
-def _function(name: str) -> Any:
-    from scipy.linalg import cython_lapack
-
-    exports: dict[str, Any] = dict(cython_lapack.__pyx_capi__)
-    capsule = exports[name]
+def exported(capsule: Any, arguments: int) -> Any:
+    """The compiled function inside one of SciPy's Cython exports, taking that many addresses."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)
     return prototype(get_pointer(capsule, get_name(capsule)))
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    from scipy.linalg import cython_lapack
+
+    return exported(dict(cython_lapack.__pyx_capi__)[name], 5)
 
 
 def _call(name: str, packed: NDArray[np.floating], m: int, tick: Callable[[float], None] | None) -> int:

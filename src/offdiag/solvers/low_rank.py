@@ -1,0 +1,308 @@
+"""The low-rank family B = U Vᵀ, from products G @ V alone: two global closed forms and two minimisers.
+
+Closed    ``dlae`` (reduced-rank regression) and ``weight_decay`` (shrunk eigenvectors): ``subspace.leading``.
+Minimised ``edlae`` for any emphasis [Steck20 Eq. 6, 10] and ``zero_diagonal`` [Steck20 Eq. 11]: ``alternating``.
+Cost      a start of about a dozen products, then two an iteration; nothing m×m, no inverse.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+from offdiag.solvers import subspace
+from offdiag.solvers.alternating import (
+    Floats,
+    Problem,
+    State,
+    Vector,
+    add_rows,
+    combine_rows,
+    row_dots,
+    solve_H,
+    u_step,
+    v_step,
+)
+from offdiag.solvers.products import Product
+
+PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
+REFRESH = 10  # iterations after which HU is computed anew instead of carried along
+START_TOLERANCE = 1e-4  # of the captured sum: the iterations that follow are cheaper than a sharper start
+STIFFNESS = 1.0  # of the augmented Lagrangian, in units of h
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """B = U Vᵀ and how it was found."""
+
+    U: Floats
+    V: Floats
+    objective: float
+    objectives: list[float]  # after each iteration, never rising
+    stopped: str  # "closed form", "converged", "iterations" or "interrupted"
+    kkt_residual: float | None = None
+
+
+def penalty(product: Product, dropout: float, l2: float) -> Vector:
+    """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item nobody has when both are 0: its row and column stay 0."""
+    _check_finite(product)
+    g = product.g
+    lam: Vector = dropout / (1 - dropout) * g + l2
+    return np.where((g == 0) & (lam == 0), 1.0, lam)
+
+
+def tolerance_of(dtype: np.dtype[np.floating]) -> float:
+    """The relative gain below which an iteration is not worth its cost, or below rounding."""
+    return 1e-6 if dtype == np.float32 else 1e-12
+
+
+def dlae(
+    product: Product,
+    rank: int,
+    *,
+    dropout: float,
+    l2: float,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Factors:
+    """The global optimum of ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²: V spans the top eigenvectors of G H⁻¹ G, U = H⁻¹ G V."""
+    lam = penalty(product, dropout, l2)
+    _check_regularised(lam, product)
+    found = subspace.leading(
+        product, lam, product.g + lam, rank, product.dtype,
+        tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, progress=progress,
+    )  # fmt: skip
+    root = np.sqrt(found.theta)
+    up = root.astype(product.dtype)
+    down = np.divide(1, root, where=root > 0, out=np.zeros_like(root)).astype(product.dtype)
+    J = float(product.g.sum() - found.theta.sum())
+    return Factors(found.X * up, found.NX * down, J, [J], _closed(found.stopped))
+
+
+def weight_decay(
+    product: Product,
+    rank: int,
+    *,
+    l2: float,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Factors:
+    """The global optimum of ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): eigenvectors of G, shrunk by sqrt(1 − l2/γ)."""
+    _check_finite(product)
+    ones = np.ones(product.m)
+    tolerance = tolerance_of(product.dtype) if tolerance is None else tolerance
+    found = subspace.leading(
+        product, ones, ones, rank, product.dtype, with_N=False, tolerance=tolerance, seed=seed, progress=progress
+    )
+    gamma = np.sqrt(found.theta)
+    kept = gamma > l2
+    share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
+    U = found.X * np.sqrt(share).astype(product.dtype)
+    J = float(product.g.sum() - (share**2 * gamma).sum())
+    return Factors(U, U.copy(), J, [J], _closed(found.stopped))
+
+
+def edlae(
+    product: Product,
+    rank: int,
+    *,
+    dropout: float,
+    l2: float,
+    kept_weight: float,
+    iterations: int,
+    starts: int = 1,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Factors:
+    """Emphasised denoising of rank k: the best of ``starts`` local minima, the first from the one-shot projection."""
+    if kept_weight == 1:
+        return dlae(product, rank, dropout=dropout, l2=l2, seed=seed, tolerance=tolerance, progress=progress)
+    lam = penalty(product, dropout, l2)
+    _check_regularised(lam, product)
+    w = dropout + kept_weight * (1 - dropout)
+    s = kept_weight / w if kept_weight else 0.0
+    extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
+    problem = Problem(product, lam, 1 - s, extra, np.zeros(product.m))
+    tolerance = max(tolerance_of(product.dtype), 1e-9) if tolerance is None else tolerance
+    best: Factors | None = None
+    for start in range(starts):
+        part = _part(progress, start, starts)
+        try:
+            U = one_shot(problem, rank, kept_weight, seed, part) if start == 0 else _random(problem, rank, seed + start)
+            found = _alternate(problem, U, iterations, tolerance, part)
+        except KeyboardInterrupt:
+            if best is None:
+                raise  # nothing to keep yet
+            return replace(best, stopped="interrupted")
+        if best is None or found.objective < best.objective:
+            best = found
+        if found.stopped == "interrupted":
+            return replace(best, stopped="interrupted")
+    assert best is not None
+    return best
+
+
+def one_shot(problem: Problem, rank: int, kept_weight: float, seed: int, progress: Progress | None) -> Floats:
+    """The best rank-k approximation of the full-rank optimum B = I − H⁻¹diag(ν), in the metric of H; its encoder.
+
+    ν needs diag(H⁻¹), which is estimated: the start is nearly as good, and no m×m inverse is made.
+    """
+    lam, product = problem.lam, problem.product
+    free = np.clip(lam * inverse_diagonal(problem, seed), 1e-12, 1.0)
+    nu = lam / (kept_weight + (1 - kept_weight) * free)  # the full-rank solution's column scale; docs/models.md
+    shift = lam - nu
+
+    def times(V: Floats) -> Floats:
+        return add_rows(product(V), shift, V)
+
+    found = subspace.leading(
+        times, nu, problem.h, rank, product.dtype, tolerance=START_TOLERANCE, seed=seed, progress=progress
+    )
+    U = found.X
+    empty = found.theta <= 0  # fewer directions in the data than asked for: the rest starts by chance
+    if empty.any():
+        U[:, empty] = _random(problem, int(empty.sum()), seed)
+    return U
+
+
+def inverse_diagonal(problem: Problem, seed: int) -> Vector:
+    """An estimate of diag(H⁻¹), within its exact bounds 1/h ≤ C_ii ≤ 1/Λ: random signs z, mean of z∘(H⁻¹ z)."""
+    h, m, dtype = problem.h, problem.product.m, problem.product.dtype
+    signs = np.random.default_rng(seed).integers(0, 2, (m, PROBES))
+    root = np.sqrt(h).astype(dtype)[:, None]  # probing D^½ H⁻¹ D^½, whose diagonal varies less
+    b = (2 * signs - 1).astype(dtype) * root
+    x = solve_H(problem, b, 1e-2)
+    mean = np.einsum("ij,ij->i", b, x, dtype=np.float64) / PROBES
+    return np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
+
+
+def _random(problem: Problem, k: int, seed: int) -> Floats:
+    """A start by chance, turned once towards what the data hold."""
+    product = problem.product
+    U = np.random.default_rng(seed).standard_normal((product.m, k), dtype=product.dtype)
+    U *= (1 / np.sqrt(problem.h)).astype(product.dtype)[:, None]
+    out: Floats = U + product(U) * (1 / problem.h).astype(product.dtype)[:, None]
+    return out
+
+
+def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, progress: Progress | None) -> Factors:
+    """U-step and V-step in turn until an iteration gains less than ``tolerance`` of what the model explains."""
+    state = v_step(problem, U, problem.times_H(U))
+    objectives, stopped = [state.J], "iterations"
+    try:
+        for iteration in range(iterations):
+            if progress:
+                progress(f"minimising · objective {state.J:.6g}", iteration / iterations)
+            new = v_step(problem, *u_step(problem, state, refresh=iteration % REFRESH == REFRESH - 1))
+            gain = state.J - new.J
+            if gain > 0:
+                state = new  # one assignment: an interruption never leaves half an iterate
+                objectives.append(state.J)
+            if not gain > tolerance * (problem.total - state.J):
+                stopped = "converged"
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return Factors(state.U, state.V, state.J, objectives, stopped)
+
+
+def zero_diagonal(
+    product: Product,
+    rank: int,
+    *,
+    dropout: float,
+    l2: float,
+    iterations: int,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Factors:
+    """[Steck20 Eq. 11]: least squares with diag(U Vᵀ) = 0, by an augmented Lagrangian over the same two steps.
+
+    The constraint ties U to V, so plain alternation can stall where neither can move alone; multipliers that are
+    carried along cannot. The last V-step meets the constraint exactly.
+    """
+    lam = penalty(product, dropout, l2)
+    _check_regularised(lam, product)
+    tolerance = 10 * tolerance_of(product.dtype) if tolerance is None else tolerance
+    h = product.g + lam
+    full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
+    U = one_shot(full_emphasis, rank, 0.0, seed, progress)
+    problem = Problem(product, lam, 0.0, STIFFNESS * h, np.zeros(product.m))
+    state = v_step(problem, U, problem.times_H(U))
+    best, J = _on_constraint(problem, state)
+    objectives, stopped, quiet = [J], "iterations", 0
+    try:
+        for iteration in range(iterations):
+            if progress:
+                progress(f"minimising · objective {objectives[-1]:.6g}", iteration / iterations)
+            problem = replace(problem, eta=problem.eta + problem.extra * row_dots(state.U, state.V))
+            moved = u_step(problem, state, refresh=iteration % REFRESH == REFRESH - 1)
+            state = v_step(problem, *moved)
+            candidate, J = _on_constraint(problem, state)
+            gain = objectives[-1] - J
+            if gain > 0:
+                best = candidate
+                objectives.append(J)
+            quiet = 0 if gain > tolerance * (problem.total - J) else quiet + 1
+            if quiet == 5:
+                stopped = "converged"
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    U, V = best
+    return Factors(U, V, objectives[-1], objectives, stopped, kkt_residual(product, lam, U, V))
+
+
+def _on_constraint(problem: Problem, state: State) -> tuple[tuple[Floats, Floats], float]:
+    """The optimal V with u_i·v_i = 0 exactly, and the objective there: v = w minus its part along u."""
+    U, HU = state.U, state.HU
+    al, be, ze = row_dots(U, U), row_dots(U, HU), row_dots(HU, HU)
+    share = np.divide(be, al, where=al > 0, out=np.zeros_like(al))
+    V = combine_rows(np.ones_like(al), HU, -share, U)
+    return (U, V), problem.total - float((ze - share * be).sum())
+
+
+def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
+    """How far [Steck20 Eq. 11] is from stationary: ‖(E + diag η)V‖ and ‖(E + diag η)ᵀU‖ together, E = HB − G.
+
+    η is the one vector that makes both smallest; the result is relative to ‖GV‖ and ‖GU‖.
+    """
+    GU, GV = product(U), product(V)
+    HU = add_rows(GU.copy(), lam, U)
+    EV = HU @ (V.T @ V) - GV
+    EU = V @ (U.T @ HU).T - GU
+    below = row_dots(V, V) + row_dots(U, U)
+    eta = -np.divide(row_dots(EV, V) + row_dots(EU, U), below, where=below > 0, out=np.zeros_like(below))
+    add_rows(EV, eta, V)
+    add_rows(EU, eta, U)
+    size = row_dots(GV, GV).sum() + row_dots(GU, GU).sum()
+    left = row_dots(EV, EV).sum() + row_dots(EU, EU).sum()
+    return float(np.sqrt(left / size)) if size > 0 else 0.0
+
+
+def _check_regularised(lam: Vector, product: Product) -> None:
+    if not (lam[product.g > 0] > 0).all():
+        raise OffdiagError(
+            "dropout and l2 are both 0: nothing keeps a low-rank model from copying its input; give l2 or dropout > 0"
+        )
+
+
+def _check_finite(product: Product) -> None:
+    if not np.isfinite(product.g).all():
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+
+
+def _closed(stopped: str) -> str:
+    return "closed form" if stopped == "converged" else stopped
+
+
+def _part(progress: Progress | None, start: int, starts: int) -> Progress | None:
+    """The progress of one start among several."""
+    if progress is None or starts == 1:
+        return progress
+    return lambda stage, fraction: progress(f"start {start + 1} of {starts}, {stage}", fraction)

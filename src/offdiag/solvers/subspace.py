@@ -1,0 +1,173 @@
+"""The top-k subspace of a reduced-rank regression, by blocks, without a factorisation and without a full spectrum.
+
+Problem   the k largest eigenvalues θ of N² x = θ (c·N + D) x, N symmetric and known only by its products, D a positive
+          diagonal, c 0 or 1. With N = G and c·N + D = H these are the eigenvalues of G H⁻¹ G, without H⁻¹.
+Method    block Davidson: a basis Q, orthonormal in the metric c·N + D, grows by the residuals of the best k
+          combinations (scaled by 1/diag of the metric) and is cut back to the best 2k of them when it is full.
+Stops     when a round adds less than ``tolerance`` of the sum of the k eigenvalues: that sum is the objective.
+Cost      two products N @ (m×k) a round, at most 2·4k columns of length m; typically 6 to 12 rounds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.progress import Progress
+
+ROUNDS = 200
+LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """X (m×k) with Xᵀ(c·N + D)X = I on its non-zero columns, N X, and θ, largest first; zero columns where none are left."""
+
+    X: NDArray[np.floating]
+    NX: NDArray[np.floating]
+    theta: NDArray[np.float64]
+    stopped: str  # "converged", "iterations" or "interrupted"
+
+
+def leading(
+    times: Callable[[NDArray[np.floating]], NDArray[np.floating]],
+    metric: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    k: int,
+    dtype: np.dtype[np.floating],
+    *,
+    with_N: bool = True,
+    tolerance: float,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Subspace:
+    """``times`` is V → N V, ``metric`` is D, ``with_N`` is c, ``scale`` the diagonal of c·N + D."""
+    m = len(metric)
+    most = min(m, max(4 * k, LEAST_BASIS))
+    D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
+    basis = _Basis(m, most, D, with_N, dtype)
+    start = np.random.default_rng(seed).standard_normal((m, k), dtype=dtype)
+    start *= np.sqrt(inverse)
+    W = times(start)  # one product already turns chance towards what matters
+    W *= inverse
+    del start
+    captured, first_gain, stopped = 0.0, 0.0, "iterations"
+    X = NX = np.zeros((m, 0), dtype=dtype)
+    theta = np.zeros(0)
+    try:
+        for _ in range(ROUNDS):
+            if not basis.extend(W, times):
+                stopped = "converged"
+                break
+            theta, X, NX = basis.best(k)
+            gain, captured = float(theta.sum()) - captured, float(theta.sum())
+            first_gain = first_gain or gain
+            if progress:
+                progress(f"finding the subspace · captured {captured:.6g}", _share(gain, first_gain, tolerance))
+            if gain <= tolerance * captured or basis.size == m:
+                stopped = "converged"
+                break
+            if basis.size + X.shape[1] > most:
+                basis.restart(min(2 * k, most - k if most > k else k))
+            W = times(NX)
+            W -= _metric(X, NX, D, with_N) * theta.astype(dtype)
+            need = np.einsum("ij,ij->j", W, W * inverse, dtype=np.float64)
+            worth = need > 0.01 * tolerance * captured / k * np.maximum(theta, np.finfo(np.float64).tiny)
+            W = W[:, worth] * inverse
+    except KeyboardInterrupt:
+        if not X.shape[1]:
+            raise
+        stopped = "interrupted"
+    return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped)
+
+
+def _metric(
+    X: NDArray[np.floating], NX: NDArray[np.floating], D: NDArray[np.floating], with_N: bool
+) -> NDArray[np.floating]:
+    out: NDArray[np.floating] = D * X
+    if with_N:
+        out += NX
+    return out
+
+
+def _share(gain: float, first: float, tolerance: float) -> float:
+    """How far the gain has come on its way down to the tolerance, on a logarithmic scale."""
+    if gain <= 0 or first <= 0:
+        return 1.0
+    return float(np.clip(np.log(gain / first) / np.log(max(tolerance, 1e-300)), 0.0, 1.0))
+
+
+def _padded(X: NDArray[np.floating], k: int) -> NDArray[np.floating]:
+    if X.shape[1] == k:
+        return np.ascontiguousarray(X)
+    return np.hstack([X, np.zeros((len(X), k - X.shape[1]), dtype=X.dtype)])
+
+
+class _Basis:
+    """Q and N Q, orthonormal in the metric c·N + D, and A = (N Q)ᵀ(N Q)."""
+
+    def __init__(self, m: int, most: int, D: NDArray[np.floating], with_N: bool, dtype: np.dtype[np.floating]) -> None:
+        self.Q = np.zeros((m, most), dtype=dtype)
+        self.NQ = np.zeros((m, most), dtype=dtype)
+        self.A = np.zeros((most, most))
+        self.D, self.with_N, self.size = D, with_N, 0
+
+    def extend(self, W: NDArray[np.floating], times: Callable[[NDArray[np.floating]], NDArray[np.floating]]) -> bool:
+        """Add the directions of W that the basis does not have yet; False when there are none."""
+        d = self.size
+        W = W[:, : self.Q.shape[1] - d]
+        Q, NQ = self.Q[:, :d], self.NQ[:, :d]
+        eps = float(np.finfo(W.dtype).eps)
+        length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
+        W = W[:, length > 0] / length[length > 0].astype(W.dtype)
+        for _ in range(2):  # the second pass removes what rounding left of the first
+            if not W.shape[1]:
+                return False
+            T = Q.T @ (self.D * W)
+            if self.with_N:
+                T += NQ.T @ W
+            W -= Q @ T
+            W = W @ whitener(W.T @ (self.D * W), 100 * eps).astype(W.dtype)
+        NW = times(np.ascontiguousarray(W))
+        A = whitener(W.T @ _metric(W, NW, self.D, self.with_N), 100 * eps).astype(W.dtype)
+        W, NW = W @ A, NW @ A
+        e = d + W.shape[1]
+        self.Q[:, d:e], self.NQ[:, d:e] = W, NW
+        self.A[:e, d:e] = self.NQ[:, :e].T @ NW
+        self.A[d:e, :d] = self.A[:d, d:e].T
+        self.size = e
+        return e > d
+
+    def best(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
+        """θ, X and N X for the best k combinations, largest first."""
+        theta, Y = self._eigen(k)
+        Y = Y.astype(self.Q.dtype)
+        return theta, self.Q[:, : self.size] @ Y, self.NQ[:, : self.size] @ Y
+
+    def restart(self, keep: int) -> None:
+        """Cut the basis back to its best combinations."""
+        theta, Y = self._eigen(keep)
+        d, Y = self.size, Y.astype(self.Q.dtype)
+        e = len(theta)
+        self.Q[:, :e] = self.Q[:, :d] @ Y
+        self.NQ[:, :e] = self.NQ[:, :d] @ Y
+        self.A[:e, :e] = np.diag(theta)
+        self.size = e
+
+    def _eigen(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        from scipy import linalg
+
+        d = self.size
+        A = self.A[:d, :d]
+        theta, Y = linalg.eigh((A + A.T) / 2, subset_by_index=[max(d - k, 0), d - 1])
+        return np.maximum(theta[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
+
+
+def whitener(P: NDArray[np.floating], cut: float) -> NDArray[np.float64]:
+    """A with AᵀPA = I on the directions where P is not negligible beside its largest."""
+    P = np.asarray(P, dtype=np.float64)
+    e, Y = np.linalg.eigh((P + P.T) / 2)
+    live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny) if len(e) else np.zeros(0, dtype=bool)
+    out: NDArray[np.float64] = Y[:, live] / np.sqrt(e[live])
+    return out
