@@ -7,7 +7,7 @@ BIN := .venv/bin
 demo: .venv/ready          ## the main job end to end: data, models, comparison, reasons, a report
 	$(BIN)/offdiag demo --out demo
 
-test: .venv/ready          ## all tests
+test: .venv/neural         ## all tests, also those of the extra `neural`
 	$(BIN)/pytest -n 2 --dist loadfile
 
 check: .venv/ready         ## style and types
@@ -29,6 +29,12 @@ format: .venv/ready
 
 .venv/bench: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+# Pinned and before the extra: an index that has a CPU build serves it for the pin, a plain `torch` pulls gigabytes for GPUs.
+.venv/neural: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[neural]'
 	@touch $@
 
 clean:

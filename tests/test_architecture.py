@@ -19,8 +19,8 @@ GROUPS = [
     {"ranking", "cluster", "lab"},
     {"models", "baselines"},
     {"evaluation", "persist"},
-    {"tuning"},
-    {"plots", "report"},
+    {"tuning", "diagnostics"},
+    {"plots", "plots_low_rank", "report"},
     {"server"},
     {"cli", "__main__"},
 ]

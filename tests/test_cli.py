@@ -19,7 +19,7 @@ from offdiag import cli
 from offdiag.cli import commands, console, reading
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["demo", "fit", "evaluate", "recommend", "similar", "explain", "info", "datasets"]
+COMMANDS = ["demo", "fit", "evaluate", "recommend", "similar", "explain", "info", "datasets", "reproduce"]
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +83,20 @@ def start(folder, *args, **more):
 
 
 def command_options():
-    group = typer.main.get_command(commands.app)
-    for name, command in group.commands.items():
-        for parameter in command.params:
-            yield name, parameter
+    for name, command in typer.main.get_command(commands.app).commands.items():
+        inner = [command]
+        while inner:  # a command, or a group of commands such as reproduce
+            command = inner.pop()
+            inner += getattr(command, "commands", {}).values()
+            for parameter in command.params:
+                yield name, parameter
 
 
 # Help and documentation
 
 
 def test_the_commands_are_those_of_the_architecture():
-    assert list(typer.main.get_command(commands.app).commands) == COMMANDS
+    assert sorted(typer.main.get_command(commands.app).commands) == sorted(COMMANDS)
 
 
 def test_without_a_command_the_help_is_printed(run):

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from offdiag.data import datasets, prepare, split, synthetic
     from offdiag.data.interactions import Interactions
     from offdiag.data.read import read
-    from offdiag.errors import NotEnoughMemory, OffdiagError, UnknownItemsWarning
+    from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
     from offdiag.evaluation import Result, evaluate
     from offdiag.gramian import Gram, gram
     from offdiag.models.full_rank import DLAE, EASE, EDLAE
+    from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
     from offdiag.persist import load
 
 __version__ = "0.1.0"
@@ -25,11 +26,16 @@ __all__ = [
     "EDLAE",
     "Gram",
     "Interactions",
+    "InterruptedFitWarning",
+    "LowRankDLAE",
+    "LowRankEDLAE",
     "NotEnoughMemory",
     "OffdiagError",
     "Popularity",
     "Result",
     "UnknownItemsWarning",
+    "WeightDecayLAE",
+    "ZeroDiagonalLAE",
     "__version__",
     "datasets",
     "evaluate",
@@ -47,11 +53,16 @@ _HOME = {
     "EDLAE": "models.full_rank",
     "Gram": "gramian",
     "Interactions": "data.interactions",
+    "InterruptedFitWarning": "errors",
+    "LowRankDLAE": "models.low_rank",
+    "LowRankEDLAE": "models.low_rank",
     "NotEnoughMemory": "errors",
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
     "Result": "evaluation",
     "UnknownItemsWarning": "errors",
+    "WeightDecayLAE": "models.low_rank",
+    "ZeroDiagonalLAE": "models.low_rank",
     "datasets": "data",
     "evaluate": "evaluation",
     "gram": "gramian",

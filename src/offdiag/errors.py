@@ -11,3 +11,7 @@ class NotEnoughMemory(OffdiagError, MemoryError):  # noqa: N818
 
 class UnknownItemsWarning(UserWarning):
     """Some ids of a history are not in the model's catalogue; they are also listed in the result."""
+
+
+class InterruptedFitWarning(UserWarning):
+    """Ctrl-C ended an iterative fit early; the model holds the best weights found by then."""

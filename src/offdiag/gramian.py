@@ -74,6 +74,10 @@ class Gram:
     def copy(self) -> Gram:
         return replace(self, values=self.values.copy())
 
+    def astype(self, dtype: Any) -> Gram:
+        """A copy in another precision."""
+        return replace(self, values=self.values.astype(dtype))
+
     def __add__(self, other: Gram) -> Gram:
         self._check(other)
         return replace(

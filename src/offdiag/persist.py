@@ -27,6 +27,10 @@ _MODELS = {
     "EASE": "offdiag.models.full_rank",
     "DLAE": "offdiag.models.full_rank",
     "EDLAE": "offdiag.models.full_rank",
+    "LowRankDLAE": "offdiag.models.low_rank",
+    "LowRankEDLAE": "offdiag.models.low_rank",
+    "ZeroDiagonalLAE": "offdiag.models.low_rank",
+    "WeightDecayLAE": "offdiag.models.low_rank",
     "Popularity": "offdiag.baselines.popularity",
 }
 
@@ -187,15 +191,18 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
     """Weights from mapped arrays, whose shapes are checked here because compiled loops trust them."""
     from offdiag.weights import KINDS
 
+    prefix = "weights."
+    arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    rank = arrays["U"].shape[-1] if kind == "low_rank" else 0
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
         "packed": {"C": (m * (m + 1) // 2,), "scale": (m,), "diagonal": (m,)},
         "dense": {"B": (m, m)},
+        "low_rank": {"U": (m, rank), "V": (m, rank)},
         "constant": {"scores": (m,)},
     }
-    prefix = "weights."
-    arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    if {name: array.shape for name, array in arrays.items()} != shapes[kind]:
+    possible = kind != "low_rank" or 1 <= rank <= m
+    if {name: array.shape for name, array in arrays.items()} != shapes[kind] or not possible:
         raise ValueError(f"the {kind} weights do not fit {m} items")
-    if any(array.dtype.kind != "f" for array in arrays.values()):
-        raise TypeError(f"the {kind} weights are not real numbers")
+    if {array.dtype.name for array in arrays.values()} not in ({"float32"}, {"float64"}):
+        raise TypeError(f"the {kind} weights are not real numbers of one type")
     return KINDS[kind](**arrays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
-from offdiag.weights import USERS_AT_ONCE, Weights
+from offdiag.weights import USERS_AT_ONCE, LowRank, Tile, Weights
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
+SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,20 +259,58 @@ def _named(indices: NDArray[np.int64], item_ids: NDArray[Any]) -> NDArray[Any]:
     return items
 
 
-def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int) -> Recommendations:
-    """For each item, the items a history of only that item would be recommended: the largest entries of its row."""
+def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, space: str = "score") -> Recommendations:
+    """For each item, the k that are most like it, itself left out.
+
+    "score": the items a history of only that item would be recommended, the largest entries of its row of W.
+    "encoder", "decoder": the largest cosines with its row of U or V; an item that was not learned has cosine 0.
+    """
+    if not isinstance(space, str) or space not in SPACES:
+        raise OffdiagError(f"space must be one of {', '.join(map(repr, SPACES))}, received {space!r}")
     k = min(check_k(k), max(len(item_ids) - 1, 0))
     listed = list(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
     where = positions(listed, item_ids)
     if (where < 0).any():
         missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
         raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
+    asked: Any = weights if space == "score" else _Cosine(_embedding(weights, space))
     one = sparse.csr_array(
         (np.ones(len(where), np.float32), where.astype(np.int32), np.arange(len(where) + 1)),
         shape=(len(where), len(item_ids)),
     )
-    indices, scores = top_k(weights, one, k)
+    indices, scores = top_k(asked, one, k)
     return Recommendations(_named(indices, item_ids), scores, indices, [[] for _ in listed])
+
+
+def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:
+    if not isinstance(weights, LowRank):
+        raise OffdiagError(
+            f"space={space!r} compares item embeddings, which LowRankDLAE, LowRankEDLAE, ZeroDiagonalLAE and "
+            f"WeightDecayLAE have; received a model with {weights.kind} weights, use space='score'"
+        )
+    return weights.U if space == "encoder" else weights.V
+
+
+class _Cosine:
+    """The cosines of some rows of E with all rows, as ``top_k`` reads scores: E is neither copied nor normalised."""
+
+    def __init__(self, E: NDArray[np.floating]) -> None:
+        self.dtype = E.dtype
+        self._products = LowRank(E, E)
+        norms = np.sqrt(np.einsum("ij,ij->i", E, E, dtype=np.float64))
+        known = norms > np.finfo(E.dtype).tiny  # one over anything smaller is infinite
+        self._scale = np.divide(1, norms, out=np.zeros_like(norms), where=known).astype(E.dtype)
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        """X picks one row of E per row of its own."""
+        rows = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), shape=X.shape)
+        for lo, hi, score in self._products.score_tiles(rows):
+            scale = self._scale[lo:hi]
+
+            def cosine(first: int, last: int, score: Any = score, scale: Any = scale) -> NDArray[np.floating]:
+                return score(first, last) * scale  # type: ignore[no-any-return]
+
+            yield lo, hi, cosine
 
 
 def explain(weights: Weights, item_ids: NDArray[Any], history: Any, item: Any) -> Explanation:

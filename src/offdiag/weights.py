@@ -46,10 +46,24 @@ def _rows(X: Any, m: int) -> sparse.csr_array:
     return sparse.csr_array(X)
 
 
-class _Matrix:
-    """What Dense and Packed share: everything that follows from reading any tile W[rows, lo:hi]."""
+class _Tiled:
+    """What all share: the product ``X @ W``, put together from the tiles."""
 
     __array_ufunc__ = None  # let ``X @ W`` reach __rmatmul__ instead of NumPy's broadcasting
+
+    def __rmatmul__(self: Weights, X: Any) -> NDArray[np.floating]:
+        """X @ W, dense."""
+        X = _rows(X, self.shape[0])
+        out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
+        for lo, hi, score in self.score_tiles(X):
+            for first in range(0, X.shape[0], USERS_AT_ONCE):
+                last = min(first + USERS_AT_ONCE, X.shape[0])
+                out[first:last, lo:hi] = score(first, last)
+        return out
+
+
+class _Matrix(_Tiled):
+    """What Dense and Packed share: everything that follows from reading any tile W[rows, lo:hi]."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -95,16 +109,6 @@ class _Matrix:
         m = self.shape[0]
         out = np.empty(self.shape, dtype=self.dtype)
         self.tile(np.arange(m), np.arange(m), 0, m, out, 0, m)
-        return out
-
-    def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
-        """X @ W, dense."""
-        X = _rows(X, self.shape[0])
-        out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
-        for lo, hi, score in self.score_tiles(X):
-            for first in range(0, X.shape[0], USERS_AT_ONCE):
-                last = min(first + USERS_AT_ONCE, X.shape[0])
-                out[first:last, lo:hi] = score(first, last)
         return out
 
 
@@ -209,10 +213,74 @@ class Dense(_Matrix):
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class LowRank(_Tiled):
+    """W = U Vᵀ with an embedding of rank numbers per item on either side; the m×m product is never formed.
+
+    Row u of X is encoded as z = x U, and item i scores z·v_i: the inner product any nearest-neighbour index searches.
+    The products are BLAS's, which may round the last bits of a score differently in a batch of another size.
+    """
+
+    kind: ClassVar[str] = "low_rank"
+    U: NDArray[np.floating]  # (m, rank), the encoder
+    V: NDArray[np.floating]  # (m, rank), the decoder
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.U), len(self.V)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.U.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.U.nbytes + self.V.nbytes
+
+    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+        """Z = X U, a row of rank numbers per user."""
+        from offdiag import kernels
+
+        n, rank = X.shape[0], self.U.shape[1]
+        history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)
+        Z = np.empty((n, rank), dtype=self.dtype)
+
+        def part(first: int, last: int) -> None:
+            kernels.score_tile(X.indptr, history, data, self.U, 0, rank, first, Z[first:last])
+
+        kernels.run_parallel(part, kernels.ranges(n, -(-n // USERS_AT_ONCE)))
+        return Z
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        """One product for all users of a block of items: BLAS brings its own threads, so ours only read from it."""
+        n, m = X.shape
+        Z = self.encode(X)
+        width = min(m, max(64, TILE_BYTES // (max(n, 1) * self.dtype.itemsize)))
+        block = np.empty(n * width, dtype=self.dtype)
+        for lo in range(0, m, width):
+            hi = min(lo + width, m)
+            scores = block[: n * (hi - lo)].reshape(n, hi - lo)
+            np.matmul(Z, self.V[lo:hi].T, out=scores)
+
+            def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
+                return scores[first:last]
+
+            yield lo, hi, score
+
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+        """W[items, target]: what each of the items says about the target."""
+        return self.U[items] @ self.V[target]  # type: ignore[no-any-return]
+
+    def toarray(self) -> NDArray[np.floating]:
+        return self.U @ self.V.T
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"U": self.U, "V": self.V}
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(_Tiled):
     """The same score for every user, whatever the history: not linear, but with the same face (popularity)."""
 
-    __array_ufunc__ = None
     kind: ClassVar[str] = "constant"
     scores: NDArray[np.floating]
 
@@ -237,11 +305,10 @@ class Constant:
     def toarray(self) -> NDArray[np.floating]:
         return np.zeros(self.shape, dtype=self.dtype)
 
-    def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
-        return np.tile(self.scores, (_rows(X, len(self.scores)).shape[0], 1))
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"scores": self.scores}
 
 
-KINDS: dict[str, type[Packed] | type[Dense] | type[Constant]] = {k.kind: k for k in (Packed, Dense, Constant)}
+KINDS: dict[str, type[Packed] | type[Dense] | type[LowRank] | type[Constant]] = {
+    k.kind: k for k in (Packed, Dense, LowRank, Constant)
+}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, console, facts, reading
+from offdiag.cli import answers, choosing, console, facts, reading, reproduce
 from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="Recommendation with linear autoencoders: exact, fast, explainable.",
 )
+app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Papers")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
@@ -95,7 +96,7 @@ def demo(
 def fit(
     data: DataFile,
     out: Annotated[str, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[str, typer.Option("--model", help="edlae, dlae, ease or popularity.")] = "edlae",
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(choosing.MODELS)}.")] = "edlae",
     dropout: Annotated[str | None, typer.Option(help="Probability of dropping an item, or auto.")] = None,
     l2: Annotated[str | None, typer.Option("--l2", help="Penalty on the weights, or auto.")] = None,
     kept_weight: Annotated[
@@ -104,6 +105,12 @@ def fit(
     user_power: Annotated[str | None, typer.Option(help="A user of n items counts n^-power per item; or auto.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
     storage: Annotated[str | None, typer.Option(help="packed (half the memory) or dense.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Low rank: numbers per item on either side.")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Low rank: at most this many.")] = None,
+    starts: Annotated[int | None, typer.Option(help="Low rank: keep the best of so many beginnings.")] = None,
+    products: Annotated[
+        str | None, typer.Option(help="Low rank: gram (items × items numbers), data (without them) or auto.")
+    ] = None,
     at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
@@ -130,9 +137,13 @@ def fit(
         "user_power": number("user-power")(user_power),
         "dtype": dtype,
         "storage": storage,
+        "rank": rank,
+        "iterations": iterations,
+        "starts": starts,
+        "products": products,
     }
-    learner = _new_model(model, {name: value for name, value in given.items() if value is not None})
-    _check_target(out, data)
+    learner = choosing.new_model(model, given, seed)
+    choosing.check_target(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     start = time.perf_counter()
@@ -144,13 +155,19 @@ def fit(
             work.begin("validating")
             split = od.split.strong(inter, held_out=0.1, seed=seed)
             trial = learner.fit(split.train, progress=work)
+            if getattr(trial, "stopped_", None) == "interrupted":
+                raise KeyboardInterrupt  # the fit that counts has not begun, so there is nothing worth saving
             result = od.evaluate(trial, split.test, metrics=metric or DEFAULT_METRICS, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
         learner.fit(inter, progress=work)
         persist.save(learner, out, metrics=result, progress=work)
+    ended = choosing.outcome(vars(learner))
+    if ended.get("stopped") == "interrupted":
+        console.note(f"interrupted; the best model found by then is saved to {out}")
     about = {
         "model": type(learner).__name__,
         "settings": learner.settings_,
+        **ended,
         "users": inter.n_users,
         "items": inter.n_items,
         "interactions": inter.nnz,
@@ -167,6 +184,7 @@ def fit(
             "model": about["model"],
             "settings": facts.settings_text(learner.settings_, learner.get_params()),
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
+            **choosing.outcome_pairs(ended),
             "time": console.seconds(time.perf_counter() - start),
             "saved to": f"{out} ({facts.size(os.path.getsize(out))})",
         }
@@ -278,16 +296,19 @@ def similar(
     model: ModelFile,
     items: Annotated[list[str], typer.Argument(metavar="ITEM...", help="One or more item ids.")],
     k: Annotated[int, typer.Option("-k", "--k", help="How many items for each.")] = 10,
+    space: Annotated[
+        str, typer.Option("--space", help="score, or the cosine of low-rank embeddings: encoder or decoder.")
+    ] = "score",
     json: Json = False,
 ) -> None:
-    """Items that somebody with only this one item would be recommended."""
+    """Items that somebody with only this one item would be recommended, or whose embedding is most like its own."""
     import offdiag as od
 
     fitted = od.load(model)
     asked = reading.typed_ids(items, fitted)
     for item in asked:
         reading.check_item(item, fitted)
-    answer = fitted.similar(asked, k=k)
+    answer = fitted.similar(asked, k=k, space=space)
     if json:
         console.show_json(answers.similar_json(asked, answer))
     else:
@@ -374,31 +395,3 @@ def datasets(
         console.show_json(about)
     else:
         console.show_pairs(facts.dataset_pairs(about))
-
-
-def _new_model(name: str, settings: dict[str, Any]) -> Any:
-    import offdiag as od
-
-    kinds = {"edlae": od.EDLAE, "dlae": od.DLAE, "ease": od.EASE, "popularity": od.Popularity}
-    if name.lower() not in kinds:
-        raise OffdiagError(f"--model takes {', '.join(kinds)}, received {name!r}")
-    model: Any = kinds[name.lower()]()
-    known = model.get_params()
-    for setting in settings:
-        if setting not in known:
-            has = ", ".join(f"--{s.replace('_', '-')}" for s in known) or "no settings"
-            raise OffdiagError(f"{name} does not take --{setting.replace('_', '-')}; it takes {has}")
-    return model.set_params(**settings)
-
-
-def _check_target(out: str, data: str) -> None:
-    """Say now, not after a long fit, that the model cannot be written there."""
-    folder = Path(out).resolve().parent
-    if Path(out).is_dir():
-        raise OffdiagError(f"--out takes a file name, received the folder {out!r}; add a name such as model.od")
-    if not folder.is_dir():
-        raise OffdiagError(f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
-    if os.path.exists(out) and os.path.exists(data) and os.path.samefile(out, data):
-        raise OffdiagError(f"--out is the data file {data!r} itself; choose another name")

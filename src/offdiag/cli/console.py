@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from offdiag.errors import OffdiagError, UnknownItemsWarning
+from offdiag.errors import InterruptedFitWarning, OffdiagError, UnknownItemsWarning
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -37,7 +37,8 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownItemsWarning)  # each command reports these ids itself
+            for told in (UnknownItemsWarning, InterruptedFitWarning):  # the commands say these themselves
+                warnings.simplefilter("ignore", told)
             command = typer.main.get_command(app)
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
         sys.stdout.flush()
@@ -172,27 +173,31 @@ def show_bars(name: str, total: float, parts: Sequence[tuple[Any, float]]) -> No
 
 
 class Work:
-    """The progress line: called by the library with (stage, fraction done)."""
+    """The progress line: called by the library with (stage, fraction done).
+
+    What follows " · " in a stage is shown but does not make it another one: the bar and the time left go on.
+    """
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._task: Any = None
-        self._stage = ""
+        self._stage: str | None = None
         self._prefix = ""
 
     def __call__(self, stage: str, fraction: float) -> None:
         label = f"{self._prefix}: {stage}" if self._prefix else stage
-        if label != self._stage or self._task is None:
+        name = stage.partition(" · ")[0]
+        if name != self._stage:
             if self._task is not None:
                 self._bars.remove_task(self._task)
-            self._task, self._stage = self._bars.add_task(label, total=1.0), label
-        self._bars.update(self._task, completed=fraction)
+            self._task, self._stage = self._bars.add_task(label, total=1.0), name
+        self._bars.update(self._task, completed=fraction, description=label)
 
     def begin(self, what: str) -> None:
         """A piece of work that cannot say how far it is."""
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task, self._stage, self._prefix = self._bars.add_task(what, total=None), what, what
+        self._task, self._stage, self._prefix = self._bars.add_task(what, total=None), None, what
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offdiag.cli import choosing
+
 if TYPE_CHECKING:
     from offdiag import Interactions
 
@@ -73,6 +75,7 @@ def model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "model": about["model"],
         "settings": settings,
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
+        **choosing.outcome_pairs(choosing.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from offdiag import packed
-from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.models import defaults
 from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.weights import Packed
-
-Auto = Literal["auto"]
 
 
 class _FullRank(Recommender):
@@ -36,7 +34,7 @@ class _FullRank(Recommender):
         """
         settings = self._checked()
         matrix = as_matrix(X)
-        _check_not_empty(matrix.nnz, matrix.shape)
+        check_not_empty(matrix.nnz, *matrix.shape)
         self._check_memory(matrix.shape[1])
         settings = defaults.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
@@ -45,17 +43,10 @@ class _FullRank(Recommender):
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
         settings = self._checked()
-        if not isinstance(G, Gram):
-            raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
-        if settings["user_power"] not in ("auto", G.user_power):
-            raise OffdiagError(
-                f"this Gram was made with user_power={G.user_power:g} but the model asks for "
-                f"{settings['user_power']:g}; make them equal or leave the model's at 'auto'"
-            )
-        _check_not_empty(G.n_interactions, (G.n_users, G.n_items))
+        check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
         settings = defaults.from_gram(G, settings)
-        return self._solve(_as_type(G, self.dtype), settings, item_ids, progress)
+        return self._solve(G.astype(self.dtype), settings, item_ids, progress)
 
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
         """Overwrites G's values: they become the weights."""
@@ -85,33 +76,9 @@ class _FullRank(Recommender):
         cholesky.check_feasible(m, itemsize, extra=extra)
 
     def _checked(self) -> dict[str, Any]:
-        """The hyper-parameters of the mathematics, validated; "auto" stays for ``defaults`` to resolve."""
-        params = self.get_params()
-        if not isinstance(self.dtype, str) or params.pop("dtype") not in ("float32", "float64"):
-            raise OffdiagError(f"dtype must be 'float32' or 'float64', received {self.dtype!r}")
-        if params.pop("storage") not in ("packed", "dense"):
-            raise OffdiagError(f"storage must be 'packed' or 'dense', received {self.storage!r}")
-        for name, (low, high, closed) in _BOUNDS.items():
-            if name not in params or (
-                isinstance(params[name], str) and params[name] == "auto" and name != "kept_weight"
-            ):
-                continue
-            value = params[name]
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not number or not (low <= value < high or (closed and value == high)):
-                bracket = f"[{low}, {high}{']' if closed else ')'}"
-                auto = "" if name == "kept_weight" else " or 'auto'"
-                raise OffdiagError(f"{name} must be a number in {bracket}{auto}, received {value!r}")
-            params[name] = float(value)
-        return params
-
-
-_BOUNDS = {
-    "dropout": (0, 1, False),
-    "l2": (0, np.inf, False),
-    "kept_weight": (0, 1, True),
-    "user_power": (-5, 5, True),
-}
+        """The hyper-parameters of the mathematics, validated."""
+        params = checked(self.get_params())
+        return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -152,17 +119,3 @@ class EDLAE(_FullRank):
     user_power: float | Auto = "auto"
     storage: Literal["packed", "dense"] = "packed"
     dtype: Literal["float32", "float64"] = "float32"
-
-
-def _check_not_empty(nnz: int, shape: tuple[int, ...]) -> None:
-    if nnz == 0:
-        raise OffdiagError(
-            f"there is nothing to learn from: {shape[0]} users × {shape[1]} items without any interaction"
-        )
-
-
-def _as_type(G: Gram, dtype: str) -> Gram:
-    """A copy of G in the model's precision."""
-    values = np.empty(packed.size(G.n_items), dtype=dtype)
-    values[:] = G.values
-    return replace(G, values=values)

@@ -60,10 +60,14 @@ class Recommender:
             exclude_seen=exclude_seen, allow=allow, block=block,
         )  # fmt: skip
 
-    def similar(self, items: Any, k: int = 10) -> Recommendations:
-        """For each item id, the k items that a history of only that item leads to."""
+    def similar(self, items: Any, k: int = 10, *, space: str = "score") -> Recommendations:
+        """For each item id, the k items that a history of only that item leads to.
+
+        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that say the same about
+        others) with ``space="encoder"``, or of ``decoder_`` (items that the same others speak for) with "decoder".
+        """
         model = self._fitted()
-        return ranking.similar(model.weights_, model.item_ids_, items, k)
+        return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
 
     def explain(self, history: Any, item: Any) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly."""

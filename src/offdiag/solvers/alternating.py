@@ -43,7 +43,7 @@ class Problem:
     def total(self) -> float:
         return float(self.product.g.sum())
 
-    def times_H(self, V: Floats) -> Floats:
+    def times_h(self, V: Floats) -> Floats:
         return add_rows(self.product(V), self.lam, V)
 
 
@@ -84,7 +84,7 @@ def v_step(problem: Problem, U: Floats, HU: Floats) -> State:
 
 
 def _shortest(al: float, be: float, ze: float, t: float, kappa: float, rho: float, eps: float) -> tuple[float, float]:
-    """Coefficients of w and u of the least-norm solution of the singular 2×2 system, in an orthonormal basis of both."""
+    """Coefficients of w and u of the least-norm solution of the singular 2×2 system, in an orthonormal basis."""
     if al <= 0 or ze <= 0:
         return (1.0, 0.0) if al <= 0 else (0.0, 0.0)
     a, b = np.sqrt(al), be / np.sqrt(al)
@@ -104,12 +104,12 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     t, dtype = problem.t, U.dtype
     beta, omega = row_dots(U, V), row_dots(HU, V)
     S = V.T @ V
-    R = problem.times_H(V * (1 + t * beta).astype(dtype)[:, None])
+    R = problem.times_h(V * (1 + t * beta).astype(dtype)[:, None])
     R -= HU @ S
     add_rows(R, -(problem.rho + problem.extra * beta - t * (omega - t * problem.h * beta)), V)
     P = R @ _inverse(S).astype(dtype)
     P *= (1 / problem.h).astype(dtype)[:, None]
-    HP = problem.times_H(P)
+    HP = problem.times_h(P)
     along = float(row_dots(P, R).sum())
     bp, op = row_dots(P, V), row_dots(HP, V)
     bend = float(((P.T @ HP).astype(np.float64) * S).sum() - 2 * t * (bp @ op) + problem.kappa @ bp**2)
@@ -117,13 +117,13 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     P *= step
     P += U
     if refresh:
-        return P, problem.times_H(P)
+        return P, problem.times_h(P)
     HP *= step
     HP += HU
     return P, HP
 
 
-def solve_H(problem: Problem, b: Floats, tolerance: float) -> Floats:
+def solve_h(problem: Problem, b: Floats, tolerance: float) -> Floats:
     """H⁻¹ b, all columns at once, by conjugate gradients with the diagonal as preconditioner."""
     inverse = (1 / problem.h).astype(b.dtype)[:, None]
     x, r = np.zeros_like(b), b.copy()
@@ -131,7 +131,7 @@ def solve_H(problem: Problem, b: Floats, tolerance: float) -> Floats:
     p, gamma = z.copy(), np.einsum("ij,ij->j", r, z, dtype=np.float64)
     goal = tolerance**2 * gamma
     for _ in range(100):
-        q = problem.times_H(p)
+        q = problem.times_h(p)
         step = (gamma / np.maximum(np.einsum("ij,ij->j", p, q, dtype=np.float64), 1e-300)).astype(b.dtype)
         x += step * p
         r -= step * q

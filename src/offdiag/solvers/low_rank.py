@@ -8,10 +8,12 @@ Cost      a start of about a dozen products, then two an iteration; nothing m×m
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import subspace
+from offdiag.solvers import cholesky, subspace
 from offdiag.solvers.alternating import (
     Floats,
     Problem,
@@ -20,7 +22,7 @@ from offdiag.solvers.alternating import (
     add_rows,
     combine_rows,
     row_dots,
-    solve_H,
+    solve_h,
     u_step,
     v_step,
 )
@@ -29,7 +31,7 @@ from offdiag.solvers.products import Product
 PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
 REFRESH = 10  # iterations after which HU is computed anew instead of carried along
 START_TOLERANCE = 1e-4  # of the captured sum: the iterations that follow are cheaper than a sharper start
-STIFFNESS = 1.0  # of the augmented Lagrangian, in units of h
+STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much less wanders off first, much more is slow
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +177,10 @@ def inverse_diagonal(problem: Problem, seed: int) -> Vector:
     signs = np.random.default_rng(seed).integers(0, 2, (m, PROBES))
     root = np.sqrt(h).astype(dtype)[:, None]  # probing D^½ H⁻¹ D^½, whose diagonal varies less
     b = (2 * signs - 1).astype(dtype) * root
-    x = solve_H(problem, b, 1e-2)
+    x = solve_h(problem, b, 1e-2)
     mean = np.einsum("ij,ij->i", b, x, dtype=np.float64) / PROBES
-    return np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
+    bounded: Vector = np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
+    return bounded
 
 
 def _random(problem: Problem, k: int, seed: int) -> Floats:
@@ -191,7 +194,7 @@ def _random(problem: Problem, k: int, seed: int) -> Floats:
 
 def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, progress: Progress | None) -> Factors:
     """U-step and V-step in turn until an iteration gains less than ``tolerance`` of what the model explains."""
-    state = v_step(problem, U, problem.times_H(U))
+    state = v_step(problem, U, problem.times_h(U))
     objectives, stopped = [state.J], "iterations"
     try:
         for iteration in range(iterations):
@@ -233,7 +236,7 @@ def zero_diagonal(
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
     U = one_shot(full_emphasis, rank, 0.0, seed, progress)
     problem = Problem(product, lam, 0.0, STIFFNESS * h, np.zeros(product.m))
-    state = v_step(problem, U, problem.times_H(U))
+    state = v_step(problem, U, problem.times_h(U))
     best, J = _on_constraint(problem, state)
     objectives, stopped, quiet = [J], "iterations", 0
     try:
@@ -256,6 +259,22 @@ def zero_diagonal(
         stopped = "interrupted"
     U, V = best
     return Factors(U, V, objectives[-1], objectives, stopped, kkt_residual(product, lam, U, V))
+
+
+def full_rank(product: Product, live: NDArray[np.int64], *, dropout: float, l2: float, kept_weight: float) -> Factors:
+    """The full-rank optimum over the items ``live`` as factors of that many columns: U holds B, V the identity."""
+    k = len(live)
+    lam = penalty(product, dropout, l2)
+    units = np.zeros((product.m, k), dtype=product.dtype)
+    units[live, np.arange(k)] = 1
+    values = packed.pack(np.ascontiguousarray(product(units)[live]))
+    solution = cholesky.solve(values, k, dropout=dropout, l2=l2, kept_weight=kept_weight)
+    B = packed.unpack(solution.C, k) * solution.scale
+    np.fill_diagonal(B, solution.diagonal)
+    U = np.zeros_like(units)
+    U[live] = B
+    residual = kkt_residual(product, lam, U, units) if kept_weight == 0 else None
+    return Factors(U, units, solution.objective, [solution.objective], "full rank", residual)
 
 
 def _on_constraint(problem: Problem, state: State) -> tuple[tuple[Floats, Floats], float]:

@@ -7,6 +7,7 @@ Both have ``g`` = diag(G), in float64, and G carries the scale that makes the me
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -136,4 +137,4 @@ def _shares(ptr: NDArray[Any]) -> list[tuple[int, int]]:
     parts = TASKS_PER_THREAD * kernels.n_threads() if ptr[-1] - ptr[0] > 1 << 14 else 1
     edges = np.searchsorted(ptr, np.linspace(ptr[0], ptr[-1], parts + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], np.minimum(edges, n), [n]]))
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]

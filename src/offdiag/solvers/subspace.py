@@ -22,7 +22,7 @@ LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """X (m×k) with Xᵀ(c·N + D)X = I on its non-zero columns, N X, and θ, largest first; zero columns where none are left."""
+    """X (m×k) with Xᵀ(c·N + D)X = I, N X, and θ, largest first; zero columns where no direction is left."""
 
     X: NDArray[np.floating]
     NX: NDArray[np.floating]
@@ -137,7 +137,7 @@ class _Basis:
         self.A[:e, d:e] = self.NQ[:, :e].T @ NW
         self.A[d:e, :d] = self.A[:d, d:e].T
         self.size = e
-        return e > d
+        return bool(e > d)
 
     def best(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
         """θ, X and N X for the best k combinations, largest first."""

@@ -1,0 +1,113 @@
+"""`offdiag reproduce PAPER WHAT`: figures and tables of papers, drawn again from any data.
+
+A paper is a group of commands below, a figure or table one command of it; what it does lives in a module of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from offdiag.cli import console, reading
+from offdiag.cli.reading import Columns, reads_data
+from offdiag.errors import OffdiagError
+
+EXAMPLE = "Example: `offdiag reproduce steck2020 figure1`"
+
+
+class _Listed(TyperGroup):
+    """A group whose error for an unknown name says which names there are."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None:
+            known = ", ".join(self.list_commands(ctx))
+            raise OffdiagError(f"{ctx.command_path} knows {known}; received {args[0]!r}")
+        return super().resolve_command(ctx, args)
+
+
+def _group(text: str) -> typer.Typer:
+    group = typer.Typer(cls=_Listed, help=text, epilog=EXAMPLE, rich_markup_mode="markdown")
+
+    @group.callback(invoke_without_command=True)
+    def _top(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    return group
+
+
+app = _group("Draw figures of papers again, from your data or from an invented catalogue.")
+steck2020 = _group("Steck (2020), Autoencoders that don't overfit towards the Identity.")
+app.add_typer(steck2020, name="steck2020")
+
+
+@steck2020.command(epilog="Example: `offdiag reproduce steck2020 figure1 ratings.csv --value rating --at-least 4`")
+@reads_data
+def figure1(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="A table or known data set; without it, an invented catalogue."),
+    ] = None,
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the page and the numbers go.")
+    ] = "steck2020",
+    ranks: Annotated[
+        str | None, typer.Option("--ranks", help="Ranks of the curve, divided by commas. Default: 10 to 1,000.")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", help="Rank of the histograms. Default: the largest of the curve.")
+    ] = None,
+    dropout: Annotated[str, typer.Option(help="Of all models: probability of dropping an item, or auto.")] = "auto",
+    l2: Annotated[str, typer.Option("--l2", help="Of all models: penalty on the weights, or auto.")] = "auto",
+    held_out: Annotated[
+        float, typer.Option(help="Share of users measured on; as many more are set aside, unused.")
+    ] = 0.1,
+    metric: Annotated[str, typer.Option("--metric", help="What is measured, e.g. recall@20.")] = "ndcg@100",
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
+    min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
+    min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the catalogue, the split and the fits.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+) -> None:
+    """Figure 1: accuracy against rank for EDLAE, the zero-diagonal model and DLAE, and how alike similar items are.
+
+    All models get the same dropout and l2; with auto, those that are chosen for the full-rank EDLAE.
+    """
+    from offdiag.cli import demo, steck2020_page
+    from offdiag.cli.steck2020 import parsed_ranks, run
+
+    number = console.number_or_auto
+    settings: Any = {"dropout": number("dropout")(dropout), "l2": number("l2")(l2)}
+    some_ranks = parsed_ranks(ranks)
+    demo.check_folder(Path(out))
+    with console.working() as work:
+        if data is None:
+            work.begin("inventing a catalogue")
+            inter = demo.invented(users, items, seed)
+            source = f"an invented catalogue (seed {seed})"
+        else:
+            work.begin(f"reading {Path(data).name}")
+            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+            source = Path(data).name
+        figure = run(
+            inter,
+            source,
+            ranks=some_ranks,
+            rank=rank,
+            held_out=held_out,
+            metric=metric,
+            seed=seed,
+            work=work,
+            **settings,
+        )
+        files = steck2020_page.write(figure, Path(out))
+    if json:
+        console.show_json(steck2020_page.as_json(figure) | {"files": files})
+    else:
+        steck2020_page.show(figure, files)

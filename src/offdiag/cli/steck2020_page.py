@@ -1,0 +1,189 @@
+"""How Figure 1 of [Steck20] is told: a page with its panels, a JSON document, tables on the terminal."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import plots, plots_low_rank, report
+from offdiag.cli import console
+from offdiag.cli.steck2020 import DLAE, EDLAE, GROUP, ZERO, Figure1, middle
+
+COLOURS = {EDLAE: 3, ZERO: 1, DLAE: 2}  # EDLAE and DLAE as in the report of `offdiag demo`
+
+
+def drawings(figure: Figure1) -> dict[str, plots.Figure]:
+    """The panels, by file name."""
+    cosines = plots_low_rank.cosines(figure.cosines)
+    return {
+        "figure1-accuracy": plots_low_rank.accuracy(figure.curve, figure.full_rank, colours=COLOURS),
+        "figure1-edlae": cosines[EDLAE],
+        "figure1-dlae": cosines[DLAE],
+        "figure1-diagonal": plots_low_rank.diagonals(figure.diagonals, colours=COLOURS),
+    }
+
+
+def as_json(figure: Figure1) -> dict[str, Any]:
+    """Every number of the figure for a program; distributions as quantiles and histograms."""
+    train = figure.train
+    sides = {
+        f"{name} {side}": values
+        for name, pair in figure.cosines.items()
+        for side, values in zip(("encoder", "decoder"), pair, strict=True)
+    }
+    return {
+        "paper": "steck2020",
+        "figure": "figure1",
+        "data": {
+            "source": figure.source,
+            "users": train.n_users,
+            "items": train.n_items,
+            "interactions": train.nnz,
+            "test_users": figure.n_test,
+            "held_out": figure.held_out,
+        },
+        "seed": figure.seed,
+        "settings": figure.settings,
+        "metric": figure.metric,
+        "full_rank": {
+            "mean": figure.full_rank.mean[figure.metric],
+            "sem": figure.full_rank.sem[figure.metric],
+            "n_bytes": figure.full_rank_bytes,
+            "seconds": figure.full_rank_seconds,
+        },
+        "accuracy": [point.to_dict() for point in figure.curve.points],
+        "rank": figure.rank,
+        "group": GROUP,
+        "median_cosines": {name: _spread(values, -1.0, 1.0) for name, values in sides.items()},
+        "diagonal": {
+            name: _spread(values, float(np.min(values)), float(np.max(values)))
+            for name, values in figure.diagonals.items()
+        },
+        "claims": [vars(claim) for claim in figure.claims],
+        "seconds": figure.seconds,
+    }
+
+
+def _spread(values: NDArray[Any], low: float, high: float) -> dict[str, Any]:
+    finite = values[np.isfinite(values)].astype(np.float64)
+    shares = (0.05, 0.25, 0.5, 0.75, 0.95)
+    counts, edges = np.histogram(np.clip(finite, low, high), bins=40, range=(low, high))
+    return {
+        "mean": float(finite.mean()) if finite.size else None,
+        "quantiles": dict(zip(map(str, shares), np.quantile(finite, shares).tolist(), strict=True))
+        if finite.size
+        else {},
+        "counts": counts.tolist(),
+        "edges": edges.tolist(),
+    }
+
+
+def write(figure: Figure1, folder: Path) -> list[str]:
+    """The page and the numbers; an older file stays whole until the new one is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    report.replace_text(folder / "figure1.html", page(figure))
+    report.replace_text(folder / "figure1.json", json.dumps(console.plain(as_json(figure)), indent=2) + "\n")
+    return [str(folder / name) for name in ("figure1.html", "figure1.json")]
+
+
+def page(figure: Figure1) -> str:
+    """One self-contained HTML page: no script, no outside resource."""
+    import offdiag as od
+
+    drawn = drawings(figure)
+    titles = (
+        (
+            "Accuracy against rank",
+            f"{figure.metric} of {figure.n_test:,} new users, ± one standard error. Differences between models at one "
+            "rank are surer than these bars suggest: the same users were asked, see the claims below.",
+            drawn["figure1-accuracy"],
+        ),
+        (f"EDLAE, rank {figure.rank:,}", _cosine_caption(figure, EDLAE), drawn["figure1-edlae"]),
+        (f"DLAE, rank {figure.rank:,}", _cosine_caption(figure, DLAE), drawn["figure1-dlae"]),
+        (
+            "What predicts itself",
+            f"The diagonal of UVᵀ at rank {figure.rank:,}. EDLAE does not count it while it learns, so that it stays "
+            "small; DLAE is rewarded for it. In the zero-diagonal model it is 0.",
+            drawn["figure1-diagonal"],
+        ),
+    )
+    panels = "".join(report._figure(*parts) for parts in titles)
+    settings = ", ".join(f"{name} {report.setting_text(value)}" for name, value in figure.settings.items())
+    train = figure.train
+    facts = [
+        ["data", escape(figure.source)],
+        ["learned from", f"{train.n_users:,} users, {train.n_items:,} items, {train.nnz:,} interactions"],
+        ["measured on", f"{figure.n_test:,} users held out of training (seed {figure.seed})"],
+        ["settings of all models", escape(settings)],
+        ["similar items", f"the {GROUP} largest values in each column of the full-rank EDLAE model"],
+    ]
+    verdicts = [[f"<b>{escape(c.verdict)}</b>", escape(c.text), escape(c.evidence)] for c in figure.claims]
+    sections = [
+        '<header><p class="kicker">offdiag</p>'
+        "<h1>Figure 1 of “Autoencoders that don’t overfit towards the Identity”</h1>"
+        f'<p class="lead">Low-rank linear autoencoders on {escape(figure.source)}.</p></header>',
+        f'<section><div class="figures">{panels}</div></section>',
+        report._section("What the paper says, and what is seen here", report._table(["", "claim", "here"], verdicts)),
+        report._section("Numbers", report._table(list(_HEAD), _rows(figure))),
+        report._section("How this was made", report._table(None, facts)),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>offdiag: Figure 1 of Steck (2020)</title>\n'
+        f"<style>\n{plots.palette(':root')}{plots.CSS}{report._CSS}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(sections)
+        + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {figure.seconds:.1f} seconds.</footer>\n"
+        + "</body>\n</html>\n"
+    )
+
+
+_HEAD = ("model", "rank", "metric", "standard error", "MB", "seconds", "objective")
+
+
+def _rows(figure: Figure1) -> list[list[str]]:
+    rows = [
+        [p.model, f"{p.rank:,}", f"{p.mean:.4f}", f"{p.sem:.4f}", f"{p.n_bytes / 1e6:.1f}", f"{p.seconds:.1f}",
+         f"{p.objective:.6g}"]
+        for p in figure.curve.points
+    ]  # fmt: skip
+    mean, sem = figure.full_rank.mean[figure.metric], figure.full_rank.sem[figure.metric]
+    full = ["EDLAE", "full", f"{mean:.4f}", f"{sem:.4f}", f"{figure.full_rank_bytes / 1e6:.1f}"]
+    return [*rows, [*full, f"{figure.full_rank_seconds:.1f}", ""]]
+
+
+def _cosine_caption(figure: Figure1, name: str) -> str:
+    encoder, decoder = (middle(values) for values in figure.cosines[name])
+    return (
+        f"For each item, the {GROUP} items most similar to it: the median cosine between their embeddings. Half of "
+        f"all items are below {encoder:.2f} in the encoder and {decoder:.2f} in the decoder."
+    )
+
+
+def show(figure: Figure1, files: list[str]) -> None:
+    """The figure for a person, on stdout."""
+    train = figure.train
+    console.say(f"Data: {figure.source}")
+    console.say(
+        f"{train.n_users:,} users to learn from, {train.n_items:,} items, {train.nnz:,} interactions; "
+        f"measured on {figure.n_test:,} new users"
+    )
+    settings = ", ".join(f"{name} {report.setting_text(value)}" for name, value in figure.settings.items())
+    console.say(f"All models: {settings}\n")
+    head = [_HEAD[0], *(f">{name}" for name in (_HEAD[1], figure.metric, *_HEAD[3:]))]
+    console.show_table(head, _rows(figure))
+    cosines = [
+        [name, *(f"{middle(values):.3f}" for values in pair), f"{middle(figure.diagonals[name]):.3f}"]
+        for name, pair in figure.cosines.items()
+    ]
+    console.say(f"\nAt rank {figure.rank:,}, the middle item has")
+    console.show_table(["model", ">median cosine, encoder", ">median cosine, decoder", ">diagonal of UVᵀ"], cosines)
+    console.say("\nWhat the paper says, and what is seen here:")
+    console.show_table(["verdict", "claim", "here"], [[c.verdict, c.text, c.evidence] for c in figure.claims])
+    for name in files:
+        console.say(f"written: {console.printable(name)}")

@@ -1,0 +1,259 @@
+"""Denoising as it is usually done: draw masks, take steps. It must arrive where the closed forms are.
+
+Every entry of a row, zeros included, is dropped with probability p. From what is left, Z/q, the whole row is
+predicted; errors on dropped entries count 1, on kept ones b = ``kept_weight`` [Steck20 Eq. 1]. Divided by
+w = p + b·q, the expectation of that loss is the objective J that the models minimise without sampling.
+Needs torch, the extra ``neural``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram, as_matrix
+from offdiag.lab.montecarlo import Estimate, estimate
+from offdiag.progress import Progress
+from offdiag.solvers.products import user_weights
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is sampled: the settings of the objective, as in ``LowRankEDLAE``."""
+
+    dropout: float
+    l2: float = 0.0
+    kept_weight: float = 1.0
+    user_power: float = 0.0
+
+    @property
+    def w(self) -> float:
+        """The mean weight of an entry."""
+        return self.dropout + self.kept_weight * (1 - self.dropout)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """B = UVᵀ as training left it; ``losses`` are the means over each epoch of unbiased estimates of J."""
+
+    U: NDArray[np.float32]  # (n_items, rank)
+    V: NDArray[np.float32]  # (n_items, rank); I at full rank
+    losses: NDArray[np.float64]  # (epochs,)
+    noise: Noise
+
+    def objective(self, G: Any) -> float:
+        """The exact J at these factors, from the Gram of the data (with the same ``user_power``) or XᵀX."""
+        if isinstance(G, Gram) and G.user_power != self.noise.user_power:
+            raise OffdiagError(
+                f"this was trained with user_power={self.noise.user_power:g}, the Gram was made with "
+                f"{G.user_power:g}; make them equal"
+            )
+        G = np.asarray(G.toarray() if isinstance(G, Gram) else G, dtype=np.float64)
+        return _objective(G, self.U.astype(np.float64), self.V.astype(np.float64), self.noise)
+
+
+def train(
+    X: Any,
+    rank: int | None,
+    *,
+    dropout: float,
+    l2: float = 0.0,
+    kept_weight: float = 1.0,
+    user_power: float = 0.0,
+    epochs: int = 100,
+    batch_users: int = 200,
+    learning_rate: float = 0.15,
+    masks: int = 2,
+    seed: int = 0,
+    start: tuple[Any, Any] | None = None,
+    progress: Progress | None = None,
+) -> Trained:
+    """Fit B = UVᵀ (``rank=None``: any B) by Adam on sampled masks, with a step that falls to 0 linearly.
+
+    ``learning_rate`` is the first step of an entry in units of 1/√n_items, the size of the entries of U and V.
+    The result is the mean of the iterates of the second half. Each row is seen under ``masks`` masks at a time that
+    together drop every entry equally often, as far as p allows; each alone is an ordinary dropout mask, so
+    the gradient is unbiased and its noise smaller. ``start`` are factors to go on from.
+    Cost of an epoch: about 6·masks·n_users·n_items·rank multiplications; memory: a batch of dense rows.
+    """
+    torch = _torch()
+    matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
+    _check_whole(epochs=epochs, batch_users=batch_users, masks=masks)
+    if not 0 < learning_rate < np.inf:
+        raise OffdiagError(f"learning_rate must be a positive number, received {learning_rate!r}")
+    weights = user_weights(matrix, user_power)
+    generator = torch.Generator().manual_seed(int(seed))
+    factors = _start(torch, matrix.shape[1], rank, start, generator)
+    first_step = learning_rate / matrix.shape[1] ** 0.5
+    optimiser = torch.optim.Adam(factors, lr=first_step)
+    n, steps, step = matrix.shape[0], epochs * -(-matrix.shape[0] // batch_users), 0
+    means, averaged = [factor.detach().clone() for factor in factors], 0
+    losses = np.zeros(epochs)
+    for epoch in range(epochs):
+        order = torch.randperm(n, generator=generator).numpy()
+        for low in range(0, n, batch_users):
+            users = order[low : low + batch_users]
+            loss = _batch_loss(torch, matrix, weights, users, factors, noise, masks, generator)
+            for group in optimiser.param_groups:
+                group["lr"] = first_step * (1 - step / steps)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            step += 1
+            if 2 * step > steps:
+                averaged += 1
+                for mean, factor in zip(means, factors, strict=True):
+                    mean += (factor.detach() - mean) / averaged
+            losses[epoch] += float(loss.detach()) * len(users) / n
+        if progress:
+            progress("training on sampled masks", (epoch + 1) / epochs)
+    U = means[0].numpy()
+    V = means[1].numpy() if len(means) > 1 else np.eye(len(U), dtype=np.float32)
+    if not (np.isfinite(U).all() and np.isfinite(V).all()):
+        raise OffdiagError(f"training diverged at learning_rate={learning_rate:g}; use a smaller one")
+    return Trained(U, V, losses, noise)
+
+
+def sample_loss(
+    X: Any,
+    U: Any,
+    V: Any,
+    *,
+    dropout: float,
+    l2: float = 0.0,
+    kept_weight: float = 1.0,
+    user_power: float = 0.0,
+    batch_users: int = 200,
+    masks: int = 2,
+    draws: int,
+    seed: int = 0,
+) -> Estimate:
+    """The loss whose gradient ``train`` follows, at fixed factors: random users, random masks. Its expectation is J."""
+    torch = _torch()
+    matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
+    _check_whole(batch_users=batch_users, masks=masks, draws=draws)
+    if draws < 2:
+        raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws}")
+    weights = user_weights(matrix, user_power)
+    generator = torch.Generator().manual_seed(int(seed))
+    factors = [torch.tensor(_factor(F, matrix.shape[1])) for F in (U, V)]
+    found = np.empty(draws)
+    for draw in range(draws):
+        users = torch.randperm(matrix.shape[0], generator=generator).numpy()[:batch_users]
+        found[draw] = float(_batch_loss(torch, matrix, weights, users, factors, noise, masks, generator))
+    return estimate(found)
+
+
+def _batch_loss(
+    torch: Any,
+    matrix: sparse.csr_array,
+    weights: NDArray[np.float64],
+    users: NDArray[np.int64],
+    factors: list[Any],
+    noise: Noise,
+    masks: int,
+    generator: Any,
+) -> Any:
+    """An unbiased estimate of J from some users: Σ A∘(x − Z B/q)² / w, scaled to all of them, and the l2 term."""
+    p, b = noise.dropout, noise.kept_weight
+    x = torch.from_numpy(matrix[users].toarray().astype(np.float32, copy=False))  # (batch, n_items)
+    chance = torch.rand(x.shape, generator=generator)
+    # One number per entry gives all masks: shifted by a fraction of a turn, each is uniform again.
+    kept = torch.cat([(chance + turn / masks).frac_() >= p for turn in range(masks)]).float()
+    x = x.repeat(masks, 1)
+    hidden = (x * kept / (1 - p)) @ factors[0]
+    errors = (x - (hidden @ factors[1].T if len(factors) > 1 else hidden)) ** 2
+    emphasis = 1 - (1 - b) * kept  # a = 1 where dropped, also where x is 0
+    row_weights = torch.from_numpy((weights[users] / (len(users) * masks * noise.w)).astype(np.float32)).repeat(masks)
+    loss = (row_weights @ (emphasis * errors)).sum() * matrix.shape[0]
+    return loss + _l2_term(factors, noise) if noise.l2 else loss
+
+
+def _l2_term(factors: list[Any], noise: Noise) -> Any:
+    """l2·(Σ_{j≠i} B_ji² + b/w²·Σ B_ii²): l2 is added to Λ, whose part on the diagonal carries that factor."""
+    U = factors[0]
+    if len(factors) == 1:
+        beta, squares = U.diagonal(), (U**2).sum()
+    else:
+        V = factors[1]
+        beta, squares = (U * V).sum(1), ((U.T @ U) * (V.T @ V)).sum()
+    return noise.l2 * (squares - (1 - noise.kept_weight / noise.w**2) * (beta**2).sum())
+
+
+def _objective(G: NDArray[np.float64], U: NDArray[np.float64], V: NDArray[np.float64], noise: Noise) -> float:
+    """J of docs/models.md, with nothing m×m but G."""
+    g, p, b = np.diag(G), noise.dropout, noise.kept_weight
+    s, penalty = b / noise.w, p / (1 - p) * g + noise.l2
+    GU = G @ U
+    HU = GU + penalty[:, None] * U
+    beta = np.sum(U * V, axis=1)
+    cross = np.sum(GU * V) - (1 - s) * (g @ beta)
+    squares = np.sum((U.T @ HU) * (V.T @ V)) - 2 * (1 - s) * (beta @ np.sum(HU * V, axis=1))
+    diagonal = (1 - s) ** 2 * (g + penalty) + (b - b * b) / noise.w**2 * penalty
+    return float(g.sum() - 2 * cross + squares + diagonal @ beta**2)
+
+
+def _start(torch: Any, m: int, rank: int | None, start: tuple[Any, Any] | None, generator: Any) -> list[Any]:
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1):
+        raise OffdiagError(f"rank must be a whole number of at least 1, or None for full rank, received {rank!r}")
+    if start is not None:
+        U, V = (_factor(F, m) for F in start)
+        if U.shape != V.shape or (rank is not None and U.shape[1] != rank):
+            raise OffdiagError(
+                f"start must be two matrices of {m} items × {rank or 'equally many columns'}, "
+                f"received shapes {U.shape} and {V.shape}"
+            )
+        given = [U @ V.T] if rank is None else [U, V]
+        return [torch.tensor(factor, requires_grad=True) for factor in given]
+    if rank is None:
+        return [torch.zeros((m, m), requires_grad=True)]
+    # Small beside a solution, whose columns have length about 1, but not at the saddle point 0.
+    return [(torch.randn((m, rank), generator=generator) / m**0.5).requires_grad_() for _ in range(2)]
+
+
+def _factor(values: Any, m: int) -> NDArray[np.float32]:
+    array = np.asarray(values, dtype=np.float32)
+    if array.ndim != 2 or len(array) != m or not np.isfinite(array).all():
+        raise OffdiagError(f"a factor must be a finite matrix with a row for each of {m} items, received {array.shape}")
+    return array
+
+
+def _checked(
+    X: Any, dropout: float, l2: float, kept_weight: float, user_power: float
+) -> tuple[sparse.csr_array, Noise]:
+    matrix = as_matrix(X)
+    if not matrix.nnz:
+        raise OffdiagError("there is nothing to learn from: the data hold no interaction")
+    if not 0 <= dropout < 1:
+        raise OffdiagError(f"dropout must be a number in [0, 1), received {dropout!r}")
+    if not 0 <= l2 < np.inf:
+        raise OffdiagError(f"l2 must be a number in [0, inf), received {l2!r}")
+    if not 0 <= kept_weight <= 1:
+        raise OffdiagError(f"kept_weight must be a number in [0, 1], received {kept_weight!r}")
+    if not np.isfinite(user_power):
+        raise OffdiagError(f"user_power must be a finite number, received {user_power!r}")
+    if dropout == 0 and kept_weight == 0:
+        raise OffdiagError("with kept_weight=0 only dropped entries count, so dropout must be above 0, received 0")
+    return matrix, Noise(float(dropout), float(l2), float(kept_weight), float(user_power))
+
+
+def _check_whole(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise OffdiagError(f"{name} must be a whole number of at least 1, received {value!r}")
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise OffdiagError(
+            "sampled training needs torch, which is not installed; pip install torch, or take the extra: "
+            "pip install 'offdiag[neural]'"
+        ) from error
+    return torch

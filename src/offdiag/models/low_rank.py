@@ -1,0 +1,248 @@
+"""Low-rank linear autoencoders: two small embeddings per item, no m×m matrix [Steck20]; see docs/models.md."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory, packed
+from offdiag.errors import InterruptedFitWarning
+from offdiag.gramian import Gram, as_matrix, gram
+from offdiag.models import defaults
+from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.progress import Progress
+from offdiag.solvers import lapack, low_rank
+from offdiag.solvers.low_rank import Factors
+from offdiag.solvers.products import DataProduct, GramProduct, Product, data_is_cheaper
+from offdiag.weights import LowRank
+
+WORKING_COLUMNS = 12  # arrays of m×rank that a fit holds at its peak: the basis of the start, 2·4, and what it reads
+
+
+class _LowRank(Recommender):
+    """From data to two embeddings; a subclass is its hyper-parameters and the solver it calls."""
+
+    rank: int
+    l2: float | Auto
+    user_power: float | Auto
+    products: Literal["auto", "gram", "data"]
+    dtype: Literal["float32", "float64"]
+    weights_: LowRank
+    objective_: float  # the value that was reached (docs/models.md), in squared units of the weighted data
+    objectives_: list[float]  # after each iteration, never rising
+    kkt_residual_: float | None  # of the zero-diagonal problem; None for the others
+    stopped_: str  # "closed form", "full rank", "converged", "iterations" or "interrupted"
+    full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
+
+    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+
+        Needs no m×m matrix where ``products`` is "data", which "auto" takes when it is cheaper or nothing else fits.
+        Ctrl-C during the iterations keeps the best weights found so far and warns.
+        """
+        settings = self._checked()
+        matrix = as_matrix(X)
+        check_not_empty(matrix.nnz, *matrix.shape)
+        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
+        settings = defaults.from_data(matrix, settings, progress=progress)
+        rank = min(settings["rank"], matrix.shape[1])
+        settings["products"] = self._chosen_products(matrix, rank)
+        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=matrix.shape[1]).astype(np.float64)
+        product: Product
+        if settings["products"] == "gram":
+            product = GramProduct(gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress))
+        else:
+            product = DataProduct(matrix, settings["user_power"], self.dtype, rank=rank)
+        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress)
+
+    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+        """Learn from a Gram alone; its ``user_power`` stands."""
+        settings = self._checked()
+        check_gram(G, settings["user_power"])
+        item_ids = checked_item_ids(item_ids, G.n_items)
+        self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
+        settings = defaults.from_gram(G, settings) | {"products": "gram"}
+        product = GramProduct(G if G.dtype == np.dtype(self.dtype) else G.astype(self.dtype))
+        return self._solve(product, settings, item_ids, G.item_sums.copy(), G.n_users, progress)
+
+    @property
+    def encoder_(self) -> NDArray[np.floating]:
+        """U, a row per item: a history x becomes the vector x @ encoder_."""
+        return _read_only(self._fitted().weights_.U)
+
+    @property
+    def decoder_(self) -> NDArray[np.floating]:
+        """V, a row per item: the score of an item is the inner product of its row with the history's vector."""
+        return _read_only(self._fitted().weights_.V)
+
+    def _solve(
+        self,
+        product: Product,
+        settings: dict[str, Any],
+        item_ids: NDArray[Any],
+        sums: NDArray[np.float64],
+        n_users: int,
+        progress: Progress | None,
+    ) -> Self:
+        live = np.flatnonzero(product.g > 0)
+        if settings["rank"] >= len(live):
+            settings["rank"] = len(live)
+            found = self._full_rank(product, live, settings)
+        else:
+            found = self._factors(product, settings, progress)
+        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
+        self.weights_ = LowRank(found.U, found.V)
+        self.objective_ = found.objective
+        self.objectives_ = found.objectives
+        self.stopped_ = found.stopped
+        self.kkt_residual_ = found.kkt_residual
+        self.item_ids_ = item_ids
+        self.popularity_ = sums
+        self.n_users_ = n_users
+        self.settings_ = settings
+        if found.stopped == "interrupted":
+            warnings.warn(
+                f"the fit was interrupted after {len(found.objectives)} iterations; the best weights so far are kept, "
+                f"objective {found.objective:.6g}",
+                InterruptedFitWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+        raise NotImplementedError
+
+    def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
+        """As many dimensions as items: the exact full-rank optimum B, held as U = B, V = I over the items in use."""
+        return low_rank.full_rank(
+            product, live, dropout=settings.get("dropout", 0.0), l2=settings["l2"],
+            kept_weight=settings.get("kept_weight", self.full_rank_weight),
+        )  # fmt: skip
+
+    def _checked(self) -> dict[str, Any]:
+        params = checked(self.get_params())
+        del params["dtype"]
+        return params
+
+    def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> str:
+        """How G @ V is computed; raises when neither way fits in memory."""
+        m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
+        gram_bytes = packed.size(m) * itemsize * 17 // 16
+        if self.products == "auto":
+            there = memory.available()
+            needed = gram_bytes + WORKING_COLUMNS * m * rank * itemsize
+            too_big = m > lapack.MAX_ITEMS or (there is not None and needed > there)
+            chosen = "data" if too_big or data_is_cheaper(matrix) else "gram"
+        else:
+            chosen = self.products
+        self._check_memory(m, rank, gram_bytes if chosen == "gram" else matrix.nnz * 8)
+        return chosen
+
+    def _check_memory(self, m: int, rank: int, data_bytes: int) -> None:
+        memory.require(
+            WORKING_COLUMNS * m * rank * np.dtype(self.dtype).itemsize + data_bytes,
+            f"a model of {m:,} items and rank {rank:,}",
+            "lower the rank, use dtype='float32' or products='data', or keep fewer items (od.prepare.min_counts)",
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class LowRankDLAE(_LowRank):
+    """The global optimum of min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖², Λ = p/(1−p)·diag(XᵀX) + l2: denoising without emphasis."""
+
+    rank: int = 200
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    user_power: float | Auto = "auto"
+    seed: int = 0
+    products: Literal["auto", "gram", "data"] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+    full_rank_weight: ClassVar[float] = 1.0
+
+    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+        return low_rank.dlae(
+            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"], seed=self.seed,
+            progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(kw_only=True, eq=False)
+class LowRankEDLAE(_LowRank):
+    """Emphasised denoising of low rank: a = 1 for dropped entries, b = ``kept_weight`` for kept ones.
+
+    A local minimum of the exact expectation over masks, from a start that is close to the best one; with ``starts`` > 1
+    the best of several, which is worth it for small problems. kept_weight=1 is LowRankDLAE.
+    """
+
+    rank: int = 200
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    kept_weight: float = 0.0
+    iterations: int = 30
+    starts: int = 1
+    user_power: float | Auto = "auto"
+    seed: int = 0
+    products: Literal["auto", "gram", "data"] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+        return low_rank.edlae(
+            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
+            kept_weight=settings["kept_weight"], iterations=settings["iterations"], starts=settings["starts"],
+            seed=settings["seed"], progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(kw_only=True, eq=False)
+class ZeroDiagonalLAE(_LowRank):
+    """min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖² with diag(U Vᵀ) = 0 [Steck20 Eq. 11]: encoder and decoder of an item orthogonal.
+
+    ``kkt_residual_`` tells how far the result is from stationary, relative to the data.
+    """
+
+    rank: int = 200
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    iterations: int = 50
+    user_power: float | Auto = "auto"
+    seed: int = 0
+    products: Literal["auto", "gram", "data"] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+        return low_rank.zero_diagonal(
+            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
+            iterations=settings["iterations"], seed=settings["seed"], progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(kw_only=True, eq=False)
+class WeightDecayLAE(_LowRank):
+    """The global optimum of min ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): shrunk principal components, U = V."""
+
+    rank: int = 200
+    l2: float | Auto = "auto"
+    user_power: float | Auto = "auto"
+    seed: int = 0
+    products: Literal["auto", "gram", "data"] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+        return low_rank.weight_decay(
+            product, settings["rank"], l2=settings["l2"], seed=settings["seed"], progress=progress
+        )
+
+    def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
+        return self._factors(product, settings, None)
+
+
+def _read_only(array: NDArray[np.floating]) -> NDArray[np.floating]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,68 @@
+"""The hyper-parameters of linear models, validated in one place: what was expected, what came."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram
+
+Auto = Literal["auto"]
+
+# name → least, most, whether the most is allowed, whether "auto" is
+_NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
+    "dropout": (0, 1, False, True),
+    "l2": (0, np.inf, False, True),
+    "kept_weight": (0, 1, True, False),
+    "user_power": (-5, 5, True, True),
+}
+_WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0}  # name → least
+_WORDS = {
+    "dtype": ("float32", "float64"),
+    "storage": ("packed", "dense"),
+    "products": ("auto", "gram", "data"),
+}
+
+
+def checked(params: dict[str, Any]) -> dict[str, Any]:
+    """The same settings as plain numbers and words; "auto" stays for ``defaults`` to resolve."""
+    return {name: _checked(name, value) for name, value in params.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in _WORDS:
+        if not isinstance(value, str) or value not in _WORDS[name]:
+            words = [repr(word) for word in _WORDS[name]]
+            raise OffdiagError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, received {value!r}")
+        return value
+    if name in _WHOLE:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < _WHOLE[name]:
+            raise OffdiagError(f"{name} must be a whole number of at least {_WHOLE[name]}, received {value!r}")
+        return int(value)
+    low, high, closed, auto = _NUMBERS[name]
+    if auto and isinstance(value, str) and value == "auto":
+        return value
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not (low <= value < high or (closed and value == high)):
+        bracket = f"[{low}, {high}{']' if closed else ')'}" + (" or 'auto'" if auto else "")
+        raise OffdiagError(f"{name} must be a number in {bracket}, received {value!r}")
+    return float(value)
+
+
+def check_not_empty(interactions: int, users: int, items: int) -> None:
+    if interactions == 0:
+        raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
+
+
+def check_gram(G: Any, user_power: float | Auto) -> None:
+    """That G is a Gram, holds something, and was made with the user weights the model asks for."""
+    if not isinstance(G, Gram):
+        raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
+    if user_power not in ("auto", G.user_power):
+        raise OffdiagError(
+            f"this Gram was made with user_power={G.user_power:g} but the model asks for "
+            f"{user_power:g}; make them equal or leave the model's at 'auto'"
+        )
+    check_not_empty(G.n_interactions, G.n_users, G.n_items)

@@ -1,0 +1,217 @@
+"""Figures of low-rank models: accuracy against rank, how alike similar items are, and what predicts itself.
+
+The three panels of Figure 1 of [Steck20] and the diagonal behind them, drawn like everything in `plots`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.plots import COLOURS, SIZE, Figure, _Frame, _line, _text, _text_width
+
+if TYPE_CHECKING:
+    from offdiag import Result
+    from offdiag.diagnostics import RankCurve
+
+MARKS = ("circle", "cross", "plus", "square")  # in black and white too, the models can be told apart
+STROKES = ("", "6 3", "2 3", "9 3 2 3")
+DODGE = 3.0  # between the models at one rank, so that their error bars stand side by side
+
+
+def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapping[str, int] | None = None) -> Figure:
+    """A metric against rank on a log axis, ± one standard error; a dashed line for the full-rank model."""
+    names = curve.models
+    if not names:
+        raise OffdiagError("a curve needs at least one model at one rank, received none: see accuracy_by_rank")
+    colour = _colours(names, colours)
+    ends = [(p.mean - _finite(p.sem), p.mean + _finite(p.sem)) for p in curve.points]
+    if full_rank is not None:
+        ends.append((full_rank.mean[curve.metric],) * 2)
+    low, high = min(a for a, _ in ends), max(b for _, b in ends)
+    ticks = _ticks_between(low, high)
+    # The axis need not start at 0, for the differences are small; it starts and ends at a tick.
+    bounds = (min(low, ticks[0]), max(high, ticks[-1]))
+    spread = (math.log(curve.ranks[0]), math.log(curve.ranks[-1]))
+    pad = 0.04 * ((spread[1] - spread[0]) or 1.0)
+    frame = _Frame(x=(spread[0] - pad, spread[1] + pad), y=bounds, top=34, bottom=262)
+    out = [_key(names, colour), frame.y_axis(curve.metric, [(v, _number(v, ticks)) for v in ticks])]
+    out.append(frame.x_axis([(math.log(r), f"{r:,}") for r in curve.ranks], "rank (log scale)"))
+    if full_rank is not None:
+        y = frame.py(full_rank.mean[curve.metric])
+        out.append(_line(frame.left, y, frame.right, y, "axis", ' stroke-dasharray="6 4"'))
+        out.append(_text(frame.left + 6, y - 5 if y > frame.top + 24 else y + 15, "full rank", "soft small"))
+    lines, marks = [], []
+    for n, name in enumerate(names):
+        shift = DODGE * (n - (len(names) - 1) / 2)
+        places = [(frame.px(math.log(p.rank)) + shift, frame.py(p.mean), p) for p in curve.of(name)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
+        lines.append(f'<polyline class="line s{colour[name]}" points="{path}"/>')
+        for x, y, point in places:
+            title = f"{name}, rank {point.rank:,}: {point.mean:.4f}"
+            if math.isfinite(point.sem) and point.sem > 0:
+                title += f" ± {point.sem:.4f}"
+                top, bottom = frame.py(point.mean + point.sem), frame.py(point.mean - point.sem)
+                marks.append(_line(x, top, x, bottom, f"line s{colour[name]}", ' style="stroke-width: 1.2"'))
+            marks.append(_mark(x, y, MARKS[n % len(MARKS)], colour[name], title))
+    return Figure(f"{curve.metric} against rank, for {', '.join(names)}", 304, "".join(out + lines + marks))
+
+
+def cosines(
+    similarities: Mapping[str, tuple[NDArray[np.floating], NDArray[np.floating]]], *, bins: int = 50
+) -> dict[str, Figure]:
+    """For each model a histogram of the median cosines of its encoder and its decoder, all on the same axes.
+
+    `similarities` maps a model's name to two arrays of `median_cosines`: those of U and those of V.
+    """
+    parts = {name: {"encoder U": u, "decoder V": v} for name, (u, v) in similarities.items()}
+    values = [np.asarray(array) for part in parts.values() for array in part.values()]
+    lowest = min([float(np.nanmin(v)) for v in values if np.isfinite(v).any()], default=0.0)
+    edges = np.linspace(min(math.floor(10 * lowest) / 10, 0.0), 1.0, bins + 1)
+    top = max([float(_shares(v, edges).max(initial=0)) for v in values], default=0.0)
+    colour = {"encoder U": 1, "decoder V": 5}
+    figures = {}
+    for name, part in parts.items():
+        label = f"Median cosines between similar items in {name}: " + ", ".join(
+            f"{side} {_middle(v)}" for side, v in part.items()
+        )
+        figures[name] = _histogram(part, edges, top, colour, "median cosine within a group of similar items", label)
+    return figures
+
+
+def diagonals(
+    values: Mapping[str, NDArray[np.floating]], *, bins: int = 60, colours: Mapping[str, int] | None = None
+) -> Figure:
+    """How much each item predicts itself: the distribution of diag(UVᵀ), for one or more models."""
+    if not values:
+        raise OffdiagError("a figure of diagonals needs at least one model, received none")
+    every = np.concatenate([np.asarray(v, dtype=np.float64) for v in values.values()])
+    every = every[np.isfinite(every)]
+    if not every.size:
+        raise OffdiagError("a figure of diagonals needs finite values, received none")
+    # A few far items would squeeze all others into one bin: the outermost half per cent shares the end bins.
+    low, high = (float(q) for q in np.quantile(every, [0.005, 0.995]))
+    low, high = min(low, 0.0), max(high, 0.0)
+    room = (high - low) or 1.0
+    edges = np.linspace(low - 0.03 * room, high + 0.03 * room, bins + 1)
+    clipped = {name: np.clip(v, edges[0], edges[-1]) for name, v in values.items()}
+    top = max(float(_shares(v, edges).max()) for v in clipped.values())
+    label = "Distribution of the diagonal of UVᵀ: " + ", ".join(f"{k} {_middle(v)}" for k, v in values.items())
+    colour = _colours(list(values), colours)
+    return _histogram(clipped, edges, top, colour, "diagonal entry uᵢ·vᵢ", label)
+
+
+def _histogram(
+    parts: Mapping[str, NDArray[np.floating]],
+    edges: NDArray[np.float64],
+    top: float,
+    colour: Mapping[str, int],
+    title: str,
+    label: str,
+) -> Figure:
+    """Outlines over each other, each lightly filled."""
+    frame = _Frame(x=(float(edges[0]), float(edges[-1])), y=(0, top or 1.0), top=34, bottom=262)
+    out = [_key(parts, colour, dashes=True), frame.y_axis("% of items")]
+    for n, (name, values) in enumerate(parts.items()):
+        shares = _shares(values, edges)
+        filled = np.flatnonzero(shares)
+        if not filled.size:
+            continue
+        first, last = int(filled[0]), int(filled[-1]) + 1  # no line along the axis where there is nothing
+        corners = [(frame.px(float(edges[first])), frame.bottom)]
+        for low, high, share in zip(edges[first:last], edges[first + 1 : last + 1], shares[first:last], strict=True):
+            corners += [(frame.px(float(x)), frame.py(float(share))) for x in (low, high)]
+        corners.append((frame.px(float(edges[last])), frame.bottom))
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+        out.append(f'<polygon class="f{colour[name]}" fill-opacity="0.14" points="{path}"/>')
+        out.append(
+            f'<polyline class="line s{colour[name]}" style="stroke-width: 1.8" points="{path}"{_stroke(n)}>'
+            f"<title>{escape(f'{name}: {_middle(values)}')}</title></polyline>"
+        )
+    ticks = _ticks_between(float(edges[0]), float(edges[-1]))
+    inside = [v for v in ticks if edges[0] - 1e-9 <= v <= edges[-1] + 1e-9]
+    out.append(frame.x_axis([(v, _number(v, ticks)) for v in inside], title))
+    return Figure(label, 304, "".join(out))
+
+
+def _shares(values: Any, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per cent of the values in each bin; what is not a number is in none."""
+    values = np.asarray(values, dtype=np.float64)
+    values = np.clip(values[np.isfinite(values)], edges[0], edges[-1])  # a cosine of 1 + 1e-7 is 1
+    shares: NDArray[np.float64] = 100 * np.histogram(values, edges)[0] / max(values.size, 1)
+    return shares
+
+
+def _middle(values: Any) -> str:
+    values = np.asarray(values)
+    values = values[np.isfinite(values)]
+    return f"median {np.median(values):.2f}".replace("-", "−") if values.size else "no value"
+
+
+def _colours(names: Sequence[str], given: Mapping[str, int] | None) -> dict[str, int]:
+    return {name: (given or {}).get(name, n + 1) % COLOURS for n, name in enumerate(names)}
+
+
+def _stroke(n: int) -> str:
+    """The first line is solid, the next ones are dashed, each in its own way."""
+    return f' stroke-dasharray="{STROKES[n % len(STROKES)]}"' if n % len(STROKES) else ""
+
+
+def _key(names: Iterable[str], colour: Mapping[str, int], *, dashes: bool = False) -> str:
+    """A legend of the lines: told apart by their dashes, or by the marks on them."""
+    out, x = [], 0.0
+    for n, name in enumerate(names):
+        stroke = _stroke(n) if dashes else ""
+        out.append(f'<line class="line s{colour[name]}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{stroke}/>')
+        if not dashes:
+            out.append(_mark(x + 11, 8, MARKS[n % len(MARKS)], colour[name], name))
+        out.append(_text(x + 28, 12.5, name, ""))
+        x += 28 + _text_width(name, SIZE) + 14
+    return "".join(out)
+
+
+def _mark(x: float, y: float, shape: str, colour: int, title: str) -> str:
+    tip = f"<title>{escape(title)}</title>"
+    if shape == "circle":
+        return f'<circle class="f{colour} halo" cx="{x:.1f}" cy="{y:.1f}" r="4">{tip}</circle>'
+    if shape == "square":
+        return f'<rect class="f{colour} halo" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7">{tip}</rect>'
+    reach = 4.2 if shape == "plus" else 3.6
+    d = (
+        f"M{x - reach:.1f} {y:.1f}H{x + reach:.1f}M{x:.1f} {y - reach:.1f}V{y + reach:.1f}"
+        if shape == "plus"
+        else f"M{x - reach:.1f} {y - reach:.1f}L{x + reach:.1f} {y + reach:.1f}"
+        f"M{x - reach:.1f} {y + reach:.1f}L{x + reach:.1f} {y - reach:.1f}"
+    )
+    return f'<path class="line s{colour}" d="{d}">{tip}</path>'
+
+
+def _ticks_between(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers that reach from at most `low` to at least `high`."""
+    room = high - low
+    if not room > 0:
+        room = abs(high) or 1.0
+    raw = room / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(n * step, 12) for n in range(first, max(last, first + 1) + 1)]
+
+
+def _number(value: float, ticks: Sequence[float]) -> str:
+    """All ticks with the same number of decimals."""
+    step = ticks[1] - ticks[0]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    while decimals < 6 and abs(round(step, decimals) - step) > 1e-9 * step:
+        decimals += 1
+    return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
