@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 import offdiag as od
 from offdiag.solvers import low_rank, products
@@ -20,6 +21,13 @@ both_precisions = pytest.mark.parametrize("dtype", ["float32", "float64"])
 every_kept_weight = pytest.mark.parametrize("b", KEPT)
 l2s = st.sampled_from([0.5, 3.0, 40.0])
 values = st.sampled_from(["binary", "ratings", "counts"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_blas_thread():
+    """These matrices are tiny: on a busy machine BLAS threads would only wait for each other, thirty times as long."""
+    with threadpool_limits(1):
+        yield
 
 
 def tastes(seed, n, m, density=0.5):

@@ -48,7 +48,7 @@ class Factors:
 
 def penalty(product: Product, dropout: float, l2: float) -> Vector:
     """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item nobody has when both are 0: its row and column stay 0."""
-    _check_finite(product)
+    _check_range(product)
     g = product.g
     lam: Vector = dropout / (1 - dropout) * g + l2
     return np.where((g == 0) & (lam == 0), 1.0, lam)
@@ -93,16 +93,16 @@ def weight_decay(
     progress: Progress | None = None,
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): eigenvectors of G, shrunk by sqrt(1 − l2/γ)."""
-    _check_finite(product)
+    _check_range(product)
     ones = np.ones(product.m)
     tolerance = tolerance_of(product.dtype) if tolerance is None else tolerance
     found = subspace.leading(
         product, ones, ones, rank, product.dtype, with_N=False, tolerance=tolerance, seed=seed, progress=progress
     )
-    gamma = np.sqrt(found.theta)
+    gamma, Y = np.linalg.eigh((found.X.T @ found.NX).astype(np.float64))  # exact in this subspace, converged or not
     kept = gamma > l2
     share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
-    U = found.X * np.sqrt(share).astype(product.dtype)
+    U = found.X @ (Y * np.sqrt(share)).astype(product.dtype)
     J = float(product.g.sum() - (share**2 * gamma).sum())
     return Factors(U, U.copy(), J, [J], _closed(found.stopped))
 
@@ -210,6 +210,7 @@ def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, p
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
+    _finish(progress, state.J, stopped)
     return Factors(state.U, state.V, state.J, objectives, stopped)
 
 
@@ -246,17 +247,19 @@ def zero_diagonal(
             problem = replace(problem, eta=problem.eta + problem.extra * row_dots(state.U, state.V))
             moved = u_step(problem, state, refresh=iteration % REFRESH == REFRESH - 1)
             state = v_step(problem, *moved)
-            candidate, J = _on_constraint(problem, state)
-            gain = objectives[-1] - J
-            if gain > 0:
+            before, (candidate, J) = J, _on_constraint(problem, state)
+            if objectives[-1] > J:
                 best = candidate
                 objectives.append(J)
-            quiet = 0 if gain > tolerance * (problem.total - J) else quiet + 1
-            if quiet == 5:
+            off = float(problem.h @ row_dots(state.U, state.V) ** 2)  # what is still on the diagonal
+            moving = max(abs(before - J), off) > tolerance * (problem.total - J)
+            quiet = 0 if moving else quiet + 1
+            if quiet == 3:
                 stopped = "converged"
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
+    _finish(progress, objectives[-1], stopped)
     U, V = best
     return Factors(U, V, objectives[-1], objectives, stopped, kkt_residual(product, lam, U, V))
 
@@ -311,9 +314,18 @@ def _check_regularised(lam: Vector, product: Product) -> None:
         )
 
 
-def _check_finite(product: Product) -> None:
-    if not np.isfinite(product.g).all():
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+def _check_range(product: Product) -> None:
+    most, limit = float(product.g.max(initial=0.0)), float(np.finfo(product.dtype).max) ** 0.5  # they are squared
+    if not most < limit:
+        raise OffdiagError(
+            f"the sums of squares overflow ({most:g}, the limit of {product.dtype} is {limit:.0e}); "
+            "scale the values down, binarise them, or use dtype='float64'"
+        )
+
+
+def _finish(progress: Progress | None, J: float, stopped: str) -> None:
+    if progress and stopped != "interrupted":
+        progress(f"minimising · objective {J:.6g}", 1.0)
 
 
 def _closed(stopped: str) -> str:

@@ -68,8 +68,8 @@ def leading(
             if gain <= tolerance * captured or basis.size == m:
                 stopped = "converged"
                 break
-            if basis.size + X.shape[1] > most:
-                basis.restart(min(2 * k, most - k if most > k else k))
+            if most < m and basis.size + X.shape[1] > most:
+                basis.restart(2 * k)
             W = times(NX)
             W -= _metric(X, NX, D, with_N) * theta.astype(dtype)
             need = np.einsum("ij,ij->j", W, W * inverse, dtype=np.float64)
@@ -79,6 +79,8 @@ def leading(
         if not X.shape[1]:
             raise
         stopped = "interrupted"
+    if progress and stopped != "interrupted":
+        progress(f"finding the subspace · captured {captured:.6g}", 1.0)
     return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped)
 
 
@@ -119,16 +121,15 @@ class _Basis:
         W = W[:, : self.Q.shape[1] - d]
         Q, NQ = self.Q[:, :d], self.NQ[:, :d]
         eps = float(np.finfo(W.dtype).eps)
-        length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
-        W = W[:, length > 0] / length[length > 0].astype(W.dtype)
-        for _ in range(2):  # the second pass removes what rounding left of the first
-            if not W.shape[1]:
-                return False
+        W = self._unit(W, float(np.finfo(W.dtype).tiny))
+        for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens was rounding left by the first
             T = Q.T @ (self.D * W)
             if self.with_N:
                 T += NQ.T @ W
-            W -= Q @ T
+            W = self._unit(W - Q @ T, least)
             W = W @ whitener(W.T @ (self.D * W), 100 * eps).astype(W.dtype)
+        if not W.shape[1]:
+            return False
         NW = times(np.ascontiguousarray(W))
         A = whitener(W.T @ _metric(W, NW, self.D, self.with_N), 100 * eps).astype(W.dtype)
         W, NW = W @ A, NW @ A
@@ -138,6 +139,13 @@ class _Basis:
         self.A[d:e, :d] = self.A[:d, d:e].T
         self.size = e
         return bool(e > d)
+
+    def _unit(self, W: NDArray[np.floating], least: float) -> NDArray[np.floating]:
+        """The columns longer than ``least`` in the metric of D, at length 1."""
+        length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
+        long = length > least
+        out: NDArray[np.floating] = W[:, long] / length[long].astype(W.dtype)
+        return out
 
     def best(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
         """θ, X and N X for the best k combinations, largest first."""
