@@ -168,6 +168,33 @@ def test_groups_outside_the_catalogue_are_refused(groups):
         diagnostics.median_cosines(np.eye(4), groups)
 
 
+# The choice of factors
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "k"), [(1, 1), (6, 1), (9, 4), (5, 5)])
+def test_balanced_factors_are_the_same_model_with_equal_second_moments(m, k, dtype):
+    weights = factors(m, k, dtype, seed=m + k)
+    U, V = diagnostics.balanced(weights)
+    assert U.dtype == V.dtype == dtype
+    size = np.abs(weights.toarray()).max()
+    np.testing.assert_allclose(U @ V.T, weights.toarray(), atol=10 * size * TOLERANCE[dtype])
+    np.testing.assert_allclose(U.T @ U, V.T @ V, atol=100 * size * TOLERANCE[dtype])
+
+
+def test_balanced_cosines_do_not_depend_on_how_the_factors_were_written():
+    weights = factors(12, 3, "float64")
+    R = np.random.default_rng(5).normal(size=(3, 3))
+    other = LowRank(weights.U @ R, weights.V @ np.linalg.inv(R).T)
+    groups = diagnostics.similar_groups(weights, 4)
+    for one, two in zip(diagnostics.balanced(weights), diagnostics.balanced(other), strict=True):
+        np.testing.assert_allclose(
+            diagnostics.median_cosines(one, groups), diagnostics.median_cosines(two, groups), atol=1e-9
+        )
+    plain = [diagnostics.median_cosines(w.U, groups) for w in (weights, other)]
+    assert np.abs(plain[0] - plain[1]).max() > 0.05  # as they are, they do
+
+
 # Accuracy by rank
 
 
@@ -183,6 +210,7 @@ class Truncated:
         U, s, Vt = np.linalg.svd(full.weights_.toarray())
         self.weights_ = LowRank(np.ascontiguousarray((U * s)[:, : self.rank]), np.ascontiguousarray(Vt[: self.rank].T))
         self.item_ids_, self.popularity_, self.objective_ = full.item_ids_, full.popularity_, 100.0 - self.rank
+        self.settings_ = {"rank": self.rank, "l2": self.l2}
         return self
 
     def recommend(self, histories, k, exclude_seen):
@@ -212,6 +240,7 @@ def test_accuracy_by_rank_is_that_of_each_fit_alone(split):
         assert point.n_bytes == 2 * 25 * point.rank * 8
         assert point.objective == 100 - point.rank
         assert point.seconds > 0
+        assert point.settings == {"rank": point.rank, "l2": models[point.model].l2}
         np.testing.assert_array_equal(point.result.per_user["recall@5"], result.per_user["recall@5"])
     assert set(curve.fitted) == {("one", 5), ("two", 5)}
     assert curve.fitted["two", 5].weights_.U.shape == (25, 5)
@@ -227,7 +256,18 @@ def test_a_curve_prints_a_table_and_gives_plain_numbers(split):
     curve = diagnostics.accuracy_by_rank(split.train, split.test, [3], {"cut": Truncated()})
     assert "ndcg@100" in str(curve)
     assert f"{curve.points[0].mean:.4f}" in str(curve)
-    assert set(curve.points[0].to_dict()) == {"model", "rank", "mean", "sem", "n_bytes", "seconds", "objective"}
+    assert set(curve.points[0].to_dict()) == {
+        "model", "rank", "mean", "sem", "n_bytes", "seconds", "objective", "settings"
+    }  # fmt: skip
+
+
+def test_settings_can_be_chosen_for_each_rank(split):
+    def choose(name, rank, model):
+        assert (name, model.rank) == ("cut", rank)
+        return Truncated(rank=rank, l2=10.0 * rank)
+
+    curve = diagnostics.accuracy_by_rank(split.train, split.test, [2, 4], {"cut": Truncated()}, choose=choose)
+    assert [point.settings["l2"] for point in curve.points] == [20.0, 40.0]
 
 
 def test_an_interrupted_fit_ends_the_study(split):

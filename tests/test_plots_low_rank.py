@@ -22,7 +22,7 @@ def curve(values=None, ranks=(10, 100, 1000), sem=0.01):
     return RankCurve(
         "ndcg@100",
         [
-            RankPoint(name, rank, mean, sem, 8, 0.1, 1.0, result(mean))
+            RankPoint(name, rank, mean, sem, 8, 0.1, 1.0, {}, result(mean))
             for name, means in values.items()
             for rank, mean in zip(ranks, means, strict=True)
         ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,11 +78,25 @@ def _columns(weights: Weights, lo: int, hi: int) -> NDArray[np.floating]:
     raise OffdiagError(f"similar items need weights between items, received {weights.kind} weights")
 
 
+def balanced(weights: LowRank) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Encoder and decoder of the same W = UVᵀ with UᵀU = VᵀV.
+
+    U·R and V·R⁻ᵀ give the same model for every invertible R, but not the same cosines, so those of two models mean
+    something only with R fixed alike. This choice, from the singular value decomposition of W, has the smallest
+    ‖U‖² + ‖V‖² and is unique up to a rotation, which no cosine notices. O(m·rank²); W is not formed.
+    """
+    Qu, Ru = np.linalg.qr(weights.U)
+    Qv, Rv = np.linalg.qr(weights.V)
+    left, values, right = np.linalg.svd(Ru @ Rv.T)
+    root = np.sqrt(values)
+    return Qu @ (left * root), Qv @ (right.T * root)
+
+
 def median_cosines(embeddings: Any, groups: Any) -> NDArray[np.float64]:
     """For each group of items the median cosine between the embeddings of its members, over all pairs of them.
 
-    `embeddings` has a row per item (``model.encoder_`` or ``model.decoder_``), `groups` a row of columns per group
-    (see `similar_groups`). A zero embedding has no direction: its pairs are left out. nan where no pair is left.
+    `embeddings` has a row per item (see `balanced`), `groups` a row of row numbers per group (see `similar_groups`).
+    A zero embedding has no direction: its pairs are left out. nan where no pair is left.
     """
     E, groups = np.asarray(embeddings), np.asarray(groups)
     E = E if E.dtype.kind == "f" else E.astype(np.float64)
@@ -130,11 +144,12 @@ class RankPoint:
     n_bytes: int  # of the weights
     seconds: float  # to fit
     objective: float  # reached by the fit; models with different objectives cannot be compared by it
+    settings: dict[str, Any]  # as used
     result: Result = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
-        names = ("model", "rank", "mean", "sem", "n_bytes", "seconds", "objective")
+        names = ("model", "rank", "mean", "sem", "n_bytes", "seconds", "objective", "settings")
         return {name: getattr(self, name) for name in names}
 
 
@@ -180,12 +195,14 @@ def accuracy_by_rank(
     metric: str = "ndcg@100",
     *,
     keep: Collection[int] = (),
+    choose: Callable[[str, int, Any], Any] | None = None,
     progress: Progress | None = None,
 ) -> RankCurve:
     """Fit each of the models at each rank on `train` and measure it on `held_out`.
 
     `models` maps a name to a model with a `rank`, e.g. ``{"EDLAE": od.LowRankEDLAE(dropout=0.5, l2=100.0)}``; its rank
-    is replaced. Every other setting is used as it is at all ranks: choose settings on other users than `held_out`.
+    is replaced. Every other setting is used as it is at all ranks, unless `choose` is given: it gets name, rank and
+    model and returns the model to fit, so that settings can follow the rank. Choose on other users than `held_out`.
     """
     ranks = sorted(set(ranks))
     if not ranks or not models:
@@ -194,10 +211,12 @@ def accuracy_by_rank(
     for n, (rank, (name, model)) in enumerate((r, m) for r in ranks for m in models.items()):
         if progress:
             progress(f"{name} of rank {rank}", n / (len(ranks) * len(models)))
+        asked = replace(model, rank=rank)
+        asked = choose(name, rank, asked) if choose else asked
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InterruptedFitWarning)
-            learner = replace(model, rank=rank).fit(train)
+            learner = asked.fit(train)
         if getattr(learner, "stopped_", "") == "interrupted":
             raise KeyboardInterrupt  # a fit alone keeps its best iterate, but a half-fitted model is no measurement
         seconds = time.perf_counter() - start
@@ -211,6 +230,7 @@ def accuracy_by_rank(
                 n_bytes=learner.weights_.nbytes,
                 seconds=seconds,
                 objective=float(learner.objective_),
+                settings=learner.settings_,
                 result=result,
             )
         )

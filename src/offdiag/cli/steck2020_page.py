@@ -23,8 +23,11 @@ def drawings(figure: Figure1) -> dict[str, plots.Figure]:
     return {
         "figure1-accuracy": plots_low_rank.accuracy(figure.curve, figure.full_rank, colours=COLOURS),
         "figure1-edlae": cosines[EDLAE],
+        "figure1-zero-diagonal": cosines[ZERO],
         "figure1-dlae": cosines[DLAE],
-        "figure1-diagonal": plots_low_rank.diagonals(figure.diagonals, colours=COLOURS),
+        "figure1-diagonal": plots_low_rank.diagonals(
+            {name: figure.diagonals[name] for name in (EDLAE, DLAE)}, colours=COLOURS
+        ),
     }
 
 
@@ -60,6 +63,9 @@ def as_json(figure: Figure1) -> dict[str, Any]:
         "rank": figure.rank,
         "group": GROUP,
         "median_cosines": {name: _spread(values, -1.0, 1.0) for name, values in sides.items()},
+        "median_cosines_as_fitted": {
+            name: {"encoder": pair[0], "decoder": pair[1]} for name, pair in figure.cosines_as_fitted.items()
+        },
         "diagonal": {
             name: _spread(values, float(np.min(values)), float(np.max(values)))
             for name, values in figure.diagonals.items()
@@ -104,6 +110,7 @@ def page(figure: Figure1) -> str:
             drawn["figure1-accuracy"],
         ),
         (f"EDLAE, rank {figure.rank:,}", _cosine_caption(figure, EDLAE), drawn["figure1-edlae"]),
+        (f"Zero diagonal, rank {figure.rank:,}", _cosine_caption(figure, ZERO), drawn["figure1-zero-diagonal"]),
         (f"DLAE, rank {figure.rank:,}", _cosine_caption(figure, DLAE), drawn["figure1-dlae"]),
         (
             "What predicts itself",
@@ -119,8 +126,13 @@ def page(figure: Figure1) -> str:
         ["data", escape(figure.source)],
         ["learned from", f"{train.n_users:,} users, {train.n_items:,} items, {train.nnz:,} interactions"],
         ["measured on", f"{figure.n_test:,} users held out of training (seed {figure.seed})"],
-        ["settings of all models", escape(settings)],
+        ["settings of the full-rank model", escape(settings)],
         ["similar items", f"the {GROUP} largest values in each column of the full-rank EDLAE model"],
+        [
+            "embeddings",
+            "those with UᵀU = VᵀV. Many pairs U, V make the same model, with other cosines; this choice is made alike "
+            "for all models.",
+        ],
     ]
     verdicts = [[f"<b>{escape(c.verdict)}</b>", escape(c.text), escape(c.evidence)] for c in figure.claims]
     sections = [
@@ -143,17 +155,20 @@ def page(figure: Figure1) -> str:
     )
 
 
-_HEAD = ("model", "rank", "metric", "standard error", "MB", "seconds", "objective")
+_HEAD = ("model", "rank", "metric", "standard error", "dropout", "l2", "MB", "seconds", "objective")
 
 
 def _rows(figure: Figure1) -> list[list[str]]:
+    def row(model: str, rank: str, mean: float, sem: float, settings: dict[str, Any], n_bytes: int) -> list[str]:
+        chosen = [report.setting_text(settings[name]) for name in ("dropout", "l2")]
+        return [model, rank, f"{mean:.4f}", f"{sem:.4f}", *chosen, f"{n_bytes / 1e6:.1f}"]
+
     rows = [
-        [p.model, f"{p.rank:,}", f"{p.mean:.4f}", f"{p.sem:.4f}", f"{p.n_bytes / 1e6:.1f}", f"{p.seconds:.1f}",
-         f"{p.objective:.6g}"]
+        [*row(p.model, f"{p.rank:,}", p.mean, p.sem, p.settings, p.n_bytes), f"{p.seconds:.1f}", f"{p.objective:.6g}"]
         for p in figure.curve.points
-    ]  # fmt: skip
+    ]
     mean, sem = figure.full_rank.mean[figure.metric], figure.full_rank.sem[figure.metric]
-    full = ["EDLAE", "full", f"{mean:.4f}", f"{sem:.4f}", f"{figure.full_rank_bytes / 1e6:.1f}"]
+    full = row(EDLAE, "full", mean, sem, figure.settings, figure.full_rank_bytes)
     return [*rows, [*full, f"{figure.full_rank_seconds:.1f}", ""]]
 
 
@@ -174,7 +189,7 @@ def show(figure: Figure1, files: list[str]) -> None:
         f"measured on {figure.n_test:,} new users"
     )
     settings = ", ".join(f"{name} {report.setting_text(value)}" for name, value in figure.settings.items())
-    console.say(f"All models: {settings}\n")
+    console.say(f"Full-rank model: {settings}\n")
     head = [_HEAD[0], *(f">{name}" for name in (_HEAD[1], figure.metric, *_HEAD[3:]))]
     console.show_table(head, _rows(figure))
     cosines = [

@@ -108,8 +108,8 @@ class _LowRank(Recommender):
         self.settings_ = settings
         if found.stopped == "interrupted":
             warnings.warn(
-                f"the fit was interrupted after {len(found.objectives)} iterations; the best weights so far are kept, "
-                f"objective {found.objective:.6g}",
+                f"the fit was interrupted after {len(found.objectives) - 1} iterations; "
+                f"the best weights so far are kept, objective {found.objective:.6g}",
                 InterruptedFitWarning,
                 stacklevel=3,
             )

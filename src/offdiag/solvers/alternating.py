@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.solvers.blas import product
 from offdiag.solvers.products import Product
 from offdiag.solvers.subspace import whitener
+
+RELAX = 1.5  # of the exact step for U: V will follow, so a longer one is better; below 2 J still cannot rise
 
 Floats = NDArray[np.floating]
 Vector = NDArray[np.float64]
@@ -63,9 +66,10 @@ def v_step(problem: Problem, U: Floats, HU: Floats) -> State:
     Row i minimises vᵀP_i v − 2 r·v with P_i = I − t(u wᵀ + w uᵀ) + κ u uᵀ, r = w − ρ u, w = (HU)_i: it lies in the span
     of u and w, and the 2×2 system that is left has the solution below.
     """
-    A = whitener(U.T @ HU, 100 * float(np.finfo(U.dtype).eps))
-    A = np.hstack([A, np.zeros((A.shape[0], A.shape[0] - A.shape[1]))]).astype(U.dtype)  # lost directions: zero columns
-    U, HU = U @ A, HU @ A
+    A = whitener(product(U, HU, transposed=True), 100 * float(np.finfo(U.dtype).eps))
+    lost = np.zeros((A.shape[0], A.shape[0] - A.shape[1]))  # directions that U no longer has: zero columns
+    A = np.ascontiguousarray(np.hstack([A, lost]), dtype=U.dtype)
+    U, HU = product(U, A), product(HU, A)
     t, kappa, rho = problem.t, problem.kappa, problem.rho
     al, be, ze = row_dots(U, U), row_dots(U, HU), row_dots(HU, HU)
     det = (1 - t * be) ** 2 + al * (kappa - t * t * ze)
@@ -103,17 +107,19 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     U, HU, V = state.U, state.HU, state.V
     t, dtype = problem.t, U.dtype
     beta, omega = row_dots(U, V), row_dots(HU, V)
-    S = V.T @ V
+    S = product(V, V, transposed=True)
     R = problem.times_h(V * (1 + t * beta).astype(dtype)[:, None])
-    R -= HU @ S
+    product(HU, S, alpha=-1, add_to=R)
     add_rows(R, -(problem.rho + problem.extra * beta - t * (omega - t * problem.h * beta)), V)
-    P = R @ _inverse(S).astype(dtype)
+    P = product(R, _inverse(S).astype(dtype))
     P *= (1 / problem.h).astype(dtype)[:, None]
     HP = problem.times_h(P)
     along = float(row_dots(P, R).sum())
     bp, op = row_dots(P, V), row_dots(HP, V)
-    bend = float(((P.T @ HP).astype(np.float64) * S).sum() - 2 * t * (bp @ op) + problem.kappa @ bp**2)
-    step = dtype.type(along / bend if bend > 0 and np.isfinite(along) else 0.0)
+    bend = float(
+        (product(P, HP, transposed=True).astype(np.float64) * S).sum() - 2 * t * (bp @ op) + problem.kappa @ bp**2
+    )
+    step = dtype.type(RELAX * along / bend if bend > 0 and np.isfinite(along) else 0.0)
     P *= step
     P += U
     if refresh:

@@ -1,4 +1,8 @@
-"""Products with a packed symmetric matrix at the speed of a full one, straight from the packed numbers.
+"""Matrix products in place and straight from packed numbers, all from one BLAS.
+
+NumPy and SciPy each bring a BLAS with threads of its own, and those of one keep spinning for a while when a call ends:
+solvers that alternate between the two run many times slower. So their products go through SciPy's here, whose LAPACK
+they need anyway.
 
 The rectangular full packed layout (``offdiag.packed``) is two triangles and a rectangle, each an ordinary matrix to
 BLAS if it may be told a leading dimension. SciPy's Python wrappers copy such pieces; its Cython exports do not, and
@@ -23,6 +27,44 @@ def _function(name: str) -> Any:
     return exported(dict(cython_blas.__pyx_capi__)[name], {"symm": 12, "gemm": 13}[name[1:]])
 
 
+def _call(function: Any, *arguments: Any) -> None:
+    """BLAS takes the addresses of all its arguments; integers here are addresses already."""
+    function(*[a if isinstance(a, int) else ctypes.addressof(a) for a in arguments])
+
+
+def product(
+    A: NDArray[np.floating],
+    B: NDArray[np.floating],
+    *,
+    transposed: bool = False,
+    alpha: float = 1.0,
+    add_to: NDArray[np.floating] | None = None,
+) -> NDArray[np.floating]:
+    """alpha·A B, or alpha·Aᵀ B, for C-ordered arrays or column slices of such; ``add_to`` is added to in place."""
+    rows, inner = A.shape[::-1] if transposed else A.shape
+    columns = B.shape[1]
+    if len(B) != inner:
+        raise ValueError(f"the shapes {A.shape} and {B.shape} do not fit")
+    out = np.zeros((rows, columns), dtype=A.dtype) if add_to is None else add_to
+    if out.shape != (rows, columns) or out.dtype != A.dtype or not out.flags.c_contiguous:
+        raise ValueError(f"expected a C-ordered array of {rows}×{columns} to add to, received {out.shape}")
+    if not (rows and columns and inner):
+        return out
+    if A.dtype != B.dtype or any(M.shape[1] > 1 and M.strides[1] != M.itemsize for M in (A, B)):
+        raise ValueError("expected two C-ordered arrays of one precision")
+    kind, real = ("s", ctypes.c_float) if A.dtype == np.float32 else ("d", ctypes.c_double)
+    # By columns the arrays are their transposes, so outᵀ = Bᵀ op(A)ᵀ is what is asked for.
+    plain, turn = ctypes.c_char(b"N"), ctypes.c_char(b"T" if transposed else b"N")
+    M, N, K = ctypes.c_int(columns), ctypes.c_int(rows), ctypes.c_int(inner)
+    lda, ldb = (ctypes.c_int(max(M.strides[0] // M.itemsize, M.shape[1])) for M in (A, B))
+    factor, keep = real(alpha), real(0 if add_to is None else 1)
+    _call(
+        _function(kind + "gemm"), plain, turn, M, N, K, factor, B.ctypes.data, ldb, A.ctypes.data, lda, keep,
+        out.ctypes.data, M,
+    )  # fmt: skip
+    return out
+
+
 def symmetric_product(
     values: NDArray[np.floating], V: NDArray[np.floating], alpha: float = 1.0
 ) -> NDArray[np.floating]:
@@ -45,15 +87,12 @@ def symmetric_product(
     out1, out2 = out.ctypes.data, out.ctypes.data + h * k * size
     symm, gemm = _function(kind + "symm"), _function(kind + "gemm")
 
-    def call(function: Any, *arguments: Any) -> None:
-        function(*[a if isinstance(a, int) else ctypes.addressof(a) for a in arguments])
-
     one, zero, scale = real(1), real(0), real(alpha)
     K, HALF, REST, LD = (ctypes.c_int(n) for n in (k, h, rest, ld))
     right, lower, upper, plain, transposed = (ctypes.c_char(x) for x in (b"R", b"L", b"U", b"N", b"T"))
-    call(symm, right, lower, K, HALF, scale, leading, LD, V1, K, zero, out1, K)
+    _call(symm, right, lower, K, HALF, scale, leading, LD, V1, K, zero, out1, K)
     if rest:
-        call(symm, right, upper, K, REST, scale, trailing, LD, V2, K, zero, out2, K)
-        call(gemm, plain, plain, K, HALF, REST, scale, V2, K, corner, LD, one, out1, K)
-        call(gemm, plain, transposed, K, REST, HALF, scale, V1, K, corner, LD, one, out2, K)
+        _call(symm, right, upper, K, REST, scale, trailing, LD, V2, K, zero, out2, K)
+        _call(gemm, plain, plain, K, HALF, REST, scale, V2, K, corner, LD, one, out1, K)
+        _call(gemm, plain, transposed, K, REST, HALF, scale, V1, K, corner, LD, one, out2, K)
     return out

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import cholesky, subspace
+from offdiag.solvers import blas, cholesky, subspace
 from offdiag.solvers.alternating import (
     Floats,
     Problem,
@@ -30,7 +30,8 @@ from offdiag.solvers.products import Product
 
 PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
 REFRESH = 10  # iterations after which HU is computed anew instead of carried along
-START_TOLERANCE = 1e-4  # of the captured sum: the iterations that follow are cheaper than a sharper start
+START_TOLERANCE = 1e-4  # of the captured sum
+LARGE, LARGE_START_TOLERANCE = 2_000_000, 1e-2  # numbers in U from which the iterations gain the rest for less
 STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much less wanders off first, much more is slow
 
 
@@ -99,10 +100,11 @@ def weight_decay(
     found = subspace.leading(
         product, ones, ones, rank, product.dtype, with_N=False, tolerance=tolerance, seed=seed, progress=progress
     )
-    gamma, Y = np.linalg.eigh((found.X.T @ found.NX).astype(np.float64))  # exact in this subspace, converged or not
+    XGX = blas.product(found.X, found.NX, transposed=True)
+    gamma, Y = np.linalg.eigh(XGX.astype(np.float64))  # exact in this subspace, converged or not
     kept = gamma > l2
     share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
-    U = found.X @ (Y * np.sqrt(share)).astype(product.dtype)
+    U = blas.product(found.X, (Y * np.sqrt(share)).astype(product.dtype))
     J = float(product.g.sum() - (share**2 * gamma).sum())
     return Factors(U, U.copy(), J, [J], _closed(found.stopped))
 
@@ -134,8 +136,14 @@ def edlae(
     for start in range(starts):
         part = _part(progress, start, starts)
         try:
-            U = one_shot(problem, rank, kept_weight, seed, part) if start == 0 else _random(problem, rank, seed + start)
-            found = _alternate(problem, U, iterations, tolerance, part)
+            U, cut = (
+                one_shot(problem, rank, kept_weight, seed, part)
+                if start == 0
+                else (_random(problem, rank, seed + start), False)
+            )
+            found = _alternate(problem, U, 0 if cut else iterations, tolerance, part)
+            if cut:
+                found = replace(found, stopped="interrupted")
         except KeyboardInterrupt:
             if best is None:
                 raise  # nothing to keep yet
@@ -148,7 +156,9 @@ def edlae(
     return best
 
 
-def one_shot(problem: Problem, rank: int, kept_weight: float, seed: int, progress: Progress | None) -> Floats:
+def one_shot(
+    problem: Problem, rank: int, kept_weight: float, seed: int, progress: Progress | None
+) -> tuple[Floats, bool]:
     """The best rank-k approximation of the full-rank optimum B = I − H⁻¹diag(ν), in the metric of H; its encoder.
 
     ν needs diag(H⁻¹), which is estimated: the start is nearly as good, and no m×m inverse is made.
@@ -162,13 +172,16 @@ def one_shot(problem: Problem, rank: int, kept_weight: float, seed: int, progres
         return add_rows(product(V), shift, V)
 
     found = subspace.leading(
-        times, nu, problem.h, rank, product.dtype, tolerance=START_TOLERANCE, seed=seed, progress=progress
-    )
+        times, nu, problem.h, rank, product.dtype, seed=seed, progress=progress,
+        tolerance=START_TOLERANCE if product.m * rank < LARGE else LARGE_START_TOLERANCE,
+    )  # fmt: skip
+    if found.stopped == "interrupted":
+        return found.X, True
     U = found.X
     empty = found.theta <= 0  # fewer directions in the data than asked for: the rest starts by chance
     if empty.any():
         U[:, empty] = _random(problem, int(empty.sum()), seed)
-    return U
+    return U, False
 
 
 def inverse_diagonal(problem: Problem, seed: int) -> Vector:
@@ -204,12 +217,15 @@ def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, p
             gain = state.J - new.J
             if gain > 0:
                 state = new  # one assignment: an interruption never leaves half an iterate
-                objectives.append(state.J)
+            objectives.append(state.J)
             if not gain > tolerance * (problem.total - state.J):
                 stopped = "converged"
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
+    if len(objectives) > 1:  # HU was carried along; what is returned rests on a fresh one
+        state = v_step(problem, state.U, problem.times_h(state.U))
+        objectives[-1] = state.J
     _finish(progress, state.J, stopped)
     return Factors(state.U, state.V, state.J, objectives, stopped)
 
@@ -235,13 +251,13 @@ def zero_diagonal(
     tolerance = 10 * tolerance_of(product.dtype) if tolerance is None else tolerance
     h = product.g + lam
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
-    U = one_shot(full_emphasis, rank, 0.0, seed, progress)
+    U, cut = one_shot(full_emphasis, rank, 0.0, seed, progress)
     problem = Problem(product, lam, 0.0, STIFFNESS * h, np.zeros(product.m))
     state = v_step(problem, U, problem.times_h(U))
     best, J = _on_constraint(problem, state)
-    objectives, stopped, quiet = [J], "iterations", 0
+    objectives, stopped, quiet = [J], "interrupted" if cut else "iterations", 0
     try:
-        for iteration in range(iterations):
+        for iteration in range(0 if cut else iterations):
             if progress:
                 progress(f"minimising · objective {objectives[-1]:.6g}", iteration / iterations)
             problem = replace(problem, eta=problem.eta + problem.extra * row_dots(state.U, state.V))
@@ -250,7 +266,7 @@ def zero_diagonal(
             before, (candidate, J) = J, _on_constraint(problem, state)
             if objectives[-1] > J:
                 best = candidate
-                objectives.append(J)
+            objectives.append(min(J, objectives[-1]))
             off = float(problem.h @ row_dots(state.U, state.V) ** 2)  # what is still on the diagonal
             moving = max(abs(before - J), off) > tolerance * (problem.total - J)
             quiet = 0 if moving else quiet + 1
@@ -259,8 +275,8 @@ def zero_diagonal(
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
+    (U, V), objectives[-1] = _on_constraint(problem, v_step(problem, best[0], problem.times_h(best[0])))
     _finish(progress, objectives[-1], stopped)
-    U, V = best
     return Factors(U, V, objectives[-1], objectives, stopped, kkt_residual(product, lam, U, V))
 
 
@@ -296,8 +312,8 @@ def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
     """
     GU, GV = product(U), product(V)
     HU = add_rows(GU.copy(), lam, U)
-    EV = HU @ (V.T @ V) - GV
-    EU = V @ (U.T @ HU).T - GU
+    EV = blas.product(HU, blas.product(V, V, transposed=True), add_to=-GV)
+    EU = blas.product(V, blas.product(HU, U, transposed=True), add_to=-GU)
     below = row_dots(V, V) + row_dots(U, U)
     eta = -np.divide(row_dots(EV, V) + row_dots(EU, U), below, where=below > 0, out=np.zeros_like(below))
     add_rows(EV, eta, V)

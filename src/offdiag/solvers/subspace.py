@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.progress import Progress
+from offdiag.solvers.blas import product
 
 ROUNDS = 200
 LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
@@ -74,7 +75,7 @@ def leading(
             W -= _metric(X, NX, D, with_N) * theta.astype(dtype)
             need = np.einsum("ij,ij->j", W, W * inverse, dtype=np.float64)
             worth = need > 0.01 * tolerance * captured / k * np.maximum(theta, np.finfo(np.float64).tiny)
-            W = W[:, worth] * inverse
+            W = np.ascontiguousarray(W[:, worth]) * inverse
     except KeyboardInterrupt:
         if not X.shape[1]:
             raise
@@ -112,70 +113,81 @@ class _Basis:
     def __init__(self, m: int, most: int, D: NDArray[np.floating], with_N: bool, dtype: np.dtype[np.floating]) -> None:
         self.Q = np.zeros((m, most), dtype=dtype)
         self.NQ = np.zeros((m, most), dtype=dtype)
-        self.A = np.zeros((most, most))
+        self.A = np.zeros((most, most), dtype=dtype)
         self.D, self.with_N, self.size = D, with_N, 0
 
     def extend(self, W: NDArray[np.floating], times: Callable[[NDArray[np.floating]], NDArray[np.floating]]) -> bool:
         """Add the directions of W that the basis does not have yet; False when there are none."""
         d = self.size
-        W = W[:, : self.Q.shape[1] - d]
+        W = np.ascontiguousarray(W[:, : self.Q.shape[1] - d])
         Q, NQ = self.Q[:, :d], self.NQ[:, :d]
         eps = float(np.finfo(W.dtype).eps)
-        W = self._unit(W, float(np.finfo(W.dtype).tiny))
+        W, _ = self._unit(W, float(np.finfo(W.dtype).tiny))
         for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens was rounding left by the first
-            T = Q.T @ (self.D * W)
+            T = product(Q, self.D * W, transposed=True)
             if self.with_N:
-                T += NQ.T @ W
-            W = self._unit(W - Q @ T, least)
-            W = W @ whitener(W.T @ (self.D * W), 100 * eps).astype(W.dtype)
+                product(NQ, W, transposed=True, add_to=T)
+            W, shortest = self._unit(product(Q, T, alpha=-1, add_to=W), least)
+            W = product(W, whitener(product(W, self.D * W, transposed=True), 100 * eps).astype(W.dtype))
+            if shortest > 0.1:  # little was taken away, so little rounding is left
+                break
         if not W.shape[1]:
             return False
-        NW = times(np.ascontiguousarray(W))
-        A = whitener(W.T @ _metric(W, NW, self.D, self.with_N), 100 * eps).astype(W.dtype)
-        W, NW = W @ A, NW @ A
+        NW = times(W)
+        BW = _metric(W, NW, self.D, self.with_N)
+        A = whitener(product(W, BW, transposed=True), 100 * eps).astype(W.dtype)
+        W, NW = product(W, A), product(NW, A)
         e = d + W.shape[1]
         self.Q[:, d:e], self.NQ[:, d:e] = W, NW
-        self.A[:e, d:e] = self.NQ[:, :e].T @ NW
+        self.A[:e, d:e] = product(self.NQ[:, :e], NW, transposed=True)
         self.A[d:e, :d] = self.A[:d, d:e].T
         self.size = e
         return bool(e > d)
 
-    def _unit(self, W: NDArray[np.floating], least: float) -> NDArray[np.floating]:
-        """The columns longer than ``least`` in the metric of D, at length 1."""
+    def _unit(self, W: NDArray[np.floating], least: float) -> tuple[NDArray[np.floating], float]:
+        """The columns longer than ``least`` in the metric of D, at length 1; and the shortest length there was."""
         length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
         long = length > least
-        out: NDArray[np.floating] = W[:, long] / length[long].astype(W.dtype)
-        return out
+        if not long.all():
+            W = np.ascontiguousarray(W[:, long])
+        W *= (1 / length[long]).astype(W.dtype)
+        return W, float(length.min(initial=1.0))
 
     def best(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
         """θ, X and N X for the best k combinations, largest first."""
         theta, Y = self._eigen(k)
         Y = Y.astype(self.Q.dtype)
-        return theta, self.Q[:, : self.size] @ Y, self.NQ[:, : self.size] @ Y
+        return theta, product(self.Q[:, : self.size], Y), product(self.NQ[:, : self.size], Y)
 
     def restart(self, keep: int) -> None:
         """Cut the basis back to its best combinations."""
         theta, Y = self._eigen(keep)
         d, Y = self.size, Y.astype(self.Q.dtype)
         e = len(theta)
-        self.Q[:, :e] = self.Q[:, :d] @ Y
-        self.NQ[:, :e] = self.NQ[:, :d] @ Y
+        self.Q[:, :e] = product(self.Q[:, :d], Y)
+        self.NQ[:, :e] = product(self.NQ[:, :d], Y)
         self.A[:e, :e] = np.diag(theta)
         self.size = e
 
-    def _eigen(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _eigen(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         from scipy import linalg
 
         d = self.size
         A = self.A[:d, :d]
-        theta, Y = linalg.eigh((A + A.T) / 2, subset_by_index=[max(d - k, 0), d - 1])
-        return np.maximum(theta[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
+        theta, Y = linalg.eigh((A + A.T) / 2, subset_by_index=[max(d - k, 0), d - 1], check_finite=False)
+        return np.maximum(theta[::-1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, ::-1])
 
 
 def whitener(P: NDArray[np.floating], cut: float) -> NDArray[np.float64]:
     """A with AᵀPA = I on the directions where P is not negligible beside its largest."""
+    from scipy import linalg
+
     P = np.asarray(P, dtype=np.float64)
-    e, Y = np.linalg.eigh((P + P.T) / 2)
+    if len(P):
+        L, info = linalg.lapack.dpotrf(P, lower=1)
+        if info == 0 and np.diag(L).min() ** 2 > cut * np.diag(P).max():  # nothing is negligible: the cheap way
+            inverse, _ = linalg.lapack.dtrtri(L, lower=1)
+            return np.ascontiguousarray(np.tril(inverse).T)
+    e, Y = linalg.eigh((P + P.T) / 2) if len(P) else (np.zeros(0), np.zeros((0, 0)))
     live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny) if len(e) else np.zeros(0, dtype=bool)
-    out: NDArray[np.float64] = Y[:, live] / np.sqrt(e[live])
-    return out
+    return np.ascontiguousarray(Y[:, live] / np.sqrt(e[live]))
