@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from low_rank_tasks import low_rank_admm, low_rank_offdiag, matrix, matrix_free
 from measure import measured
 from scipy import sparse
 
@@ -21,11 +22,6 @@ from offdiag import packed
 from offdiag.solvers import lapack
 
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0}
-
-
-def matrix(path: str) -> sparse.csr_array:
-    with np.load(path) as arrays:
-        return sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
 
 
 def fit_offdiag(data: str, **_: str) -> dict[str, float]:
@@ -143,7 +139,7 @@ def read_polars(csv: str, **_: str) -> dict[str, float]:
 
 def main() -> None:
     functions: list[Any] = [fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack]
-    functions += [read_offdiag, read_polars]
+    functions += [read_offdiag, read_polars, low_rank_offdiag, low_rank_admm, matrix_free]
     tasks: dict[str, Callable[..., dict[str, float]]] = {f.__name__: f for f in functions}
     name, *words = sys.argv[1:]
     sys.stdout.write(json.dumps(tasks[name](**dict(word.split("=", 1) for word in words))) + "\n")

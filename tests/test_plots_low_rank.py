@@ -107,14 +107,23 @@ def test_models_are_told_apart_by_marks_and_keep_a_given_colour():
 
 
 @pytest.mark.parametrize("mean", [0.405, 0.42, 0.30, 0.19])
-def test_the_full_rank_line_is_at_its_value_and_named_beside_it(mean):
+def test_the_full_rank_line_is_at_its_value_and_in_the_legend(mean):
     root = ET.fromstring(plots.accuracy(curve(), result(mean)).svg())
-    (line,) = (mark for mark in root.iter(f"{SVG}line") if mark.get("stroke-dasharray"))
+    sample, line = (mark for mark in root.iter(f"{SVG}line") if mark.get("stroke-dasharray"))
     (name,) = (mark for mark in root.iter(f"{SVG}text") if mark.text == "full rank")
     edlae = next(points(p) for p in root.iter(f"{SVG}polyline") if "s1" in p.get("class"))
     unit = (edlae[0, 1] - edlae[2, 1]) / 0.1
     assert edlae[2, 1] - float(line.get("y1")) == pytest.approx((mean - 0.40) * unit, abs=0.3)
-    assert abs(float(name.get("y")) - float(line.get("y1"))) < 20
+    assert float(sample.get("x2")) < float(name.get("x")) < float(sample.get("x2")) + 10
+
+
+def test_long_names_are_cut_so_that_the_legend_fits():
+    names = [f"a model with quite a long name {n}" for n in range(4)]
+    root = ET.fromstring(plots.accuracy(curve({name: (0.1, 0.2, 0.3) for name in names}), result(0.3)).svg())
+    legend = [mark for mark in root.iter(f"{SVG}text") if mark.get("y") == "12.5"]
+    assert len(legend) == 5
+    assert all(mark.text.endswith("…") for mark in legend[:4])
+    assert float(legend[-1].get("x")) < 380
 
 
 def test_histograms_hold_every_item_and_share_their_axes():

@@ -413,9 +413,8 @@ def _centred(rng, n):
 
 
 def verdicts(curve, low=0.05, high=0.6):
-    cosines = {
-        name: (np.full(5, v), np.full(5, v)) for name, v in (("EDLAE", low), ("zero diagonal", low), ("DLAE", high))
-    }
+    values = {"EDLAE": low, "zero diagonal": low, "DLAE": high}
+    cosines = {name: (np.full(5, value), np.full(5, value)) for name, value in values.items()}
     return {claim.name: claim.verdict for claim in steck2020.claims(curve, cosines)}
 
 

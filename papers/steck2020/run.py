@@ -14,6 +14,8 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from offdiag.cli.console import plain
 
 HERE = Path(__file__).parent
 OMEGAS = (1.0, 10.0, 100.0, 1000.0)
+DROPOUTS = (0.0, 0.2, 0.4, 0.6, 0.8)
+HELD_OUT = 0.1
 
 
 class Told:
@@ -53,7 +57,7 @@ def compare_admm(inter: Any, name: str, *, rank: int, dropout: float, l2: float,
     ours = od.LowRankEDLAE(rank=rank, iterations=iterations, seed=seed, **settings).fit(inter)
     our_seconds = time.perf_counter() - start
     our_value = admm.objective(G, lam, np.asarray(ours.encoder_), np.asarray(ours.decoder_))
-    published = []
+    published: list[dict[str, Any]] = []
     for omega in OMEGAS:
         start = time.perf_counter()
         found = admm.minimise(G, rank, dropout=dropout, l2=l2, omega=omega, iterations=iterations, seed=seed)
@@ -107,12 +111,68 @@ def show_admm(found: dict[str, Any]) -> None:
         )
 
 
+def climb(score: Callable[[float, float], float], dropout: float, l2: float) -> tuple[float, float]:
+    """The best (dropout, l2) that steps to a neighbour reach: the next dropout of the list, or three times the l2."""
+    seen: dict[tuple[int, int], float] = {}
+
+    def value(at: tuple[int, int]) -> float:
+        if at not in seen:
+            seen[at] = score(DROPOUTS[at[0]], l2 * 3.0 ** at[1])
+        return seen[at]
+
+    at = (min(range(len(DROPOUTS)), key=lambda n: abs(DROPOUTS[n] - dropout)), 0)
+    while True:
+        near = [(at[0] + step, at[1]) for step in (-1, 1) if 0 <= at[0] + step < len(DROPOUTS)]
+        near += [(at[0], at[1] + step) for step in (-1, 1)]
+        best = max(near, key=value)
+        if value(best) <= value(at):
+            return DROPOUTS[at[0]], l2 * 3.0 ** at[1]
+        at = best
+
+
+def validated(split: Any, model: Any, dropout: float, l2: float) -> tuple[float, float]:
+    """dropout and l2 of a model that are best on the validation users, near those given."""
+
+    def score(dropout: float, l2: float) -> float:
+        fitted = replace(model, dropout=dropout, l2=l2).fit(split.train)
+        return od.evaluate(fitted, split.validation, ["ndcg@100"]).mean["ndcg@100"]
+
+    return climb(score, dropout, l2)
+
+
+def tuned(split: Any) -> Callable[[str, int, Any], Any]:
+    """Chooses dropout and l2 of each model at each rank, from where the rank below ended."""
+    last: dict[str, tuple[float, float]] = {}
+
+    def choose(name: str, rank: int, model: Any) -> Any:
+        last[name] = validated(split, model, *last.get(name, (model.dropout, model.l2)))
+        sys.stderr.write(f"    dropout {last[name][0]:g}, l2 {last[name][1]:.4g}\n")
+        return replace(model, dropout=last[name][0], l2=last[name][1])
+
+    return choose
+
+
 def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
     """Figure 1 as `offdiag reproduce steck2020 figure1` makes it, with the panels as SVG files."""
+    dropout, l2 = _or(options.dropout, "auto"), _or(options.l2, "auto")
+    if options.tune:
+        split = od.split.strong(inter, held_out=HELD_OUT, seed=options.seed)
+        full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)
+        start = full.fit(split.train).settings_
+        dropout, l2 = validated(split, full, start["dropout"], start["l2"])
     figure = steck2020.run(
-        inter, name, ranks=steck2020.parsed_ranks(options.ranks), rank=None, dropout=_or(options.dropout, "auto"),
-        l2=_or(options.l2, "auto"), held_out=0.1, metric="ndcg@100", seed=options.seed, work=Told(),  # type: ignore[arg-type]
-    )  # fmt: skip
+        inter,
+        name,
+        ranks=steck2020.parsed_ranks(options.ranks),
+        rank=options.histograms,
+        dropout=dropout,
+        l2=l2,
+        held_out=HELD_OUT,
+        metric="ndcg@100",
+        seed=options.seed,
+        work=Told(),  # type: ignore[arg-type]
+        choose=tuned if options.tune else None,
+    )
     for file, drawing in steck2020_page.drawings(figure).items():
         drawing.save(options.out / f"{file}.svg")
     steck2020_page.show(figure, [])
@@ -132,6 +192,8 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=50, help="of the comparison with the ADMM")
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--ranks", help="of Figure 1, divided by commas")
+    parser.add_argument("--histograms", type=int, metavar="RANK", help="of Figure 1; default: the largest rank")
+    parser.add_argument("--tune", action="store_true", help="Figure 1: settings of each model and rank by validation")
     parser.add_argument("--dropout", type=float)
     parser.add_argument("--l2", type=float)
     parser.add_argument("--seed", type=int, default=0)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.plots import COLOURS, SIZE, Figure, _Frame, _line, _text, _text_width
+from offdiag.plots import COLOURS, SIZE, WIDTH, Figure, _Frame, _line, _short, _text, _text_width
 
 if TYPE_CHECKING:
     from offdiag import Result
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MARKS = ("circle", "cross", "plus", "square")  # in black and white too, the models can be told apart
 STROKES = ("", "6 3", "2 3", "9 3 2 3")
+FULL_RANK = ' stroke-dasharray="6 4"'
 DODGE = 3.0  # between the models at one rank, so that their error bars stand side by side
 
 
@@ -41,12 +42,14 @@ def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapp
     spread = (math.log(curve.ranks[0]), math.log(curve.ranks[-1]))
     pad = 0.04 * ((spread[1] - spread[0]) or 1.0)
     frame = _Frame(x=(spread[0] - pad, spread[1] + pad), y=bounds, top=34, bottom=262)
-    out = [_key(names, colour), frame.y_axis(curve.metric, [(v, _number(v, ticks)) for v in ticks])]
+    out = [
+        _key(names, colour, also=() if full_rank is None else ("full rank",)),
+        frame.y_axis(curve.metric, [(v, _number(v, ticks)) for v in ticks]),
+    ]
     out.append(frame.x_axis([(math.log(r), f"{r:,}") for r in curve.ranks], "rank (log scale)"))
     if full_rank is not None:
         y = frame.py(full_rank.mean[curve.metric])
-        out.append(_line(frame.left, y, frame.right, y, "axis", ' stroke-dasharray="6 4"'))
-        out.append(_text(frame.left + 6, y - 5 if y > frame.top + 24 else y + 15, "full rank", "soft small"))
+        out.append(_line(frame.left, y, frame.right, y, "axis", FULL_RANK))
     lines, marks = [], []
     for n, name in enumerate(names):
         shift = DODGE * (n - (len(names) - 1) / 2)
@@ -163,16 +166,23 @@ def _stroke(n: int) -> str:
     return f' stroke-dasharray="{STROKES[n % len(STROKES)]}"' if n % len(STROKES) else ""
 
 
-def _key(names: Iterable[str], colour: Mapping[str, int], *, dashes: bool = False) -> str:
-    """A legend of the lines: told apart by their dashes, or by the marks on them."""
+def _key(names: Iterable[str], colour: Mapping[str, int], *, dashes: bool = False, also: Sequence[str] = ()) -> str:
+    """A legend of the lines, told apart by their dashes or by the marks on them; then what has a thin dashed line."""
+    names = list(names)
+    gap = 28 + 14
+    fits = sum(_text_width(name, SIZE) + gap for name in [*names, *also]) <= WIDTH + 14
     out, x = [], 0.0
-    for n, name in enumerate(names):
-        stroke = _stroke(n) if dashes else ""
-        out.append(f'<line class="line s{colour[name]}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{stroke}/>')
-        if not dashes:
-            out.append(_mark(x + 11, 8, MARKS[n % len(MARKS)], colour[name], name))
-        out.append(_text(x + 28, 12.5, name, ""))
-        x += 28 + _text_width(name, SIZE) + 14
+    for n, name in enumerate([*names, *also]):
+        shown = name if fits else _short(name, WIDTH / len([*names, *also]) - gap)
+        if name in also:
+            out.append(_line(x, 8, x + 22, 8, "axis", FULL_RANK))
+        else:
+            stroke = _stroke(n) if dashes else ""
+            out.append(f'<line class="line s{colour[name]}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{stroke}/>')
+            if not dashes:
+                out.append(_mark(x + 11, 8, MARKS[n % len(MARKS)], colour[name], name))
+        out.append(_text(x + 28, 12.5, shown, ""))
+        x += gap + _text_width(shown, SIZE)
     return "".join(out)
 
 

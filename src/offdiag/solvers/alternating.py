@@ -179,7 +179,7 @@ def combine_rows(a: Vector, A: Floats, b: Vector, B: Floats) -> Floats:
 def _ranges(A: Floats) -> list[tuple[int, int]]:
     from offdiag import kernels
 
-    return kernels.ranges(len(A), kernels.n_threads() if A.size > 1 << 16 else 1)
+    return kernels.ranges(len(A), kernels.n_threads() if A.size > 1 << 22 else 1)  # else not worth a thread
 
 
 def _inverse(S: Floats) -> NDArray[np.float64]:
