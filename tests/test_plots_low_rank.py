@@ -18,7 +18,7 @@ def result(mean):
 
 
 def curve(values=None, ranks=(10, 100, 1000), sem=0.01):
-    values = values or {"EDLAE": (0.30, 0.35, 0.40), "zero <diagonal>": (0.2, 0.3, 0.4), "DLAE": (0.3, 0.33, 0.31)}
+    values = values or {"EDLAE": (0.30, 0.35, 0.40), "zero <dia>": (0.2, 0.3, 0.4), "DLAE": (0.3, 0.33, 0.31)}
     return RankCurve(
         "ndcg@100",
         [
@@ -101,7 +101,7 @@ def test_models_are_told_apart_by_marks_and_keep_a_given_colour():
     figure = plots.accuracy(curve(), colours={"EDLAE": 3})
     assert '<circle class="f3' in figure.marks
     assert len(re.findall(r'<path class="line s2"', figure.marks)) == 4  # three points and the legend
-    assert "zero &lt;diagonal&gt;" in figure.marks
+    assert "zero &lt;dia&gt;" in figure.marks
     assert "full rank" not in figure.marks
     assert "full rank" in plots.accuracy(curve(), result(0.42)).marks
 
@@ -119,7 +119,7 @@ def test_the_full_rank_line_is_at_its_value_and_in_the_legend(mean):
 
 def test_long_names_are_cut_so_that_the_legend_fits():
     names = [f"a model with quite a long name {n}" for n in range(4)]
-    root = ET.fromstring(plots.accuracy(curve({name: (0.1, 0.2, 0.3) for name in names}), result(0.3)).svg())
+    root = ET.fromstring(plots.accuracy(curve(dict.fromkeys(names, (0.1, 0.2, 0.3))), result(0.3)).svg())
     legend = [mark for mark in root.iter(f"{SVG}text") if mark.get("y") == "12.5"]
     assert len(legend) == 5
     assert all(mark.text.endswith("…") for mark in legend[:4])

@@ -52,6 +52,22 @@ def test_the_loss_of_a_batch_is_an_unbiased_estimate_of_the_objective():
         assert abs(found.mean - exact) < 4 * found.standard_error + 1e-5 * exact  # float32
 
 
+@pytest.mark.parametrize(("dropout", "kept_weight"), [(0.5, 0.0), (0.33, 0.3), (0.7, 1.0), (0.0, 0.2)])
+def test_l2_counts_on_the_diagonal_as_the_dropout_penalty_does(dropout, kept_weight):
+    """The same masks with and without l2 differ by exactly what l2 adds to the objective."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((30, 8)) < 0.5).astype(np.float32)
+    U, V = (rng.standard_normal((8, 3)).astype(np.float32) for _ in range(2))
+    for factors in [(U, V), (U @ V.T, np.eye(8, dtype=np.float32))]:
+        without, found = (
+            sampled.sample_loss(X, *factors, dropout=dropout, kept_weight=kept_weight, l2=l2, draws=2).mean
+            for l2 in (0.0, 100.0)
+        )
+        B, G = U.astype(np.float64) @ V.T, oracles.gram(X)
+        more = oracles.objective(G, B, dropout, 100.0, kept_weight) - oracles.objective(G, B, dropout, 0.0, kept_weight)
+        assert found - without == pytest.approx(more, rel=1e-4)
+
+
 def test_with_weights_only_on_stored_entries_it_would_be_another_objective():
     """Masks and their emphasis cover the zeros as well; this data tells the two readings apart."""
     X = (np.random.default_rng(3).random((50, 5)) < 0.4).astype(np.float64)

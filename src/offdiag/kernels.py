@@ -305,17 +305,40 @@ def ranges(n: int, parts: int) -> list[tuple[int, int]]:
 
 
 @compiled
-def gather_rows(ptr, columns, data, V, places, weight, add, out, first, last):  # type: ignore[no-untyped-def]
-    """out[places[r]] = weight[r] · Σ_p data[p]·V[columns[p]] over p in ptr[r]..ptr[r+1], for r in first..last.
+def push_rows(items, ptr, columns, data, weight, V, out):  # type: ignore[no-untyped-def]
+    """out[u] = weight[u]·Σ data[p]·V[items[r]] over the p in ptr[r]..ptr[r+1] with columns[p] = u: X V, item by item.
 
-    With ``add`` the sum is added to what is there (and weight is 1). Eight rows of V at a time spare the accumulator.
+    Each row of V is read once, in order; it is the smaller ``out`` that is visited at random and stays in the cache.
     """
     width = V.shape[1]
-    for r in range(first, last):
-        acc = out[places[r]]
-        if not add:
+    out[:] = 0
+    for r in range(len(items)):
+        v = V[items[r]]
+        p = ptr[r]
+        stop = ptr[r + 1]
+        while p + 2 <= stop:
+            a, b, x, y = out[columns[p]], out[columns[p + 1]], data[p], data[p + 1]
             for c in range(width):
-                acc[c] = 0
+                a[c] += x * v[c]
+                b[c] += y * v[c]
+            p += 2
+        if p < stop:
+            a, x = out[columns[p]], data[p]
+            for c in range(width):
+                a[c] += x * v[c]
+    for u in range(len(weight)):
+        if weight[u] != 1:
+            a, x = out[u], weight[u]
+            for c in range(width):
+                a[c] *= x
+
+
+@compiled
+def gather_rows(items, ptr, columns, data, V, out, first, last):  # type: ignore[no-untyped-def]
+    """out[items[r]] += Σ data[p]·V[columns[p]] over p in ptr[r]..ptr[r+1], eight at a time, for r in first..last."""
+    width = V.shape[1]
+    for r in range(first, last):
+        acc = out[items[r]]
         p = ptr[r]
         stop = ptr[r + 1]
         while p + 8 <= stop:
@@ -336,9 +359,6 @@ def gather_rows(ptr, columns, data, V, places, weight, add, out, first, last):  
             t0, v0 = V[columns[p]], data[p]
             for c in range(width):
                 acc[c] += v0 * t0[c]
-        if not add and weight[r] != 1:
-            for c in range(width):
-                acc[c] *= weight[r]
 
 
 @compiled

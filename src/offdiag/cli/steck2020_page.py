@@ -114,8 +114,8 @@ def page(figure: Figure1) -> str:
         (f"DLAE, rank {figure.rank:,}", _cosine_caption(figure, DLAE), drawn["figure1-dlae"]),
         (
             "What predicts itself",
-            f"The diagonal of UVᵀ at rank {figure.rank:,}. EDLAE does not count it while it learns: it is what the other "
-            "entries make of it. DLAE is rewarded for a large one. In the zero-diagonal model it is 0.",
+            f"The diagonal of UVᵀ at rank {figure.rank:,}. EDLAE does not count it while it learns: it is what the "
+            "other entries make of it. DLAE is rewarded for a large one. In the zero-diagonal model it is 0.",
             drawn["figure1-diagonal"],
         ),
     )

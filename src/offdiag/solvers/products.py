@@ -1,8 +1,8 @@
 """G @ V, the only thing a low-rank solver asks of the data: from the packed Gram, or from X alone.
 
 ``GramProduct``  2m² flops per column at the speed of BLAS; needs the m(m+1)/2 numbers of G.
-``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X twice (by user and by item) and one
-                 block of users × rank, so no m×m and no users×rank array is ever held.
+``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
+                 that fit in the cache, so no m×m and no users×rank array is ever held.
 Both have ``g`` = diag(G), in float64, and G carries the scale that makes the mean weight of an interaction 1.
 """
 
@@ -18,8 +18,8 @@ from offdiag import packed
 from offdiag.gramian import Gram
 from offdiag.solvers import blas
 
-BLOCK_BYTES = 16 << 20  # of X V: the part written for a block of users is still in the cache when Xᵀ reads it
-TASKS_PER_THREAD = 8  # ranges of equal work, so that no core waits for the other
+BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
+TASKS_PER_THREAD = 8  # ranges of items of equal work, so that no core waits for the other
 # One multiply-add of DataProduct takes about as long as six of a dense product: it is bound by the cache's bandwidth.
 DENSE_ADVANTAGE = 6
 
@@ -58,43 +58,37 @@ class GramProduct:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Users lo..hi, and their rows transposed: items[r] has the users columns[ptr[r] : ptr[r + 1]] of this block."""
+    """Some users, by item: items[r] has the users columns[ptr[r] : ptr[r + 1]], counted from the block's first."""
 
-    lo: int
-    hi: int
-    items: NDArray[np.uint32]
+    weight: NDArray[np.floating]  # of each user
+    items: NDArray[np.uint32]  # those that occur, ascending
     ptr: NDArray[Any]
     columns: NDArray[np.uint32]
     data: NDArray[np.floating]
 
 
 class DataProduct:
-    """V → Xᵀ diag(w) X V, w_u = n_u^(−user_power) scaled to an interaction-mean of 1, by blocks of users."""
+    """V → Xᵀ diag(w) X V, w_u = n_u^(−user_power) scaled to an interaction-mean of 1, by blocks of users.
+
+    As many blocks as threads are taken at a time. First each thread makes its rows of X V, going through the items in
+    order; then the threads share the items and add the rows of these users to Xᵀ(X V). X itself is held once, by item.
+    """
 
     def __init__(
         self, matrix: sparse.csr_array, user_power: float = 0.0, dtype: Any = np.float32, *, rank: int = 128
     ) -> None:
         n, self.m = matrix.shape
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self._ptr, self._data = matrix.indptr, matrix.data
-        self._columns = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
         weight = user_weights(matrix, user_power)
-        self._weight = weight.astype(self.dtype)
         squares = matrix.data.astype(np.float64) ** 2 * np.repeat(weight, np.diff(matrix.indptr))
         self.g = np.bincount(matrix.indices, weights=squares, minlength=self.m).astype(np.float64, copy=False)
         self._users = int(min(max(BLOCK_BYTES // (rank * self.dtype.itemsize), 64), max(n, 1)))
+        weight = weight.astype(self.dtype)
         ones = bool((matrix.data == 1).all())
-        self._blocks = [self._block(matrix, lo, min(lo + self._users, n), ones) for lo in range(0, n, self._users)]
-
-    @staticmethod
-    def _block(matrix: sparse.csr_array, lo: int, hi: int, ones: bool) -> _Block:
-        by_item = sparse.csr_array(matrix[lo:hi].T)
-        items = np.flatnonzero(np.diff(by_item.indptr))
-        ptr = np.append(by_item.indptr[items], by_item.indptr[-1])
-        # 0/1 data needs no second copy of its values: any of them will do
-        data = matrix.data[: by_item.nnz] if ones else by_item.data
-        columns = by_item.indices.astype(np.int32, copy=False).view(np.uint32)
-        return _Block(lo, hi, items.astype(np.uint32), ptr, columns, data)
+        edges = [*range(0, n, self._users), n]
+        self._blocks = [_block(matrix, weight, lo, hi, ones) for lo, hi in pairwise(edges)]
+        counts = np.bincount(matrix.indices, minlength=self.m)
+        self._edges = _shares(counts)
 
     def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
         from offdiag import kernels
@@ -103,21 +97,30 @@ class DataProduct:
             raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
         V = np.ascontiguousarray(V)
         out = np.zeros_like(V)
-        Y = np.empty((self._users, V.shape[1]), dtype=self.dtype)
-        users, ones = np.arange(self._users, dtype=np.uint32), np.ones(1, dtype=self.dtype)
-        for block in self._blocks:
-            ptr, weight = self._ptr[block.lo : block.hi + 1], self._weight[block.lo : block.hi]
-            forward = [
-                (ptr, self._columns, self._data, V, users, weight, False, Y, first, last)
-                for first, last in _shares(ptr)
-            ]
-            kernels.run_parallel(kernels.gather_rows, forward)
-            back = [
-                (block.ptr, block.columns, block.data, Y, block.items, ones, True, out, first, last)
-                for first, last in _shares(block.ptr)
-            ]
-            kernels.run_parallel(kernels.gather_rows, back)
+        threads = min(kernels.n_threads(), max(len(self._blocks), 1))
+        Y = [np.empty((self._users, V.shape[1]), dtype=self.dtype) for _ in range(threads)]
+        for first in range(0, len(self._blocks), threads):
+            blocks = self._blocks[first : first + threads]
+            push = [(b.items, b.ptr, b.columns, b.data, b.weight, V, y) for b, y in zip(blocks, Y, strict=False)]
+            kernels.run_parallel(kernels.push_rows, push)
+
+            def gather(lo: int, hi: int, blocks: list[_Block] = blocks) -> None:
+                for b, y in zip(blocks, Y, strict=False):
+                    start, stop = np.searchsorted(b.items, (lo, hi))
+                    kernels.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
+
+            kernels.run_parallel(gather, self._edges)
         return out
+
+
+def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: int, ones: bool) -> _Block:
+    by_item = sparse.csr_array(matrix[lo:hi].T)
+    items = np.flatnonzero(np.diff(by_item.indptr))
+    ptr = np.append(by_item.indptr[items], by_item.indptr[-1])
+    # 0/1 data needs no second copy of its values: any of them will do
+    data = matrix.data[: by_item.nnz] if ones else by_item.data
+    columns = by_item.indices.astype(np.int32, copy=False).view(np.uint32)
+    return _Block(weight[lo:hi], items.astype(np.uint32), ptr, columns, data)
 
 
 def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
@@ -129,12 +132,12 @@ def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.floa
     return weight * (n_u.sum() / total) if total else weight
 
 
-def _shares(ptr: NDArray[Any]) -> list[tuple[int, int]]:
-    """Ranges of rows with about equal numbers of entries, covering all rows."""
+def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
+    """Ranges of items with about equal numbers of interactions, covering all items."""
     from offdiag import kernels
 
-    n = len(ptr) - 1
-    parts = TASKS_PER_THREAD * kernels.n_threads() if ptr[-1] - ptr[0] > 1 << 14 else 1
-    edges = np.searchsorted(ptr, np.linspace(ptr[0], ptr[-1], parts + 1)[1:-1])
-    edges = np.unique(np.concatenate([[0], np.minimum(edges, n), [n]]))
+    total = np.cumsum(counts)
+    parts = TASKS_PER_THREAD * kernels.n_threads() if len(total) and total[-1] > 1 << 14 else 1
+    edges = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, parts + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], edges, [len(counts)]]))
     return [(int(a), int(b)) for a, b in pairwise(edges)]
