@@ -64,7 +64,8 @@ def matrix_free(data: str, rank: str, iterations: str) -> dict[str, float]:
     """A whole fit that never forms m×m, and one product against what moving its bytes must take.
 
     Without reuse each interaction moves a row of ``rank`` numbers and an index, once for X V and once for Xᵀ; the
-    bandwidth is that of a plain copy by the same threads.
+    bandwidth is that of a plain copy by the same threads. A second limit is the rate at which such rows can be read at
+    random places: each core waits for memory there, while a copy is fetched ahead of time.
     """
     X = matrix(data)
     k = int(rank)
@@ -77,8 +78,9 @@ def matrix_free(data: str, rank: str, iterations: str) -> dict[str, float]:
         start = time.perf_counter()
         product(V)
         times.append(time.perf_counter() - start)
-    del product, V
-    speed = bandwidth()
+    del product
+    speed, rows = bandwidth(), random_row_bandwidth(V)
+    del V
     moved = 2 * X.nnz * (k * 4 + 4) + 4 * k * (X.shape[0] + X.shape[1])
     least = 2 * X.nnz * 4 + 4 * k * 2 * X.shape[1]
     seconds = sorted(times)[1]
@@ -89,6 +91,8 @@ def matrix_free(data: str, rank: str, iterations: str) -> dict[str, float]:
         "bytes_moved": moved,
         "bandwidth": speed,
         "share_of_bandwidth": moved / speed / seconds,
+        "random_row_bandwidth": rows,
+        "share_of_random_row_bandwidth": moved / rows / seconds,
         "compulsory_bytes": least,
         "data_bytes": X.data.nbytes + X.indices.nbytes + X.indptr.nbytes,
         "peak_bytes": cost["extra_peak_bytes"] + X.data.nbytes + X.indices.nbytes + X.indptr.nbytes,
@@ -113,3 +117,20 @@ def bandwidth() -> float:
         kernels.run_parallel(copy, parts)
         best = min(best, time.perf_counter() - start)
     return 2 * source.nbytes / best
+
+
+def random_row_bandwidth(V: NDArray[np.float32]) -> float:
+    """Bytes per second of reading whole rows of V at random places by all threads; the best of three."""
+    from offdiag import kernels
+
+    n, eight = 1 << 20, 8  # each sum takes eight rows, so that writing it hardly counts
+    columns = np.random.default_rng(1).integers(0, len(V), n * eight).astype(np.uint32)
+    ptr, ones = np.arange(0, n * eight + 1, eight), np.ones(n * eight, dtype=np.float32)
+    places, out = np.zeros(n, dtype=np.uint32), np.zeros((1, V.shape[1]), dtype=np.float32)
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        tasks = [(places, ptr, columns, ones, V, out.copy(), a, b) for a, b in kernels.ranges(n, kernels.n_threads())]
+        kernels.run_parallel(kernels.gather_rows, tasks)
+        best = min(best, time.perf_counter() - start)
+    return float(n * eight * V.shape[1] * 4 / best)

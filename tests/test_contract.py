@@ -17,7 +17,22 @@ MODELS = {
     "EDLAE weighted": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, user_power=0.5, **kw),
     "EDLAE b=.4": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, kept_weight=0.4, user_power=0.0, **kw),
 }
-EVERY = MODELS | {"auto": lambda **kw: od.EDLAE(**kw), "Popularity": lambda **kw: od.Popularity()}
+LOW_RANK = {
+    "LowRankEDLAE": lambda **kw: od.LowRankEDLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
+    "LowRankEDLAE weighted, from data": lambda **kw: od.LowRankEDLAE(
+        rank=3, dropout=0.3, l2=2.0, user_power=0.5, products="data", **kw
+    ),
+    "LowRankEDLAE of full rank": lambda **kw: od.LowRankEDLAE(rank=99, dropout=0.3, l2=2.0, user_power=0.0, **kw),
+    "LowRankDLAE": lambda **kw: od.LowRankDLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
+    "ZeroDiagonalLAE": lambda **kw: od.ZeroDiagonalLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
+    "WeightDecayLAE": lambda **kw: od.WeightDecayLAE(rank=3, l2=2.0, user_power=0.0, **kw),
+}
+EVERY = (
+    MODELS
+    | LOW_RANK
+    | {"auto": lambda **kw: od.EDLAE(**kw), "Popularity": lambda **kw: od.Popularity()}
+    | {"low rank auto": lambda **kw: od.LowRankEDLAE(**kw)}
+)
 PRECISIONS = ["float32", "float64"]
 every_model = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
 linear = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())

@@ -1,0 +1,103 @@
+"""Accuracy, size and time of fit by rank on three real data sets, no setting given: the table of docs/ranks.md.
+
+Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest is predicted.
+Every model chooses its settings from the training data; the test users are measured once per model. Writes
+results/ranks.json, docs/ranks.md and docs/ranks.svg.
+
+    python benchmarks/ranks.py [FOLDER WITH DATA SETS]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from defaults import SHARED, loaders
+from measure import machine
+from readme import replace_between
+from run import say
+
+import offdiag as od
+from offdiag import diagnostics
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "ranks.json"
+PAGE = HERE.parent / "docs" / "ranks.md"
+DATA = ("ml-1m", "steam", "citeulike-a, items ≥ 10 users")
+RANKS = (10, 20, 50, 100, 200, 500, 1000)
+MODELS = {"LowRankEDLAE": od.LowRankEDLAE(), "LowRankDLAE": od.LowRankDLAE()}
+METRIC = "ndcg@100"
+
+
+def study(train: Any, test: Any) -> dict[str, Any]:
+    """Both models at every rank, and the two full-rank models."""
+    ranks = [rank for rank in RANKS if rank < train.n_items]
+    curve = diagnostics.accuracy_by_rank(train, test, ranks, MODELS, METRIC)
+    out: dict[str, Any] = {
+        "users": train.n_users, "items": train.n_items, "interactions": train.nnz,
+        "test_users": int((np.diff(test.targets.indptr) > 0).sum()), "points": [p.to_dict() for p in curve.points],
+    }  # fmt: skip
+    for name, model in (("EDLAE", od.EDLAE()), ("DLAE", od.DLAE())):
+        start = time.perf_counter()
+        model.fit(train)
+        seconds = time.perf_counter() - start
+        result = od.evaluate(model, test, metrics=[METRIC])
+        out[name] = {
+            "mean": result.mean[METRIC], "sem": result.sem[METRIC], "n_bytes": model.weights_.nbytes,
+            "seconds": seconds, "settings": model.settings_,
+        }  # fmt: skip
+    return out
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = []
+    for name, r in results["data"].items():
+        lines += [
+            f"**{name}**: {r['users']:,} training users × {r['items']:,} items, {r['test_users']:,} test users",
+            "",
+            "| rank | LowRankEDLAE | LowRankDLAE | size | time of EDLAE | of full-rank accuracy |",
+            "|---|---|---|---|---|---|",
+        ]
+        full = r["EDLAE"]
+        by = {(p["model"], p["rank"]): p for p in r["points"]}
+        for rank in sorted({p["rank"] for p in r["points"]}):
+            e, d = by["LowRankEDLAE", rank], by["LowRankDLAE", rank]
+            lines.append(
+                f"| {rank:,} | {e['mean']:.4f} ± {e['sem']:.4f} | {d['mean']:.4f} | {_size(e['n_bytes'])} "
+                f"| {e['seconds']:.1f} s | {e['mean'] / full['mean']:.3f} |"
+            )
+        lines.append(
+            f"| full | {full['mean']:.4f} ± {full['sem']:.4f} | {r['DLAE']['mean']:.4f} | {_size(full['n_bytes'])} "
+            f"| {full['seconds']:.1f} s | 1 |"
+        )
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _size(n: float) -> str:
+    return f"{n / 1e6:.1f} MB"
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED
+    if not folder.is_dir():
+        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    od.LowRankEDLAE(rank=3).fit(np.eye(40, dtype=np.float32) + np.eye(40, k=1, dtype=np.float32))  # compiles
+    results: dict[str, Any] = {"metric": METRIC, "machine": machine(), "data": {}}
+    for name in DATA:
+        say(f"{name}:")
+        results["data"][name] = study(*loaders(folder)[name]())
+        RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    renew()
+
+
+def renew() -> None:
+    PAGE.write_text(replace_between(PAGE.read_text(), "ranks", table(json.loads(RESULTS.read_text()))))
+
+
+if __name__ == "__main__":
+    main()
