@@ -111,7 +111,7 @@ def benchmarks(folder: Path) -> dict[str, Any]:
     """Name → what it measures; nothing runs until called."""
     topk = ("topk_offdiag", "topk_irspack")
     ranking: dict[str, Any] = {"users": 10_000, "k": 100}
-    small: dict[str, Any] = {"rank": 200, "iterations": 5, "omega": 1000}
+    small: dict[str, Any] = {"rank": 200, "iterations": 2, "omega": 1000}
     large: dict[str, Any] = {"rank": 1000, "iterations": 3, "omega": 1000}
     return {
         "fit": lambda: versus("fit_offdiag", "fit_irspack", 3, data=data(folder, "fit")),

@@ -41,3 +41,26 @@ def test_the_family_beats_popularity_by_far_on_real_data(shared_data):
     for model in (od.EASE(), od.DLAE(), od.EDLAE()):
         better = od.evaluate(model.fit(split.train), split.test).compare(popular)
         assert better.difference["ndcg@100"] > 4 * better.sem["ndcg@100"]
+
+
+def test_rank_200_reaches_the_goal_and_with_chosen_user_weights_beats_the_full_rank_model(ultragcn):
+    """The user weights are chosen on a tenth of the training interactions; the test part is measured once for each."""
+    given = {"rank": 200, "dropout": 0.33, "l2": 300.0, "seed": 0}
+
+    def measured(model):
+        return od.evaluate(model.fit(ultragcn.train), ultragcn.test, metrics=METRICS).mean
+
+    plain = measured(od.LowRankEDLAE(user_power=0.0, **given))
+    assert plain["recall_all@20"] >= 0.276
+    assert plain["ndcg@20"] >= 0.267
+    inner = od.split.weak(ultragcn.train, held_out=0.1, seed=0)
+
+    def validated(power):
+        model = od.LowRankEDLAE(user_power=power, iterations=5, **given).fit(inner.train)
+        return od.evaluate(model, inner.test, metrics=["ndcg@20"]).mean["ndcg@20"]
+
+    power = max((0.0, 0.25, 0.5, 0.75), key=validated)
+    chosen = measured(od.LowRankEDLAE(user_power=power, **given))
+    full = measured(od.EDLAE(dropout=0.33, l2=300.0, user_power=0.0))
+    assert chosen["recall_all@20"] > full["recall_all@20"]
+    assert chosen["ndcg@20"] > full["ndcg@20"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag.solvers import products
+from offdiag.solvers import blas, products
 from tests import oracles
 from tests.strategies import dtypes, interactions, powers
 
@@ -198,3 +198,74 @@ def test_64_bit_row_pointers_and_float64_values_are_fine(X, k):
     wide.indptr, wide.indices = wide.indptr.astype(np.int64), wide.indices.astype(np.int64)
     for dtype in ("float32", "float64"):
         check(from_data, wide, 0.5, dtype, k)
+
+
+def slices(rng, rows, columns, dtype):
+    """The same shape as a whole array and as columns of a wider one."""
+    yield rng.standard_normal((rows, columns)).astype(dtype)
+    yield rng.standard_normal((rows, columns + 5)).astype(dtype)[:, 2 : columns + 2]
+
+
+@both_precisions
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(1, 1, 1), (7, 5, 3), (1, 6, 4), (6, 1, 4), (5, 3, 1), (40, 9, 9)]
+)
+def test_small_products_equal_those_of_numpy(dtype, transposed, rows, inner, columns):
+    rng = np.random.default_rng(0)
+    shape = (inner, rows) if transposed else (rows, inner)
+    for A in slices(rng, *shape, dtype):
+        for B in slices(rng, inner, columns, dtype):
+            wanted = (A.T if transposed else A).astype(np.float64) @ B
+            tolerance = 50 * np.finfo(dtype).eps
+            found = blas.product(A, B, transposed=transposed)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+            assert found.dtype == dtype
+            start = rng.standard_normal((rows, columns)).astype(dtype)
+            total = start.copy()
+            assert blas.product(A, B, transposed=transposed, alpha=-0.5, add_to=total) is total
+            np.testing.assert_allclose(total, start - 0.5 * wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(0, 3, 2), (3, 0, 2), (3, 2, 0)])
+def test_products_without_entries_are_zero(rows, inner, columns):
+    found = blas.product(np.ones((rows, inner)), np.ones((inner, columns)))
+    assert np.array_equal(found, np.zeros((rows, columns)))
+    kept = np.ones((rows, columns))
+    assert np.array_equal(blas.product(np.ones((rows, inner)), np.ones((inner, columns)), add_to=kept), kept)
+
+
+def test_products_of_shapes_or_types_that_do_not_fit_are_refused():
+    A, B = np.ones((4, 3)), np.ones((3, 2))
+    for wrong in (np.ones((4, 2)), np.ones((3, 2), dtype=np.float32)):
+        with pytest.raises(ValueError, match="."):
+            blas.product(A, wrong)
+    with pytest.raises(ValueError, match="."):
+        blas.product(A, B, transposed=True)
+    for out in (np.ones((4, 3)), np.ones((4, 2), dtype=np.float32), np.ones((2, 4)).T, np.ones((4, 4))[:, :2]):
+        with pytest.raises(ValueError, match="."):
+            blas.product(A, B, add_to=out)
+
+
+@both_precisions
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    "form", ["Fortran", "every other column", "rows backwards", "one row repeated", "every other row"]
+)
+def test_a_matrix_in_any_memory_order_is_refused_or_multiplied_rightly(dtype, transposed, form):
+    rng = np.random.default_rng(0)
+    A = {
+        "Fortran": np.asfortranarray(rng.standard_normal((6, 6)).astype(dtype)),
+        "every other column": rng.standard_normal((6, 12)).astype(dtype)[:, ::2],
+        "rows backwards": rng.standard_normal((6, 6)).astype(dtype)[::-1],
+        "one row repeated": np.broadcast_to(rng.standard_normal(6).astype(dtype), (6, 6)),
+        "every other row": rng.standard_normal((12, 6)).astype(dtype)[::2],
+    }[form]
+    B = rng.standard_normal((6, 3)).astype(dtype)
+    for left, right in ((A, B), (A, A)):
+        try:
+            found = blas.product(left, right, transposed=transposed)
+        except ValueError:
+            continue
+        wanted = (left.T if transposed else left).astype(np.float64) @ right
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=50 * np.finfo(dtype).eps)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -388,6 +390,23 @@ def test_without_a_name_the_papers_and_figures_are_listed(run):
     assert (code, err) == (0, "")
     assert "steck2020" in out
     assert "figure1" in run("steck2020")[1]
+
+
+def test_the_script_of_the_paper_runs_on_a_table(table, tmp_path):
+    options = ["--data", table, "--name", "a table", "--rank", "3", "--iterations", "12", "--ranks", "3,6", "--tune"]
+    command = [sys.executable, PAPER / "run.py", *options, "--out", tmp_path / "out"]
+    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    figures = {f"figure1-{name}.svg" for name in ("accuracy", "edlae", "zero-diagonal", "dlae", "diagonal")}
+    assert set(os.listdir(tmp_path / "out")) == {"admm.json", "figure1.json", *figures}
+    found = json.loads((tmp_path / "out" / "admm.json").read_text())
+    assert found["data"]["source"] == "a table"
+    assert found["excess_of_the_best_admm_over_ours"] > 1
+    assert {len(run["objectives"]) for run in found["published"]} == {12}
+    assert "the best ADMM ends" in ran.stdout
+    drawn = json.loads((tmp_path / "out" / "figure1.json").read_text())
+    settings = [(p["settings"]["dropout"], p["settings"]["l2"]) for p in drawn["accuracy"]]
+    assert len(set(settings)) > 1  # each model at each rank has its own
 
 
 # The verdicts

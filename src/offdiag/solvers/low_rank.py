@@ -31,7 +31,7 @@ from offdiag.solvers.products import Product
 PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
 REFRESH = 10  # iterations after which HU is computed anew instead of carried along
 START_TOLERANCE = 1e-4  # of the captured sum
-LARGE, LARGE_START_TOLERANCE = 500_000, 1e-2  # numbers in U from which the iterations gain the rest for less
+LARGE, LARGE_START_TOLERANCE = 2_000_000, 1e-2  # numbers in U from which the iterations gain the rest for less
 STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much less wanders off first, much more is slow
 
 
