@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ranks.json"
 PAGE = HERE.parent / "docs" / "ranks.md"
 DATA = ("ml-1m", "steam", "citeulike-a, items ≥ 10 users")
-RANKS = (10, 20, 50, 100, 200, 500, 1000)
+RANKS = (10, 20, 50, 100, 200, 500)
 MODELS = {"LowRankEDLAE": od.LowRankEDLAE(), "LowRankDLAE": od.LowRankDLAE()}
 METRIC = "ndcg@100"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from low_rank_tasks import low_rank_admm, low_rank_offdiag, matrix, matrix_free
+from low_rank_tasks import low_rank_admm, low_rank_offdiag, matrix, matrix_free, matrix_free_product
 from measure import measured
 from scipy import sparse
 
@@ -139,7 +139,7 @@ def read_polars(csv: str, **_: str) -> dict[str, float]:
 
 def main() -> None:
     functions: list[Any] = [fit_offdiag, fit_irspack, gram_offdiag, gram_scipy, inverse, topk_offdiag, topk_irspack]
-    functions += [read_offdiag, read_polars, low_rank_offdiag, low_rank_admm, matrix_free]
+    functions += [read_offdiag, read_polars, low_rank_offdiag, low_rank_admm, matrix_free, matrix_free_product]
     tasks: dict[str, Callable[..., dict[str, float]]] = {f.__name__: f for f in functions}
     name, *words = sys.argv[1:]
     sys.stdout.write(json.dumps(tasks[name](**dict(word.split("=", 1) for word in words))) + "\n")

@@ -315,7 +315,8 @@ def test_a_step_of_the_encoder_goes_down_the_slope_as_far_as_it_should(b, refres
     H = G + np.diag(lam)
     np.testing.assert_allclose(state.U.T @ H @ state.U, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(state.V, slow.best_decoder(G, state.U, dropout, l2, b), atol=1e-9)
-    assert state.J == pytest.approx(slow.objective(G, state.U, state.V, dropout, l2, b), rel=1e-12)
+    value = slow.objective(G, state.U, state.V, dropout, l2, b)
+    assert value == pytest.approx(state.J, rel=1e-12)
 
     moved, H_moved = alternating.u_step(problem, state, refresh=refresh)
     np.testing.assert_allclose(H_moved, H @ moved, atol=1e-9)

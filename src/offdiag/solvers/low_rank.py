@@ -56,8 +56,8 @@ def penalty(product: Product, dropout: float, l2: float) -> Vector:
 
 
 def tolerance_of(dtype: np.dtype[np.floating]) -> float:
-    """The relative gain below which an iteration is not worth its cost, or below rounding."""
-    return 1e-6 if dtype == np.float32 else 1e-12
+    """The relative gain below which a round is not worth its cost, or below rounding."""
+    return 1e-5 if dtype == np.float32 else 1e-12
 
 
 def dlae(
@@ -131,7 +131,7 @@ def edlae(
     s = kept_weight / w if kept_weight else 0.0
     extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
     problem = Problem(product, lam, 1 - s, extra, np.zeros(product.m))
-    tolerance = max(tolerance_of(product.dtype), 1e-9) if tolerance is None else tolerance
+    tolerance = max(0.1 * tolerance_of(product.dtype), 1e-9) if tolerance is None else tolerance
     best: Factors | None = None
     for start in range(starts):
         part = _part(progress, start, starts)
@@ -248,7 +248,7 @@ def zero_diagonal(
     """
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product)
-    tolerance = 10 * tolerance_of(product.dtype) if tolerance is None else tolerance
+    tolerance = max(tolerance_of(product.dtype), 1e-11) if tolerance is None else tolerance
     h = product.g + lam
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
     U, cut = one_shot(full_emphasis, rank, 0.0, seed, progress)
