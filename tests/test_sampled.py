@@ -136,7 +136,7 @@ def test_full_rank_training_approaches_the_closed_form(dropout, l2, kept_weight)
     short, long = (sampled.train(data(), None, epochs=epochs, **settings) for epochs in (10, 75))
     assert np.array_equal(long.V, np.eye(300, dtype=np.float32))
     assert model.objective_ < long.objective(G) < 1.005 * model.objective_
-    assert long.objective(G) < short.objective(G) < 1.1 * model.objective_
+    assert long.objective(G) < short.objective(G) < 1.2 * model.objective_
     # Not only the value: the matrices agree, weighted by the data that could tell them apart.
     B, weight = model.weights_.toarray(), np.sqrt(np.diag(G))[:, None]
     assert np.linalg.norm(weight * (long.U - B)) < 0.2 * np.linalg.norm(weight * B)
