@@ -16,6 +16,7 @@ from offdiag import packed
 from offdiag.gramian import Gram, gram
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
+from offdiag.solvers.products import user_weights
 
 DROPOUT = 0.65
 USER_POWER = 0.5
@@ -62,8 +63,7 @@ def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
     kernels.sums_of_squares(matrix.indptr, matrix.indices, matrix.data, by_item, by_user)
     top = _largest(by_item)
     n_u = np.diff(matrix.indptr).astype(np.float64)
-    weight = np.where(n_u > 0, np.maximum(n_u, 1) ** -user_power, 0.0)
-    weight *= n_u.sum() / (weight @ n_u)
+    weight = user_weights(matrix, user_power)
     unit = float(weight @ by_user) / max(int((n_u > 0).sum()), 1)  # mean n_u for 0/1 data
     part = sparse.csr_array(matrix[:, top])
     users = np.flatnonzero(np.diff(part.indptr) >= 2)

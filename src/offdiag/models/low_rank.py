@@ -22,7 +22,7 @@ from offdiag.solvers.low_rank import Factors
 from offdiag.solvers.products import DataProduct, GramProduct, Product, data_is_cheaper
 from offdiag.weights import LowRank
 
-WORKING_COLUMNS = 12  # arrays of m×rank that a fit holds at its peak: the basis of the start, 2·4, and what it reads
+WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
 
 
 class _LowRank(Recommender):

@@ -4,7 +4,7 @@ Problem   J(U, V) = tr G − 2 tr(G B') + tr(B'ᵀ H B') + Σ extra_i β_i² + 2
           B' = B − t·diag(β), H = G + diag(Λ): the expectation over all masks [Steck20 Eq. 6]; t = 1 and the rest 0 is
           [Steck20 Eq. 10].
 V-step    exact for all rows at once: with UᵀHU = I, row i is a combination of u_i and (HU)_i (docs/models.md).
-U-step    one preconditioned conjugate-gradient step with the exact step length; J never rises.
+U-step    one preconditioned conjugate-gradient step, its length from an exact line search; J never rises.
 Cost      two products and O(mk²) an iteration; U Vᵀ and anything m×m are never formed; J costs nothing extra.
 """
 
@@ -100,7 +100,7 @@ def _shortest(al: float, be: float, ze: float, t: float, kappa: float, rho: floa
 
 
 def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Floats, Floats]:
-    """One conjugate-gradient step for U at fixed V with the exact step length; returns U and HU.
+    """One conjugate-gradient step for U at fixed V, ``RELAX`` times the exact length; returns U and HU.
 
     The gradient is −2R; the preconditioner R (VᵀV)⁻¹/h is the exact inverse when H is diagonal and t = 0.
     """
