@@ -32,6 +32,13 @@ def _call(function: Any, *arguments: Any) -> None:
     function(*[a if isinstance(a, int) else ctypes.addressof(a) for a in arguments])
 
 
+def _readable(M: NDArray[np.floating]) -> bool:
+    """Whether rows follow each other in memory without overlap, each in one piece: all that BLAS can be told."""
+    in_one_piece = M.shape[1] == 1 or M.strides[1] == M.itemsize
+    apart = len(M) == 1 or (M.strides[0] >= M.shape[1] * M.itemsize and M.strides[0] % M.itemsize == 0)
+    return in_one_piece and apart
+
+
 def product(
     A: NDArray[np.floating],
     B: NDArray[np.floating],
@@ -50,7 +57,7 @@ def product(
         raise ValueError(f"expected a C-ordered array of {rows}×{columns} to add to, received {out.shape}")
     if not (rows and columns and inner):
         return out
-    if A.dtype != B.dtype or any(M.shape[1] > 1 and M.strides[1] != M.itemsize for M in (A, B)):
+    if A.dtype != B.dtype or not (_readable(A) and _readable(B)):
         raise ValueError("expected two C-ordered arrays of one precision")
     kind, real = ("s", ctypes.c_float) if A.dtype == np.float32 else ("d", ctypes.c_double)
     # By columns the arrays are their transposes, so outᵀ = Bᵀ op(A)ᵀ is what is asked for.
