@@ -59,7 +59,7 @@ def test_rank_200_reaches_the_goal_and_with_chosen_user_weights_beats_the_full_r
         model = od.LowRankEDLAE(user_power=power, iterations=5, **given).fit(inner.train)
         return od.evaluate(model, inner.test, metrics=["ndcg@20"]).mean["ndcg@20"]
 
-    power = max((0.0, 0.25, 0.5, 0.75), key=validated)
+    power = max((0.0, 0.5), key=validated)
     chosen = measured(od.LowRankEDLAE(user_power=power, **given))
     full = measured(od.EDLAE(dropout=0.33, l2=300.0, user_power=0.0))
     assert chosen["recall_all@20"] > full["recall_all@20"]

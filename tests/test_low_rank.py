@@ -639,6 +639,18 @@ def test_an_interrupted_fit_warns_and_keeps_the_best_iterate(name):
     assert model.recommend(X, k=3).indices.shape == (150, 3)
 
 
+@pytest.mark.parametrize("start", [2, 3])
+def test_an_interruption_in_a_later_start_keeps_the_best_start_so_far(start):
+    X = tastes(8, 150, 20)
+    one = MODELS["LowRankEDLAE"](rank=4, dtype="float64").fit(X)
+    progress, heard = interrupt_after(1, f"start {start} of 3")
+    with pytest.warns(od.errors.InterruptedFitWarning):
+        model = MODELS["LowRankEDLAE"](rank=4, dtype="float64", starts=3).fit(X, progress=progress)
+    assert len(heard) == 1
+    assert model.stopped_ == "interrupted"
+    assert model.objective_ <= one.objective_ * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("name", ["LowRankDLAE", "WeightDecayLAE"])
 def test_an_interrupted_closed_form_keeps_the_best_subspace_so_far(name):
     X = tastes(8, 150, 20)
