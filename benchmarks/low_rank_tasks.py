@@ -55,7 +55,7 @@ def eq10(X: sparse.csr_array, U: NDArray[np.floating], V: NDArray[np.floating]) 
         dense = rows.toarray()
         residual -= dense * beta
         residual -= dense
-        total += float(np.vdot(residual, residual).real)
+        total += float(np.einsum("ij,ij->i", residual, residual).sum(dtype=np.float64))
     rows_of_b = np.einsum("ij,ij->i", U @ (V.T @ V), U).astype(np.float64) - beta.astype(np.float64) ** 2
     return total + float((p / (1 - p) * g + l2) @ rows_of_b)
 
