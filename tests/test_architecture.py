@@ -20,7 +20,8 @@ GROUPS = [
     {"models", "baselines"},
     {"evaluation", "persist"},
     {"tuning", "diagnostics"},
-    {"plots", "plots_low_rank", "report"},
+    {"plots", "plots_lab", "plots_low_rank", "report"},
+    {"papers"},
     {"server"},
     {"cli", "__main__"},
 ]

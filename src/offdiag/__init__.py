@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from offdiag import lab
     from offdiag.baselines.popularity import Popularity
     from offdiag.data import datasets, prepare, split, synthetic
     from offdiag.data.interactions import Interactions
@@ -40,6 +41,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "gram",
+    "lab",
     "load",
     "prepare",
     "read",
@@ -63,22 +65,27 @@ _HOME = {
     "UnknownItemsWarning": "errors",
     "WeightDecayLAE": "models.low_rank",
     "ZeroDiagonalLAE": "models.low_rank",
-    "datasets": "data",
     "evaluate": "evaluation",
     "gram": "gramian",
     "load": "persist",
-    "prepare": "data",
     "read": "data.read",
-    "split": "data",
-    "synthetic": "data",
+}
+_MODULES = {
+    "datasets": "data.datasets",
+    "lab": "lab",
+    "prepare": "data.prepare",
+    "split": "data.split",
+    "synthetic": "data.synthetic",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(f"offdiag.{_MODULES[name]}")
+    elif name in _HOME:
+        value = getattr(import_module(f"offdiag.{_HOME[name]}"), name)
+    else:
         raise AttributeError(f"module 'offdiag' has no attribute {name!r}")
-    home = import_module(f"offdiag.{_HOME[name]}")
-    value = import_module(f"offdiag.data.{name}") if _HOME[name] == "data" else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -80,9 +80,14 @@ def write(study: Study, path: str | os.PathLike[str]) -> None:
 
 
 def replace_text(target: Path, text: str) -> None:
+    replace_bytes(target, text.encode("utf-8", errors="backslashreplace"))
+
+
+def replace_bytes(target: Path, content: bytes) -> None:
+    """The file is the old one until the new one is complete."""
     temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        temporary.write_bytes(content)
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
@@ -340,11 +345,11 @@ def _figure(title: str, caption: str, figure: plots.Figure) -> str:
     return f"<figure><h3>{escape(title)}</h3>{figure.inline()}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _table(head: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+def _table(head: Sequence[str] | None, rows: Iterable[Sequence[str]], kind: str | None = None) -> str:
     """Cells are HTML; whoever makes them escapes."""
     top = "" if head is None else f"<thead><tr>{''.join(f'<th>{escape(h)}</th>' for h in head)}</tr></thead>"
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    kind = "facts" if head is None else "numbers"
+    kind = kind or ("facts" if head is None else "numbers")
     return f'<div class="scroll"><table class="{kind}">{top}<tbody>{body}</tbody></table></div>'
 
 

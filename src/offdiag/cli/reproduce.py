@@ -1,6 +1,6 @@
-"""`offdiag reproduce PAPER WHAT`: figures and tables of papers, drawn again from any data.
+"""`offdiag reproduce PAPER`: figures and statements of papers, made again.
 
-A paper is a group of commands below, a figure or table one command of it; what it does lives in a module of its own.
+Steck (2020) is a group with a command per figure and takes any data; the theory papers are one command each.
 """
 
 from __future__ import annotations
@@ -42,6 +42,89 @@ def _group(text: str) -> typer.Typer:
 app = _group("Draw figures of papers again, from your data or from an invented catalogue.")
 steck2020 = _group("Steck (2020), Autoencoders that don't overfit towards the Identity.")
 app.add_typer(steck2020, name="steck2020")
+
+Out = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="FOLDER", help="Where page, figures and numbers go. Default: PAPER."),
+]
+HowBig = Annotated[
+    str,
+    typer.Option("--size", metavar="SIZE", help="small: seconds to a minute; paper: the sizes of the paper, minutes."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Mnist = Annotated[
+    str | None,
+    typer.Option("--mnist", metavar="FOLDER", help="MNIST in its IDX files, .gz or not; without it, invented images."),
+]
+Cifar10 = Annotated[
+    str | None,
+    typer.Option("--cifar10", metavar="FOLDER", help="CIFAR-10, binary version (data_batch_1.bin …); or invented."),
+]
+
+
+@app.command(epilog="Example: `offdiag reproduce mianjy2018 --size small`")
+def mianjy2018(out: Out = None, size: HowBig = "paper", seed: Seed = 0, json: Json = False) -> None:
+    """Mianjy, Arora & Vidal (2018), On the Implicit Bias of Dropout."""
+    _theory("mianjy2018", out, size, seed, json)
+
+
+@app.command(epilog="Example: `offdiag reproduce pal2020 --mnist mnist --cifar10 cifar-10-batches-bin`")
+def pal2020(
+    out: Out = None,
+    size: HowBig = "paper",
+    mnist: Mnist = None,
+    cifar10: Cifar10 = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Pal, Lane, Vidal & Haeffele (2020), On the Regularization Properties of Structured Dropout."""
+    _theory("pal2020", out, size, seed, json, mnist=mnist, cifar10=cifar10)
+
+
+@app.command(epilog="Example: `offdiag reproduce pretorius2018 --mnist mnist`")
+def pretorius2018(
+    out: Out = None,
+    size: HowBig = "paper",
+    mnist: Mnist = None,
+    cifar10: Cifar10 = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Pretorius, Kroon & Kamper (2018), Learning Dynamics of Linear Denoising Autoencoders."""
+    _theory("pretorius2018", out, size, seed, json, mnist=mnist, cifar10=cifar10)
+
+
+def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **images: str | None) -> None:
+    """Run a theory paper, write its page, and tell what held; exit code 1 when a number is not as expected."""
+    from importlib import import_module
+
+    from offdiag.cli import demo
+    from offdiag.papers import page
+
+    if size not in ("small", "paper"):
+        raise OffdiagError(f"--size must be small or paper, received {size!r}")
+    folder = Path(out or paper)
+    demo.check_folder(folder)
+    run = import_module(f"offdiag.papers.{paper}").run
+    with console.working() as work:
+        found = run(size=size, seed=seed, progress=work, **images)
+        work.begin("drawing")
+        files = page.write(found, folder)
+    checks = page.checks(found)
+    if json:
+        console.show_json(page.as_json(found) | {"files": files})
+    else:
+        console.say(
+            f"{found.title} ({found.authors}), size {size}, {console.seconds(found.seconds)}; data: {found.data}"
+        )
+        console.show_table(["verdict", "where", "measured"], [[c.verdict, c.where, c.measured] for c in found.claims])
+        rows = [[c.name, f"{c.value:.6g}", c.expected, "yes" if c.ok else "NO"] for c in checks]
+        console.show_table(["number", ">here", ">expected", "met"], rows)
+        for name in files[:2]:
+            console.say(f"written: {console.printable(name)}")
+    if not all(c.ok for c in checks):
+        raise typer.Exit(1)
 
 
 @steck2020.command(epilog="Example: `offdiag reproduce steck2020 figure1 ratings.csv --value rating --at-least 4`")

@@ -1,1 +1,44 @@
-"""Theory on small dense problems: what the formulas say, beside what sampling finds; nothing in the core imports it."""
+"""Theory on small dense problems: what the formulas say, beside what sampling finds; nothing in the core imports it.
+
+Modules load on first use: ``od.lab.dropout.optimum(M, width=20, drop=0.5)``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from offdiag.lab import (
+        deep,
+        dropblock,
+        dropconnect,
+        dropout,
+        dynamics,
+        equalizer,
+        landscape,
+        layers,
+        montecarlo,
+        sampled,
+    )
+
+__all__ = [
+    "deep",
+    "dropblock",
+    "dropconnect",
+    "dropout",
+    "dynamics",
+    "equalizer",
+    "landscape",
+    "layers",
+    "montecarlo",
+    "sampled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'offdiag.lab' has no attribute {name!r}")
+    return import_module(f"offdiag.lab.{name}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Figures and statements of the theory papers, made again with the lab: one module per paper, one page each."""

@@ -1,0 +1,108 @@
+"""What a reproduction is made of: chapters of claims and figures, numbers, and the check against what is expected."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Size = Literal["small", "paper"]
+Verdict = Literal["holds", "holds when corrected", "does not hold", "not run"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, in plain words, and what was measured here."""
+
+    where: str  # "Theorem 2.4", "Figure 3", …
+    says: str  # one or two sentences for someone who has not read the paper
+    measured: str  # a sentence with the figures that decide
+    verdict: Verdict
+    erratum: str = ""  # what is wrong in print, and what holds instead
+    code: str = ""  # the function that implements it, e.g. "lab.dropout.optimum"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure, its file name without suffix, and the sentence under it."""
+
+    name: str
+    caption: str
+    figure: Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """One question of the paper."""
+
+    title: str
+    text: str  # plain words: what is asked, and what is done about it; paragraphs divided by blank lines
+    claims: list[Claim]
+    drawings: list[Drawing] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """A whole paper, run again."""
+
+    paper: str  # "mianjy2018"
+    title: str
+    authors: str
+    size: Size
+    seed: int
+    summary: str  # what the paper is about and what came out, for someone who has not read it
+    chapters: list[Chapter]
+    numbers: dict[str, float]  # what ``expected`` is compared with
+    data: str  # which data was used
+    seconds: float
+
+    @property
+    def claims(self) -> list[Claim]:
+        return [claim for chapter in self.chapters for claim in chapter.claims]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number beside what it should be."""
+
+    name: str
+    value: float
+    expected: str
+    why: str
+    ok: bool
+
+
+def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
+    """What the numbers of a paper should be: {"value", "tolerance"}, {"at_most"} or {"at_least"}, each with a "why".
+
+    An entry may hold {"small": …, "paper": …} in place of one bound for both sizes.
+    """
+    text = resources.files("offdiag.papers").joinpath(f"{paper}.json").read_text(encoding="utf-8")
+    entries = json.loads(text)["numbers"]
+    return {name: {"why": entry.get("why", ""), **entry.get(size, entry)} for name, entry in entries.items()}
+
+
+def check(numbers: dict[str, float], bounds: dict[str, dict[str, Any]]) -> list[Check]:
+    """Each expected number that was computed, beside its bound; a number that nobody expects is an error."""
+    unknown = sorted(set(numbers) - set(bounds))
+    if unknown:
+        raise OffdiagError(f"no expectation is written down for {', '.join(unknown)}")
+    return [_check(name, numbers[name], bound) for name, bound in bounds.items() if name in numbers]
+
+
+def _check(name: str, value: float, bound: dict[str, Any]) -> Check:
+    if "value" in bound:
+        text = f"{bound['value']:g} ± {bound['tolerance']:g}"
+        ok = abs(value - bound["value"]) <= bound["tolerance"]
+    elif "at_most" in bound:
+        text, ok = f"≤ {bound['at_most']:g}", value <= bound["at_most"]
+    else:
+        text, ok = f"≥ {bound['at_least']:g}", value >= bound["at_least"]
+    return Check(name, value, text, bound["why"], bool(ok) and math.isfinite(value))

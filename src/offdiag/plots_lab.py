@@ -1,0 +1,76 @@
+"""Figures of the theory papers, with matplotlib (the extra ``plot``): one look for all, PNG and SVG files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from offdiag.errors import OffdiagError
+from offdiag.plots import LIGHT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = tuple(LIGHT[f"c{n}"] for n in (1, 2, 3, 4, 5, 0))
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so figures look alike everywhere
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": LIGHT["soft"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": LIGHT["grid"],
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "text.color": LIGHT["ink"],
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "offdiag",  # the same figure gives the same file
+}
+
+
+def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Figure, Any]:
+    """A figure of rows × columns axes (always a 2-D array), in the common look; no window, no global state.
+
+    The style applies to the axes made here; draw with the methods of the axes and the colours of ``COLOURS``.
+    """
+    matplotlib = _matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, axes
+
+
+def lines(axes: Axes, x: Any, series: dict[str, Any], *, colours: Sequence[str] = COLOURS, **kwargs: Any) -> None:
+    """One line per name in the legend."""
+    for n, (name, y) in enumerate(series.items()):
+        axes.plot(x, y, label=name, color=colours[n % len(colours)], **kwargs)
+    axes.legend(frameon=False, fontsize=8.5)
+
+
+def rendered(figure: Figure, suffix: str) -> bytes:
+    """The figure as the bytes of a "png" or "svg" file, without a date."""
+    matplotlib = _matplotlib()
+    out = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        metadata = {"Date": None} if suffix == "svg" else {"Software": None}
+        figure.savefig(out, format=suffix, dpi=140, facecolor="white", metadata=metadata)
+    return out.getvalue()
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise OffdiagError("figures need matplotlib: pip install 'offdiag[plot]'") from None
+    return matplotlib
