@@ -1,7 +1,7 @@
 """Denoising by sampled masks against its closed form on real data: rows 3 and 4 of Table 1 of [Steck20], at rank 200.
 
 How far above the minimum training ends after so many epochs, what that takes, and how both models rank. Needs torch
-(the extra ``neural``) and the ml-1m-ultragcn split. Writes results/sampled.json and the table of docs/theory.md.
+(the extra ``neural``) and the ml-1m-ultragcn split. Writes results/sampled.json and the table of docs/theory/denoising.md.
 
     python benchmarks/sampled.py [FOLDER WITH DATA SETS] [EPOCHS …]
 """
@@ -26,7 +26,7 @@ from offdiag.weights import LowRank
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "sampled.json"
-PAGE = HERE.parent / "docs" / "theory.md"
+PAGE = HERE.parent / "docs" / "theory" / "denoising.md"
 SHARED = HERE.parent.parent / "shared" / "data"
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0, "user_power": 0.0}
 TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}

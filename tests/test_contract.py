@@ -27,9 +27,18 @@ LOW_RANK = {
     "ZeroDiagonalLAE": lambda **kw: od.ZeroDiagonalLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
     "WeightDecayLAE": lambda **kw: od.WeightDecayLAE(rank=3, l2=2.0, user_power=0.0, **kw),
 }
+SPECTRAL = {
+    "Spectral": lambda **kw: od.Spectral(rank=3, user_power=0.0, **kw),
+    "Spectral ridge, from data": lambda **kw: od.Spectral(
+        rank=3, shrink=od.spectral.Ridge(l2=2.0), item_power=1.0, products="data", **kw
+    ),
+    "Spectral of full rank": lambda **kw: od.Spectral(rank=99, shrink="hard", item_power=0.0, **kw),
+    "Spectral early stop": lambda **kw: od.Spectral(rank=4, shrink="early-stop:time=20,l2=auto", **kw),
+}
 EVERY = (
     MODELS
     | LOW_RANK
+    | SPECTRAL
     | {"auto": lambda **kw: od.EDLAE(**kw), "Popularity": lambda **kw: od.Popularity()}
     | {"low rank auto": lambda **kw: od.LowRankEDLAE(**kw)}
 )

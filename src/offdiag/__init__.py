@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
     from offdiag.evaluation import Result, evaluate
     from offdiag.gramian import Gram, gram
+    from offdiag.models import spectral
     from offdiag.models.full_rank import DLAE, EASE, EDLAE
     from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
+    from offdiag.models.spectral import Spectral
     from offdiag.persist import load
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ __all__ = [
     "OffdiagError",
     "Popularity",
     "Result",
+    "Spectral",
     "UnknownItemsWarning",
     "WeightDecayLAE",
     "ZeroDiagonalLAE",
@@ -45,6 +48,7 @@ __all__ = [
     "load",
     "prepare",
     "read",
+    "spectral",
     "split",
     "synthetic",
 ]
@@ -62,6 +66,7 @@ _HOME = {
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
     "Result": "evaluation",
+    "Spectral": "models.spectral",
     "UnknownItemsWarning": "errors",
     "WeightDecayLAE": "models.low_rank",
     "ZeroDiagonalLAE": "models.low_rank",
@@ -74,6 +79,7 @@ _MODULES = {
     "datasets": "data.datasets",
     "lab": "lab",
     "prepare": "data.prepare",
+    "spectral": "models.spectral",
     "split": "data.split",
     "synthetic": "data.synthetic",
 }

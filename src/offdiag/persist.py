@@ -4,6 +4,7 @@ Stored are the class name and its settings, the item ids, the popularity, the we
 metrics given. How it lies in the file is told in ``offdiag.container``.
 """
 
+import dataclasses
 import importlib
 import os
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ _MODELS = {
     "LowRankEDLAE": "offdiag.models.low_rank",
     "ZeroDiagonalLAE": "offdiag.models.low_rank",
     "WeightDecayLAE": "offdiag.models.low_rank",
+    "Spectral": "offdiag.models.spectral",
     "Popularity": "offdiag.baselines.popularity",
 }
 
@@ -147,6 +149,8 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
         return None
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
+    if dataclasses.is_dataclass(value):  # a shrink of Spectral; its text brings it back
+        return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, what, finite=finite) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -193,16 +197,22 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
 
     prefix = "weights."
     arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    rank = arrays["U"].shape[-1] if kind == "low_rank" else 0
+    factor = {"low_rank": "U", "symmetric": "Q"}.get(kind)
+    rank = arrays[factor].shape[-1] if factor else 0
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
         "packed": {"C": (m * (m + 1) // 2,), "scale": (m,), "diagonal": (m,)},
         "dense": {"B": (m, m)},
         "low_rank": {"U": (m, rank), "V": (m, rank)},
+        "symmetric": {"Q": (m, rank), "sigma": (rank,), "shrink": (rank,), "scale": (m,)},
         "constant": {"scores": (m,)},
     }
-    possible = kind != "low_rank" or 1 <= rank <= m
+    possible = factor is None or 1 <= rank <= m
     if {name: array.shape for name, array in arrays.items()} != shapes[kind] or not possible:
         raise ValueError(f"the {kind} weights do not fit {m} items")
-    if {array.dtype.name for array in arrays.values()} not in ({"float32"}, {"float64"}):
+    spectrum = ("sigma", "shrink")  # always in double precision
+    if any(arrays[name].dtype != np.float64 for name in spectrum if name in arrays):
+        raise TypeError("the spectrum is not in double precision")
+    types = {array.dtype.name for name, array in arrays.items() if name not in spectrum}
+    if types not in ({"float32"}, {"float64"}):
         raise TypeError(f"the {kind} weights are not real numbers of one type")
     return KINDS[kind](**arrays)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
-from offdiag.weights import USERS_AT_ONCE, LowRank, Tile, Weights
+from offdiag.weights import USERS_AT_ONCE, LowRank, Symmetric, Tile, Weights
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
@@ -283,10 +283,10 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
 
 
 def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:
-    if not isinstance(weights, LowRank):
+    if not isinstance(weights, LowRank | Symmetric):
         raise OffdiagError(
-            f"space={space!r} compares item embeddings, which LowRankDLAE, LowRankEDLAE, ZeroDiagonalLAE and "
-            f"WeightDecayLAE have; received a model with {weights.kind} weights, use space='score'"
+            f"space={space!r} compares item embeddings, which LowRankDLAE, LowRankEDLAE, ZeroDiagonalLAE, "
+            f"WeightDecayLAE and Spectral have; received a model with {weights.kind} weights, use space='score'"
         )
     return weights.U if space == "encoder" else weights.V
 

@@ -238,33 +238,10 @@ class LowRank(_Tiled):
 
     def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
         """Z = X U, a row of rank numbers per user."""
-        from offdiag import kernels
-
-        n, rank = X.shape[0], self.U.shape[1]
-        history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)
-        Z = np.empty((n, rank), dtype=self.dtype)
-
-        def part(first: int, last: int) -> None:
-            kernels.score_tile(X.indptr, history, data, self.U, 0, rank, first, Z[first:last])
-
-        kernels.run_parallel(part, kernels.ranges(n, -(-n // USERS_AT_ONCE)))
-        return Z
+        return _encoded(X, self.U)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        """One product for all users of a block of items: BLAS brings its own threads, so ours only read from it."""
-        n, m = X.shape
-        Z = self.encode(X)
-        width = min(m, max(64, TILE_BYTES // (max(n, 1) * self.dtype.itemsize)))
-        block = np.empty(n * width, dtype=self.dtype)
-        for lo in range(0, m, width):
-            hi = min(lo + width, m)
-            scores = block[: n * (hi - lo)].reshape(n, hi - lo)
-            np.matmul(Z, self.V[lo:hi].T, out=scores)
-
-            def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
-                return scores[first:last]
-
-            yield lo, hi, score
+        return _inner_products(self.encode(X), self.V)
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         """W[items, target]: what each of the items says about the target."""
@@ -275,6 +252,96 @@ class LowRank(_Tiled):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"U": self.U, "V": self.V}
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetric(_Tiled):
+    """W = R Q diag(shrink) Qᵀ R⁻¹, R = diag(scale): one embedding per item, used on both sides."""
+
+    kind: ClassVar[str] = "symmetric"
+    Q: NDArray[np.floating]  # (m, rank), orthonormal columns
+    sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
+    shrink: NDArray[np.float64]  # (rank,)
+    scale: NDArray[np.floating]  # (m,)
+
+    @property
+    def U(self) -> NDArray[np.floating]:  # noqa: N802
+        """The encoder, made anew at each call."""
+        return self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
+
+    @property
+    def V(self) -> NDArray[np.floating]:  # noqa: N802
+        """The decoder, made anew at each call."""
+        return self.Q / self.scale[:, None]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.Q), len(self.Q)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.Q.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+        scaled = X.data.astype(self.dtype) * self.scale[X.indices]
+        Z = _encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
+        Z *= self.shrink.astype(self.dtype)
+        return Z
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        return _inner_products(self.encode(X), self.Q, self.scale)
+
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+        said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
+        return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
+
+    def toarray(self) -> NDArray[np.floating]:
+        return self.U @ self.V.T
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"Q": self.Q, "sigma": self.sigma, "shrink": self.shrink, "scale": self.scale}
+
+
+def _encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating]:
+    """X U for few users, in parallel over them."""
+    from offdiag import kernels
+
+    n, rank = X.shape[0], U.shape[1]
+    history, data = X.indices.astype(np.uint32), X.data.astype(U.dtype, copy=False)
+    Z = np.empty((n, rank), dtype=U.dtype)
+
+    def part(first: int, last: int) -> None:
+        kernels.score_tile(X.indptr, history, data, U, 0, rank, first, Z[first:last])
+
+    kernels.run_parallel(part, kernels.ranges(n, -(-n // USERS_AT_ONCE)))
+    return Z
+
+
+def _inner_products(
+    Z: NDArray[np.floating], V: NDArray[np.floating], scale: NDArray[np.floating] | None = None
+) -> Iterator[Tile]:
+    """Z Vᵀ, column i divided by scale_i: one product for all users of a block of items.
+
+    BLAS brings its own threads, so ours only read from it.
+    """
+    n, m = len(Z), len(V)
+    width = min(m, max(64, TILE_BYTES // (max(n, 1) * V.dtype.itemsize)))
+    block = np.empty(n * width, dtype=V.dtype)
+    for lo in range(0, m, width):
+        hi = min(lo + width, m)
+        scores = block[: n * (hi - lo)].reshape(n, hi - lo)
+        np.matmul(Z, V[lo:hi].T, out=scores)
+        if scale is not None:
+            scores /= scale[lo:hi]
+
+        def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
+            return scores[first:last]
+
+        yield lo, hi, score
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +376,6 @@ class Constant(_Tiled):
         return {"scores": self.scores}
 
 
-KINDS: dict[str, type[Packed] | type[Dense] | type[LowRank] | type[Constant]] = {
-    k.kind: k for k in (Packed, Dense, LowRank, Constant)
+KINDS: dict[str, type[Packed] | type[Dense] | type[LowRank] | type[Symmetric] | type[Constant]] = {
+    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Constant)
 }

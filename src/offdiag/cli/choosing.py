@@ -17,6 +17,7 @@ MODELS = {
     "low-rank-dlae": "LowRankDLAE",
     "zero-diagonal": "ZeroDiagonalLAE",
     "weight-decay": "WeightDecayLAE",
+    "spectral": "Spectral",
     "popularity": "Popularity",
 }
 

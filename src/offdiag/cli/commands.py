@@ -111,6 +111,12 @@ def fit(
     products: Annotated[
         str | None, typer.Option(help="Low rank: gram (items × items numbers), data (without them) or auto.")
     ] = None,
+    shrink: Annotated[
+        str | None, typer.Option(help="Spectral: e.g. dropout:drop=0.5, ridge:l2=300, hard; see docs/cli.md.")
+    ] = None,
+    item_power: Annotated[
+        float | None, typer.Option(help="Spectral: items weigh popularity^-power in the decomposition.")
+    ] = None,
     at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
@@ -141,6 +147,8 @@ def fit(
         "iterations": iterations,
         "starts": starts,
         "products": products,
+        "shrink": shrink,
+        "item_power": item_power,
     }
     learner = choosing.new_model(model, given, seed)
     choosing.check_target(out, data)

@@ -20,7 +20,7 @@ from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank
 from offdiag.solvers.low_rank import Factors
 from offdiag.solvers.products import DataProduct, GramProduct, Product, data_is_cheaper
-from offdiag.weights import LowRank
+from offdiag.weights import LowRank, Symmetric
 
 WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
 
@@ -33,7 +33,7 @@ class _LowRank(Recommender):
     user_power: float | Auto
     products: Literal["auto", "gram", "data"]
     dtype: Literal["float32", "float64"]
-    weights_: LowRank
+    weights_: LowRank | Symmetric
     objective_: float  # the value that was reached (docs/models.md), in squared units of the weighted data
     objectives_: list[float]  # after each iteration, never rising
     kkt_residual_: float | None  # of the zero-diagonal problem; None for the others
@@ -126,7 +126,10 @@ class _LowRank(Recommender):
         )  # fmt: skip
 
     def _checked(self) -> dict[str, Any]:
-        params = checked(self.get_params())
+        return self._checked_params(self.get_params())
+
+    def _checked_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        params = checked(params)
         del params["dtype"]
         return params
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import blas, cholesky, subspace
+from offdiag.solvers import blas, cholesky, spectral, subspace
 from offdiag.solvers.alternating import (
     Floats,
     Problem,
@@ -26,7 +26,8 @@ from offdiag.solvers.alternating import (
     u_step,
     v_step,
 )
-from offdiag.solvers.products import Product
+from offdiag.solvers.products import Product, check_range
+from offdiag.solvers.subspace import tolerance_of
 
 PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
 REFRESH = 10  # iterations after which HU is computed anew instead of carried along
@@ -49,15 +50,10 @@ class Factors:
 
 def penalty(product: Product, dropout: float, l2: float) -> Vector:
     """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item nobody has when both are 0: its row and column stay 0."""
-    _check_range(product)
+    check_range(product)
     g = product.g
     lam: Vector = dropout / (1 - dropout) * g + l2
     return np.where((g == 0) & (lam == 0), 1.0, lam)
-
-
-def tolerance_of(dtype: np.dtype[np.floating]) -> float:
-    """The relative gain below which a round is not worth its cost, or below rounding."""
-    return 1e-5 if dtype == np.float32 else 1e-12
 
 
 def dlae(
@@ -94,17 +90,11 @@ def weight_decay(
     progress: Progress | None = None,
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): eigenvectors of G, shrunk by sqrt(1 − l2/γ)."""
-    _check_range(product)
-    ones = np.ones(product.m)
-    tolerance = tolerance_of(product.dtype) if tolerance is None else tolerance
-    found = subspace.leading(
-        product, ones, ones, rank, product.dtype, with_N=False, tolerance=tolerance, seed=seed, progress=progress
-    )
-    XGX = blas.product(found.X, found.NX, transposed=True)
-    gamma, Y = np.linalg.eigh(XGX.astype(np.float64))  # exact in this subspace, converged or not
+    found = spectral.decompose(product, rank, seed=seed, tolerance=tolerance, progress=progress)
+    gamma = found.eigenvalues
     kept = gamma > l2
     share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
-    U = blas.product(found.X, (Y * np.sqrt(share)).astype(product.dtype))
+    U = found.Q * np.sqrt(share).astype(product.dtype)
     J = float(product.g.sum() - (share**2 * gamma).sum())
     return Factors(U, U.copy(), J, [J], _closed(found.stopped))
 
@@ -327,15 +317,6 @@ def _check_regularised(lam: Vector, product: Product) -> None:
     if not (lam[product.g > 0] > 0).all():
         raise OffdiagError(
             "dropout and l2 are both 0: nothing keeps a low-rank model from copying its input; give l2 or dropout > 0"
-        )
-
-
-def _check_range(product: Product) -> None:
-    most, limit = float(product.g.max(initial=0.0)), float(np.finfo(product.dtype).max) ** 0.5  # they are squared
-    if not most < limit:
-        raise OffdiagError(
-            f"the sums of squares overflow ({most:g}, the limit of {product.dtype} is {limit:.0e}); "
-            "scale the values down, binarise them, or use dtype='float64'"
         )
 
 

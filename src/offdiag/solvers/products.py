@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import packed
+from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
 from offdiag.solvers import blas
 
@@ -38,6 +39,16 @@ class Product(Protocol):
 def data_is_cheaper(matrix: sparse.csr_array) -> bool:
     """Whether X and Xᵀ cost less per column than the m×m Gram would (its making not counted)."""
     return 2 * matrix.nnz * DENSE_ADVANTAGE < matrix.shape[1] ** 2
+
+
+def check_range(product: Product) -> None:
+    """That squares of what the solvers meet stay finite."""
+    most, limit = float(product.g.max(initial=0.0)), float(np.finfo(product.dtype).max) ** 0.5  # they are squared
+    if not most < limit:
+        raise OffdiagError(
+            f"the sums of squares overflow ({most:g}, the limit of {product.dtype} is {limit:.0e}); "
+            "scale the values down, binarise them, or use dtype='float64'"
+        )
 
 
 class GramProduct:
@@ -111,6 +122,29 @@ class DataProduct:
 
             kernels.run_parallel(gather, self._edges)
         return out
+
+
+class ScaledProduct:
+    """V → R G R V with R = diag(scale): the Gram of X R, whose columns are those of X, each in another unit."""
+
+    def __init__(self, product: Product, scale: NDArray[np.float64]) -> None:
+        self.m, self.dtype = product.m, product.dtype
+        self.g = product.g * scale**2
+        self._product, self._scale = product, scale.astype(product.dtype)[:, None]
+
+    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+        out = self._product(self._scale * V)
+        out *= self._scale
+        return out
+
+
+def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]:
+    """g_i^(−item_power/2), in a unit that leaves the sum of all squares as it was; 1 for items nobody has."""
+    live = g > 0
+    scale: NDArray[np.float64] = np.power(g, -item_power / 2, where=live, out=np.ones_like(g))
+    total = float((g[live] * scale[live] ** 2).sum())
+    scale[live] *= np.sqrt(g.sum() / total) if total else 1.0
+    return scale
 
 
 def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: int, ones: bool) -> _Block:

@@ -28,49 +28,90 @@ def k_support_squared(a: Vector, order: int) -> float:
 def k_support_prox(m: Vector, order: int, beta: float) -> tuple[Vector, Vector]:
     """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), and the weights t of its variational form.
 
-    x_i = m_i t_i/(t_i + beta) with t_i = clip(α m_i − beta, 0, 1) and α such that Σ t_i = order [Pal20 Thm. 2.7].
-    Σ t grows with α and is linear between the points where an entry leaves 0 or reaches 1. Two binary searches over
-    those points, with sums prepared once, find the piece; within it α is a quotient.
+    x_i = m_i t_i/(t_i + beta) with t_i = clip(beta·(m_i − c)/c, 0, 1) and c such that Σ t_i = order [Pal20 Thm. 2.7].
+    Σ t falls with c, and between the points where an entry reaches 0 or leaves 1 it is linear in 1/c. Two binary
+    searches over those points, with sums prepared once, find the piece; within it c is a quotient.
     """
     m = np.asarray(m, dtype=np.float64)
     size = np.abs(m)
-    if beta == 0 or np.count_nonzero(size) <= order:
+    if beta < 1e-300 or np.count_nonzero(size) <= order:
         t = (size > 0).astype(np.float64)
         return m / (1.0 + beta), t
-    size = size / size.max()
-    t = np.clip(_alpha(np.sort(size)[::-1], order, beta) * size - beta, 0.0, 1.0)
+    size = np.ldexp(size, -int(np.frexp(size.max())[1]))  # to at most 1, by a power of 2: exact
+    a = np.sort(size)[::-1]
+    ones, some = _piece(a, order, beta)
+    seen = set()
+    while (ones, some) not in seen:  # once, or a few times where rounding misjudged neighbours
+        seen.add((ones, some))
+        if ones == some:  # whole entries only
+            t = (size >= a[order - 1]).astype(np.float64)
+            return m * (t / (t + beta)), t
+        c, least, shift = _level(a[ones:some], order - ones, beta)
+        t = _weights(a, c, least, shift, beta)
+        ones, some = min(int(np.count_nonzero(t == 1)), order), int(np.count_nonzero(t))
+    t = _weights(size, c, least, shift, beta)
     return m * (t / (t + beta)), t
 
 
-def _alpha(a: Vector, order: int, beta: float) -> float:
-    """The α at which Σ clip(α a_i − beta, 0, 1) = order; a falls from 1 and has more than ``order`` entries > 0."""
+def _weights(a: Vector, c: float, least: float, shift: float, beta: float) -> Vector:
+    """clip(beta·(a − c)/c, 0, 1) where c = least + shift."""
+    with np.errstate(over="ignore"):
+        return np.clip(beta * (((a - least) - shift) / c), 0.0, 1.0)
+
+
+def _level(a: Vector, rest: int, beta: float) -> tuple[float, float, float]:
+    """c with Σ beta·(a_i − c)/c = rest, the smallest of a, and c minus it.
+
+    With a large beta all of a lie close to c: a − c from c itself would be rounding, from differences it is exact.
+    """
+    least = float(a[-1])
+    above = float(np.sum(a - least))
+    b, s = beta / (1 + beta), rest / (1 + beta)  # neither overflows
+    total = s + b * len(a)
+    return b * float(np.sum(a)) / total, least, (b * above - s * least) / total
+
+
+def _piece(a: Vector, order: int, beta: float) -> tuple[int, int]:
+    """How many entries have t = 1 and how many t > 0; a falls, is at most 1 and has more than ``order`` entries > 0."""
     a = a[: np.count_nonzero(a)]
     tails = np.append(_tails(a), 0.0)  # summed from the small end: differences of neighbours stay exact
     rising = a[::-1]
 
-    def total(alpha: float) -> float:
-        ones = len(a) - int(np.searchsorted(rising, (1 + beta) / alpha, side="left"))
-        some = len(a) - int(np.searchsorted(rising, beta / alpha, side="right"))
-        return ones + alpha * float(tails[ones] - tails[some]) - beta * (some - ones)
+    def total(c: float) -> float:
+        if c == 0:
+            return len(a)
+        ones = len(a) - int(np.searchsorted(rising, c * ((1 + beta) / beta), side="left"))
+        some = len(a) - int(np.searchsorted(rising, c, side="right"))
+        return ones + beta * (float(tails[ones] - tails[some]) / c - (some - ones))
 
-    def count(level: float) -> int:
-        """How many entries have reached ``level`` (beta: left 0; 1 + beta: arrived at 1) by the α we look for."""
+    def count(share: float) -> int:
+        """How many entries times ``share`` (1: t has left 0; beta/(1 + beta): t is 1) are above the c we look for."""
         low, high = 0, len(a)
         while low < high:
             middle = (low + high) // 2
-            if total(level / a[middle]) <= order:
+            if total(float(a[middle]) * share) <= order:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    ones, some = count(1 + beta), count(beta)
-    between = float(a[ones:some].sum())
-    if between == 0:  # whole entries only: any α of the flat piece
-        return float((1 + beta) / a[ones - 1])
-    return float((order - ones + beta * (some - ones)) / between)
+    some = count(1.0)
+    return min(count(beta / (1 + beta)), order, some), some
 
 
 def _tails(a: Vector) -> Vector:
     """Σ_{j ≥ i} a_j for each i."""
     return np.asarray(np.cumsum(a[::-1])[::-1])
+
+
+def denoised(time: float, start: float, eigenvalue: Vector, noise: float) -> Vector:
+    """w(t) of a linear denoising net with equal layers, from w(0) = start > 0 [Pretorius18 sec. B, equal weights].
+
+    w*/((1 − e) + e·w*/start) with e = exp(−2λt) and the resting point w* = λ/(λ + noise); time in units of τ.
+    """
+    moving = eigenvalue > 0
+    goal = eigenvalue / np.where(moving, eigenvalue + noise, 1.0)
+    exponent = -2.0 * eigenvalue * time
+    below = -np.expm1(exponent) + np.exp(exponent) * goal / start
+    # λ = 0 leaves w' = −2·noise·w², a slow fall that never reaches 0
+    return np.where(moving, goal / np.where(moving, below, 1.0), start / (1 + 2 * noise * start * time))

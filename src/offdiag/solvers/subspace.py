@@ -31,6 +31,11 @@ class Subspace:
     stopped: str  # "converged", "iterations" or "interrupted"
 
 
+def tolerance_of(dtype: np.dtype[np.floating]) -> float:
+    """The relative gain below which a round is not worth its cost, or below rounding."""
+    return 1e-5 if dtype == np.float32 else 1e-12
+
+
 def leading(
     times: Callable[[NDArray[np.floating]], NDArray[np.floating]],
     metric: NDArray[np.float64],
@@ -39,11 +44,16 @@ def leading(
     dtype: np.dtype[np.floating],
     *,
     with_N: bool = True,
+    roots: bool = False,
     tolerance: float,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Subspace:
-    """``times`` is V → N V, ``metric`` is D, ``with_N`` is c, ``scale`` the diagonal of c·N + D."""
+    """``times`` is V → N V, ``metric`` is D, ``with_N`` is c, ``scale`` the diagonal of c·N + D.
+
+    ``roots`` counts the sum of √θ instead of θ, i.e. of the eigenvalues of N where c = 0 and D = I: the small ones
+    among the k are then found as well as the large ones.
+    """
     m = len(metric)
     most = min(m, max(4 * k, LEAST_BASIS))
     D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
@@ -62,7 +72,8 @@ def leading(
                 stopped = "converged"
                 break
             theta, X, NX = basis.best(k)
-            gain, captured = float(theta.sum()) - captured, float(theta.sum())
+            value = float(np.sqrt(theta).sum() if roots else theta.sum())
+            gain, captured = value - captured, value
             first_gain = first_gain or gain
             if progress:
                 progress(f"finding the subspace · captured {captured:.6g}", _share(gain, first_gain, tolerance))
@@ -74,7 +85,8 @@ def leading(
             W = times(NX)
             W -= _metric(X, NX, D, with_N) * theta.astype(dtype)
             need = np.einsum("ij,ij->j", W, W * inverse, dtype=np.float64)
-            worth = need > 0.01 * tolerance * captured / k * np.maximum(theta, np.finfo(np.float64).tiny)
+            slope = 2 * np.sqrt(theta) if roots else 1.0  # dθ of a change in what is counted
+            worth = need > 0.01 * tolerance * captured / k * np.maximum(theta * slope, np.finfo(np.float64).tiny)
             W = np.ascontiguousarray(W[:, worth]) * inverse
     except KeyboardInterrupt:
         if not X.shape[1]:
@@ -128,8 +140,10 @@ class _Basis:
             if self.with_N:
                 product(NQ, W, transposed=True, add_to=T)
             W, shortest = self._unit(product(Q, T, alpha=-1, add_to=W), least)
-            W = product(W, whitener(product(W, self.D * W, transposed=True), 100 * eps).astype(W.dtype))
-            if shortest > 0.1:  # little was taken away, so little rounding is left
+            A = whitener(product(W, self.D * W, transposed=True), 100 * eps)
+            W = product(W, A.astype(W.dtype))
+            # What rounding left of Q in W grows by 1/shortest, and by A where columns of W nearly agree.
+            if shortest > 0.1 and np.abs(A).max(initial=0.0) < 10:
                 break
         if not W.shape[1]:
             return False
@@ -174,8 +188,11 @@ class _Basis:
 
         d = self.size
         A = self.A[:d, :d]
-        theta, Y = linalg.eigh((A + A.T) / 2, subset_by_index=[max(d - k, 0), d - 1], check_finite=False)
-        return np.maximum(theta[::-1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, ::-1])
+        # Divide and conquer, for its vectors are orthonormal to rounding: those of the default driver were 2e-3 off in
+        # float32 where eigenvalues spread over 1e6, and the basis then fell apart within a few rounds.
+        theta, Y = linalg.eigh((A + A.T) / 2, driver="evd", check_finite=False)
+        k = min(k, d)
+        return np.maximum(theta[: -k - 1 : -1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, : -k - 1 : -1])
 
 
 def whitener(P: NDArray[np.floating], cut: float) -> NDArray[np.float64]:

@@ -1,0 +1,200 @@
+"""Six ways to shrink a spectrum, each the exact answer to one kind of noise; B = Q f(σ) Qᵀ for X = P σ Qᵀ.
+
+A shrink is a function of the singular values: it returns the factors f, between 0 and 1 for all but extreme settings.
+Its text ("dropout:drop=0.5") is how a file and the command line write it; ``parsed`` reads it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.solvers.shrinkage import denoised, k_support_prox
+
+Vector = NDArray[np.float64]
+Auto = Literal["auto"]
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """What all have in common: a name, numbers that are checked, and their text."""
+
+    name: ClassVar[str]
+    limits: ClassVar[dict[str, tuple[float, float]]]  # least, and what it must stay below
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            auto = field.name == "l2"
+            if (value is None and field.default is None) or (auto and isinstance(value, str) and value == "auto"):
+                continue
+            low, high = self.limits[field.name]
+            whole = field.name in ("width", "block")
+            kind = int | np.integer if whole else int | float | np.number
+            if isinstance(value, bool) or not isinstance(value, kind) or not low <= value < high:
+                expected = f"a whole number of at least {low:g}" if whole else f"a number in [{low:g}, {high:g})"
+                other = " or 'auto'" if auto else ""
+                raise OffdiagError(
+                    f"{field.name} of {type(self).__name__} must be {expected}{other}, received {value!r}"
+                )
+
+    def __str__(self) -> str:
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        numbers = ",".join(f"{name}={value}" for name, value in given if value is not None)
+        return f"{self.name}:{numbers}" if numbers else self.name
+
+    def __call__(self, sigma: Vector) -> Vector:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Hard(Shrink):
+    """f = 1: the leading components as they are (PureSVD)."""
+
+    name: ClassVar[str] = "hard"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def __call__(self, sigma: Vector) -> Vector:
+        return (sigma > 0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Ridge(Shrink):
+    """f = σ²/(σ² + l2): Gaussian noise of variance l2/users at the input, averaged out [Pretorius18 sec. A]."""
+
+    l2: float | Auto = "auto"
+    name: ClassVar[str] = "ridge"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
+
+    def __call__(self, sigma: Vector) -> Vector:
+        squares = sigma**2
+        return squares / np.where(squares > 0, squares + _number(self), 1.0)
+
+
+@dataclass(frozen=True)
+class WeightDecay(Shrink):
+    """f = (1 − l2/σ²)₊: l2(‖U‖² + ‖V‖²) added to the loss; the same as a penalty on the nuclear norm of UVᵀ."""
+
+    l2: float | Auto = "auto"
+    name: ClassVar[str] = "weight-decay"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
+
+    def __call__(self, sigma: Vector) -> Vector:
+        squares = sigma**2
+        return np.maximum(1 - _number(self) / np.where(squares > 0, squares, np.inf), 0.0) * (squares > 0)
+
+
+@dataclass(frozen=True)
+class Dropout(Shrink):
+    """f = (σ − τ)₊/σ: hidden units dropped at random, the squared nuclear norm of X̂ [Mianjy18 Thm. 3.6].
+
+    ``width`` is the number of hidden units, the rank of the decomposition when None. A wider layer is shrunk less.
+    """
+
+    drop: float = 0.5
+    width: int | None = None
+    name: ClassVar[str] = "dropout"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "width": (1, np.inf)}
+
+    def __call__(self, sigma: Vector) -> Vector:
+        return DropBlock(drop=self.drop, block=1, width=self.width)(sigma)
+
+
+@dataclass(frozen=True)
+class DropBlock(Shrink):
+    """Hidden units dropped in blocks: the squared spectral k-support norm of X̂ [Pal20 Thm. 2.7].
+
+    The largest singular values lose a constant share, as in Ridge; the others a constant amount, as with Dropout. With
+    ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share.
+    """
+
+    drop: float = 0.5
+    block: int = 5
+    width: int | None = None
+    name: ClassVar[str] = "dropblock"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "block": (1, np.inf), "width": (1, np.inf)}
+
+    def __call__(self, sigma: Vector) -> Vector:
+        width = self.width or max(len(sigma) - len(sigma) % self.block, self.block)
+        if width % self.block:
+            raise OffdiagError(
+                f"the width {width} of DropBlock must be a multiple of its block, received block={self.block}; "
+                f"use {width - width % self.block or self.block}"
+            )
+        beta = self.drop / (1 - self.drop) / (width // self.block)
+        kept = np.where(np.arange(len(sigma)) < width, sigma, 0.0)  # as many components as there are units
+        shrunk, _ = k_support_prox(kept, self.block, beta)
+        return shrunk / np.where(sigma > 0, sigma, 1.0)
+
+
+@dataclass(frozen=True)
+class EarlyStop(Shrink):
+    """Training of a linear denoising net stopped early: component j has come to f = w_j(t) [Pretorius18 sec. B].
+
+    ``time`` is counted in units of N/(α σ_1²), the pace of the largest component; a component of half its singular
+    value takes four times as long. ``start`` is the f of all components at time 0, ``l2`` the noise, as in Ridge.
+    """
+
+    time: float = 100.0
+    l2: float | Auto = 0.0
+    start: float = 1e-3
+    name: ClassVar[str] = "early-stop"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {
+        "time": (0, np.inf), "l2": (0, np.inf), "start": (1e-300, 1),
+    }  # fmt: skip
+
+    def __call__(self, sigma: Vector) -> Vector:
+        squares = sigma**2
+        most = float(squares.max(initial=0.0))
+        if most == 0:
+            return np.zeros_like(sigma)
+        return denoised(self.time / most, self.start, squares, _number(self)) * (squares > 0)
+
+
+SHRINKS: dict[str, type[Shrink]] = {s.name: s for s in (Hard, Ridge, WeightDecay, Dropout, DropBlock, EarlyStop)}
+
+
+def parsed(value: Any) -> Shrink:
+    """A shrink from itself or its text, e.g. "ridge", "ridge:l2=300" or "dropblock:drop=0.3,block=4"."""
+    if isinstance(value, Shrink):
+        return value
+    if not isinstance(value, str):
+        raise OffdiagError(f"shrink takes one of od.spectral.{', '.join(_classes())} or its text, received {value!r}")
+    name, _, rest = value.partition(":")
+    if name not in SHRINKS:
+        raise OffdiagError(f"shrink takes {', '.join(SHRINKS)}, received {name!r}")
+    known = {field.name for field in fields(SHRINKS[name])}
+    given: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, _, number = part.partition("=")
+        if key not in known:
+            raise OffdiagError(f"{name} takes {', '.join(sorted(known)) or 'no settings'}, received {part!r}")
+        given[key] = _read(number, part)
+    return SHRINKS[name](**given)
+
+
+def _read(text: str, part: str) -> Any:
+    if text == "auto":
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise OffdiagError(f"a shrink is written like dropout:drop=0.5, received {part!r}")
+
+
+def _classes() -> list[str]:
+    return [kind.__name__ for kind in SHRINKS.values()]
+
+
+def _number(shrink: Any) -> float:
+    if shrink.l2 == "auto":
+        raise OffdiagError(
+            f"l2='auto' of {type(shrink).__name__} is chosen by od.Spectral from data; give a number here"
+        )
+    return float(shrink.l2)

@@ -1,0 +1,47 @@
+"""One truncated SVD of the data, from products G @ V alone, for any number of shrinkages.
+
+X = P σ Qᵀ is known by G = XᵀX = Q σ² Qᵀ: Q and σ are what a linear autoencoder B = Q f(σ) Qᵀ needs, P never appears.
+Method    a random start, then the blocks of ``subspace.leading``; a last rotation makes the σ exact for the subspace.
+Cost      about a dozen products G @ (m×rank), at most 17 arrays of m×rank; nothing m×m, nothing users×rank.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.progress import Progress
+from offdiag.solvers import blas, subspace
+from offdiag.solvers.products import Product, check_range
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """The leading eigenvectors of G and their eigenvalues σ², largest first; zero columns beyond the rank of X."""
+
+    Q: NDArray[np.floating]  # (m, rank)
+    eigenvalues: NDArray[np.float64]  # (rank,)
+    total: float  # tr G = ‖X‖², all of which a full rank would hold
+    stopped: str  # "converged", "iterations" or "interrupted"
+
+
+def decompose(
+    product: Product,
+    rank: int,
+    *,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Decomposition:
+    """Stops when a round adds less than ``tolerance`` of the sum of the eigenvalues found."""
+    check_range(product)
+    ones = np.ones(product.m)
+    tolerance = subspace.tolerance_of(product.dtype) if tolerance is None else tolerance
+    found = subspace.leading(
+        product, ones, ones, rank, product.dtype,
+        with_N=False, roots=True, tolerance=tolerance, seed=seed, progress=progress,
+    )  # fmt: skip
+    QGQ = blas.product(found.X, found.NX, transposed=True)
+    eigenvalues, Y = np.linalg.eigh(QGQ.astype(np.float64))  # exact in this subspace, converged or not
+    Q = blas.product(found.X, np.ascontiguousarray(Y[:, ::-1]).astype(product.dtype))
+    return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0), float(product.g.sum()), found.stopped)
