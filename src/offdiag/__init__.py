@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offdiag import lab
+    from offdiag.baselines.autoencoders import EmphasizedDAE
     from offdiag.baselines.popularity import Popularity
     from offdiag.data import datasets, prepare, split, synthetic
     from offdiag.data.interactions import Interactions
@@ -27,6 +28,7 @@ __all__ = [
     "DLAE",
     "EASE",
     "EDLAE",
+    "EmphasizedDAE",
     "Gram",
     "Interactions",
     "InterruptedFitWarning",
@@ -57,6 +59,7 @@ _HOME = {
     "DLAE": "models.full_rank",
     "EASE": "models.full_rank",
     "EDLAE": "models.full_rank",
+    "EmphasizedDAE": "baselines.autoencoders",
     "Gram": "gramian",
     "Interactions": "data.interactions",
     "InterruptedFitWarning": "errors",

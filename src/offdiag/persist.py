@@ -34,6 +34,7 @@ _MODELS = {
     "WeightDecayLAE": "offdiag.models.low_rank",
     "Spectral": "offdiag.models.spectral",
     "Popularity": "offdiag.baselines.popularity",
+    "EmphasizedDAE": "offdiag.baselines.autoencoders",
 }
 
 
@@ -197,16 +198,17 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
 
     prefix = "weights."
     arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    factor = {"low_rank": "U", "symmetric": "Q"}.get(kind)
+    factor = {"low_rank": "U", "symmetric": "Q", "tanh_network": "W1"}.get(kind)
     rank = arrays[factor].shape[-1] if factor else 0
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
         "packed": {"C": (m * (m + 1) // 2,), "scale": (m,), "diagonal": (m,)},
         "dense": {"B": (m, m)},
         "low_rank": {"U": (m, rank), "V": (m, rank)},
         "symmetric": {"Q": (m, rank), "sigma": (rank,), "shrink": (rank,), "scale": (m,)},
+        "tanh_network": {"W1": (m, rank), "b1": (rank,), "W2": (m, rank), "b2": (m,)},
         "constant": {"scores": (m,)},
     }
-    possible = factor is None or 1 <= rank <= m
+    possible = factor is None or (rank >= 1 and (rank <= m or kind == "tanh_network"))
     if {name: array.shape for name, array in arrays.items()} != shapes[kind] or not possible:
         raise ValueError(f"the {kind} weights do not fit {m} items")
     spectrum = ("sigma", "shrink")  # always in double precision

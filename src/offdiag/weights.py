@@ -267,7 +267,8 @@ class Symmetric(_Tiled):
     @property
     def U(self) -> NDArray[np.floating]:  # noqa: N802
         """The encoder, made anew at each call."""
-        return self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
+        out: NDArray[np.floating] = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
+        return out
 
     @property
     def V(self) -> NDArray[np.floating]:  # noqa: N802
@@ -306,6 +307,51 @@ class Symmetric(_Tiled):
         return {"Q": self.Q, "sigma": self.sigma, "shrink": self.shrink, "scale": self.scale}
 
 
+@dataclass(frozen=True, eq=False)
+class TanhNetwork(_Tiled):
+    """tanh(x/‖x‖·W1 + b1)·W2ᵀ + b2: not a matrix, but scored as one, an embedding of the history at a time."""
+
+    kind: ClassVar[str] = "tanh_network"
+    W1: NDArray[np.floating]  # (m, width)
+    b1: NDArray[np.floating]  # (width,)
+    W2: NDArray[np.floating]  # (m, width)
+    b2: NDArray[np.floating]  # (m,)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.W1), len(self.W2)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.W1.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+        norms = np.sqrt(np.add.reduceat(np.append(X.data, 0).astype(np.float64) ** 2, X.indptr[:-1]))
+        lengths = np.diff(X.indptr)
+        per_entry = np.repeat(np.where(lengths > 0, norms, 1.0), lengths)
+        scaled = (X.data / per_entry).astype(self.dtype)
+        Z = _encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.W1)
+        Z += self.b1
+        np.tanh(Z, out=Z)
+        return Z
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        return _inner_products(self.encode(X), self.W2, add=self.b2)
+
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+        raise OffdiagError("a non-linear net has no matrix: what one item adds to a score depends on the others")
+
+    def toarray(self) -> NDArray[np.floating]:
+        raise OffdiagError("a non-linear net has no matrix; score histories with predict")
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"W1": self.W1, "b1": self.b1, "W2": self.W2, "b2": self.b2}
+
+
 def _encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating]:
     """X U for few users, in parallel over them."""
     from offdiag import kernels
@@ -322,9 +368,12 @@ def _encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floatin
 
 
 def _inner_products(
-    Z: NDArray[np.floating], V: NDArray[np.floating], scale: NDArray[np.floating] | None = None
+    Z: NDArray[np.floating],
+    V: NDArray[np.floating],
+    scale: NDArray[np.floating] | None = None,
+    add: NDArray[np.floating] | None = None,
 ) -> Iterator[Tile]:
-    """Z Vᵀ, column i divided by scale_i: one product for all users of a block of items.
+    """Z Vᵀ, column i divided by scale_i or increased by add_i: one product for all users of a block of items.
 
     BLAS brings its own threads, so ours only read from it.
     """
@@ -337,6 +386,8 @@ def _inner_products(
         np.matmul(Z, V[lo:hi].T, out=scores)
         if scale is not None:
             scores /= scale[lo:hi]
+        if add is not None:
+            scores += add[lo:hi]
 
         def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
             return scores[first:last]
@@ -376,6 +427,4 @@ class Constant(_Tiled):
         return {"scores": self.scores}
 
 
-KINDS: dict[str, type[Packed] | type[Dense] | type[LowRank] | type[Symmetric] | type[Constant]] = {
-    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Constant)
-}
+KINDS: dict[str, type[Any]] = {k.kind: k for k in (Packed, Dense, LowRank, Symmetric, TanhNetwork, Constant)}

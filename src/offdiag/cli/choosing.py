@@ -18,6 +18,7 @@ MODELS = {
     "zero-diagonal": "ZeroDiagonalLAE",
     "weight-decay": "WeightDecayLAE",
     "spectral": "Spectral",
+    "emphasized-dae": "EmphasizedDAE",
     "popularity": "Popularity",
 }
 

@@ -18,8 +18,9 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "kept_weight": (0, 1, True, False),
     "user_power": (-5, 5, True, True),
     "item_power": (-5, 5, True, False),
+    "learning_rate": (0, np.inf, False, False),
 }
-_WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0}  # name → least
+_WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0, "width": 1, "epochs": 1, "batch_users": 1}  # name → least
 _WORDS = {
     "dtype": ("float32", "float64"),
     "storage": ("packed", "dense"),
