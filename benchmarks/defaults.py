@@ -22,6 +22,7 @@ from readme import renew
 from run import say
 
 import offdiag as od
+from offdiag.data.split import Split
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
@@ -33,16 +34,15 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Data = tuple[Any, Any]  # train, held out
 
 
-def strong(inter: od.Interactions, items: int = 1) -> Data:
+def strong(inter: od.Interactions, items: int = 1) -> Split:
     inter = od.prepare.min_counts(od.prepare.binarize(inter), items=items)
-    split = od.split.strong(inter, held_out=0.1, seed=0)
-    return split.train, split.test
+    return od.split.strong(inter, held_out=0.1, seed=0)
 
 
-def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
-    """Each data set as 0/1 interactions; what was filtered stands in the name."""
+def splits(folder: Path) -> dict[str, Callable[[], Split]]:
+    """Each data set as 0/1 interactions, divided by users; what was filtered stands in the name."""
 
-    def steam() -> Data:
+    def steam() -> Split:
         import polars as pl
 
         with (
@@ -51,22 +51,8 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
         ):
             return strong(od.read(pl.read_csv(file.read(), separator="\t"), user="User_ID", item="Game_ID"))
 
-    def movielens(name: str, at_least: float | None = None) -> Data:
+    def movielens(name: str, at_least: float | None = None) -> Split:
         return strong(od.prepare.binarize(od.datasets.load(name, folder / name), at_least=at_least))
-
-    def ultragcn() -> Data:
-        parts = [od.read(folder / "ml-1m-ultragcn" / f"{part}.txt", format="adjacency") for part in ("train", "test")]
-        split = od.split.given(*parts)
-        return split.train, split.test
-
-    def gowalla(most: int) -> Data:
-        here = folder / "gowalla-lightgcn"
-        train = od.read([here / "train.txt", here / "valid.txt"], format="adjacency")
-        popular = np.argsort(-np.bincount(train.matrix.indices, minlength=train.n_items), kind="stable")[:most]
-        train = train.select_items(np.sort(popular))
-        test = od.read(here / "test.txt", format="adjacency")
-        split = od.split.given(train, test.select_items(np.isin(test.item_ids, train.item_ids)))
-        return split.train, split.test
 
     lastfm = folder / "lastfm-hetrec2011" / "user_artists.dat"
     return {
@@ -74,15 +60,42 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
         "ml-100k, ratings ≥ 4": lambda: movielens("ml-100k", 4),
         "ml-latest-small, ratings ≥ 4": lambda: movielens("ml-latest-small", 4),
         "ml-1m": lambda: movielens("ml-1m"),
-        "ml-1m, UltraGCN split": ultragcn,
         "lastfm, items ≥ 5 users": lambda: strong(od.read(lastfm, user=0, item=1), 5),
         "steam": steam,
         "citeulike-a, items ≥ 10 users": lambda: strong(od.datasets.load("citeulike-a", folder / "citeulike-a"), 10),
         "retail baskets, items ≥ 10": lambda: strong(
             od.read(folder / "fimi-retail" / "retail.dat", format="baskets"), 10
         ),
+    }
+
+
+def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
+    """What to learn from and what to measure on, of each data set; for two of them as published."""
+
+    def pair(load: Callable[[], Split]) -> Callable[[], Data]:
+        def both() -> Data:
+            split = load()
+            return split.train, split.test
+
+        return both
+
+    def ultragcn() -> Split:
+        parts = [od.read(folder / "ml-1m-ultragcn" / f"{part}.txt", format="adjacency") for part in ("train", "test")]
+        return od.split.given(*parts)
+
+    def gowalla(most: int) -> Split:
+        here = folder / "gowalla-lightgcn"
+        train = od.read([here / "train.txt", here / "valid.txt"], format="adjacency")
+        popular = np.argsort(-np.bincount(train.matrix.indices, minlength=train.n_items), kind="stable")[:most]
+        train = train.select_items(np.sort(popular))
+        test = od.read(here / "test.txt", format="adjacency")
+        return od.split.given(train, test.select_items(np.isin(test.item_ids, train.item_ids)))
+
+    given = {
+        "ml-1m, UltraGCN split": ultragcn,
         "gowalla, LightGCN split, 8,000 items": lambda: gowalla(8_000),
     }
+    return {name: pair(load) for name, load in (splits(folder) | given).items()}
 
 
 def study(train: Any, test: Any, known: dict[str, Any] | None) -> dict[str, Any]:

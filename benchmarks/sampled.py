@@ -1,7 +1,8 @@
 """Denoising by sampled masks against its closed form on real data: rows 3 and 4 of Table 1 of [Steck20], at rank 200.
 
 How far above the minimum training ends after so many epochs, what that takes, and how both models rank. Needs torch
-(the extra ``neural``) and the ml-1m-ultragcn split. Writes results/sampled.json and the table of docs/theory/denoising.md.
+(the extra ``neural``) and the ml-1m-ultragcn split. Writes results/sampled.json and the table of
+docs/theory/denoising.md.
 
     python benchmarks/sampled.py [FOLDER WITH DATA SETS] [EPOCHS …]
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from offdiag.plots import LIGHT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from offdiag.models.spectral import Spectral
 
 COLOURS = tuple(LIGHT[f"c{n}"] for n in (1, 2, 3, 4, 5, 0))
 STYLE: dict[str, Any] = {
@@ -56,6 +59,27 @@ def lines(axes: Axes, x: Any, series: dict[str, Any], *, colours: Sequence[str] 
     for n, (name, y) in enumerate(series.items()):
         axes.plot(x, y, label=name, color=colours[n % len(colours)], **kwargs)
     axes.legend(frameon=False, fontsize=8.5)
+
+
+def shrinkages(model: Spectral, shrinks: Sequence[Any]) -> Figure:
+    """What each shrinkage leaves of each component of a fitted Spectral model, the largest component first."""
+    figure, axes = panels(1, 1, width=6.8, height=3.4)
+    axis = axes[0, 0]
+    for n, shrink in enumerate(shrinks):
+        other = model.with_shrink(shrink)
+        kept: Any = other.weights_
+        label = other.settings_["shrink"].split(",start")[0].replace(":", " ").replace(",", ", ")
+        axis.plot(range(1, len(kept.shrink) + 1), kept.shrink, label=_short(label), color=COLOURS[n % len(COLOURS)])
+    axis.set_xlabel("component, the largest first")
+    axis.set_ylabel("share that is kept, f(σ)")
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False, fontsize=8.5)
+    return figure
+
+
+def _short(label: str) -> str:
+    """Numbers with three digits."""
+    return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.3g}", label)
 
 
 def rendered(figure: Figure, suffix: str) -> bytes:

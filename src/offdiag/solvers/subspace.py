@@ -110,7 +110,7 @@ def _share(gain: float, first: float, tolerance: float) -> float:
     """How far the gain has come on its way down to the tolerance, on a logarithmic scale."""
     if gain <= 0 or first <= 0:
         return 1.0
-    return float(np.clip(np.log(gain / first) / np.log(max(tolerance, 1e-300)), 0.0, 1.0))
+    return float(np.clip(np.log(gain / first) / np.log(max(tolerance, 1e-300)), 0.0, 1.0)) + 0.0  # no minus zero
 
 
 def _padded(X: NDArray[np.floating], k: int) -> NDArray[np.floating]:

@@ -1,0 +1,119 @@
+"""Does emphasis help beyond the linear case? Non-linear denoising autoencoders with and without it, on real data.
+
+For each weight of kept entries the dropout is chosen on the validation users, with the other settings at their
+defaults; the test users are measured once per weight, for several seeds. Beside them the linear models of the same
+width. Writes results/emphasis.json and the table of docs/theory/emphasis.md. Needs torch (the extra ``neural``).
+
+    python benchmarks/emphasis.py [FOLDER WITH DATA SETS] [NAME …]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from defaults import SHARED, splits
+from measure import machine
+from readme import replace_between
+from run import say
+
+import offdiag as od
+from offdiag.data.split import Split
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "emphasis.json"
+PAGE = HERE.parent / "docs" / "theory" / "emphasis.md"
+DATA = ("lastfm, items ≥ 5 users", "ml-1m")
+METRIC = "ndcg@100"
+KEPT_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
+DROPOUTS = (0.3, 0.5, 0.7)
+SEEDS = (0, 1, 2)
+WIDTH = 256
+
+
+def study(split: Split) -> dict[str, Any]:
+    assert split.validation is not None
+    rows: dict[str, Any] = {}
+    per_user: dict[str, Any] = {}
+    for linear in (True, False):
+        for kept_weight in KEPT_WEIGHTS:
+            name = f"{'LowRankEDLAE' if linear else 'EmphasizedDAE'} {kept_weight:g}"
+            tried = {p: make(linear, kept_weight, p, 0).fit(split.train) for p in DROPOUTS}
+            values = {p: od.evaluate(m, split.validation, [METRIC]).mean[METRIC] for p, m in tried.items()}
+            best = max(values, key=lambda p: values[p])
+            models = [tried[best]]
+            if not linear:
+                models += [make(linear, kept_weight, best, seed).fit(split.train) for seed in SEEDS[1:]]
+            found = [od.evaluate(model, split.test, [METRIC]).per_user[METRIC] for model in models]
+            per_user[name] = np.mean(found, axis=0)  # a user's mean over the seeds
+            rows[name] = {
+                "kept_weight": kept_weight, "linear": linear, "dropout": best, "validation": values[best],
+                "mean": float(per_user[name].mean()), "sem": _sem(per_user[name]),
+                "spread_of_seeds": float(np.std([f.mean() for f in found], ddof=1)) if len(found) > 1 else None,
+            }  # fmt: skip
+            say(f"  {name}: {rows[name]['mean']:.4f} ± {rows[name]['sem']:.4f}, dropout {best}")
+    for name, row in rows.items():
+        gain = per_user[name] - per_user[f"{name.split()[0]} 1"]
+        row["minus_no_emphasis"], row["minus_no_emphasis_sem"] = float(gain.mean()), _sem(gain)
+    edlae = od.evaluate(od.EDLAE().fit(split.train), split.test, [METRIC])
+    return {
+        "users": split.train.n_users, "items": split.train.n_items, "interactions": split.train.nnz,
+        "test_users": len(next(iter(per_user.values()))), "models": rows, "edlae": edlae.mean[METRIC],
+    }  # fmt: skip
+
+
+def make(linear: bool, kept_weight: float, dropout: float, seed: int) -> Any:
+    if linear:
+        return od.LowRankEDLAE(rank=WIDTH, kept_weight=kept_weight, dropout=dropout, seed=seed)
+    return od.EmphasizedDAE(width=WIDTH, kept_weight=kept_weight, dropout=dropout, seed=seed)
+
+
+def _sem(values: Any) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = []
+    for name, r in results["data"].items():
+        lines += [
+            f"**{name}**: {r['users']:,} training users × {r['items']:,} items, {r['test_users']:,} test users; "
+            f"`od.EDLAE()`, no setting given: {r['edlae']:.4f}",
+            "",
+            "| weight of kept entries | non-linear | gain by emphasis | linear, rank 256 | gain by emphasis |",
+            "|---|---|---|---|---|",
+        ]
+        for weight in KEPT_WEIGHTS:
+            cells = [f"{weight:g}"]
+            for kind in ("EmphasizedDAE", "LowRankEDLAE"):
+                row = r["models"][f"{kind} {weight:g}"]
+                cells.append(f"{row['mean']:.4f} ± {row['sem']:.4f} (dropout {row['dropout']:g})")
+                gain = f"{row['minus_no_emphasis']:+.4f} ± {row['minus_no_emphasis_sem']:.4f}"
+                cells.append(gain if weight < 1 else "")
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def renew() -> None:
+    PAGE.write_text(replace_between(PAGE.read_text(), "emphasis", table(json.loads(RESULTS.read_text()))))
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
+    if not folder.is_dir():
+        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
+    results |= {"metric": METRIC, "machine": machine(), "width": WIDTH, "seeds": len(SEEDS)}
+    for name in words or DATA:
+        say(f"{name}:")
+        results["data"][name] = study(splits(folder)[name]())
+        RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    renew()
+
+
+if __name__ == "__main__":
+    main()

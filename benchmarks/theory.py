@@ -1,0 +1,143 @@
+"""Speed of the lab's closed forms beside the algorithms of the papers, and Spectral at a million users and items.
+
+Writes results/theory.json and the table of docs/theory/README.md. The last one needs 16 GB and some minutes.
+
+    python benchmarks/theory.py [prox] [equaliser] [spectral]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import machine, measured
+from readme import replace_between
+from run import say
+from scipy import sparse
+
+import offdiag as od
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "theory.json"
+PAGE = HERE.parent / "docs" / "theory" / "README.md"
+
+
+def fastest(call: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """The result and the least time of some calls."""
+    least, result = np.inf, None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = call()
+        least = min(least, time.perf_counter() - start)
+    return result, float(least)
+
+
+def prox() -> dict[str, Any]:
+    """The k-support prox: a million values, and 2,000 of them beside the search over pairs of the paper."""
+    block = od.lab.dropblock
+    rng = np.random.default_rng(0)
+    million, few = np.abs(rng.standard_normal(1_000_000)), np.abs(rng.standard_normal(2_000))
+    times = {order: fastest(lambda order=order: block.prox(million, order, 0.3), 3)[1] for order in (1, 100, 10_000)}  # type: ignore[misc]
+    ours, quick = fastest(lambda: block.prox(few, 20, 0.3), 20)
+    theirs, slow = fastest(lambda: block.prox_by_search(few, 20, 0.3), 1)
+    say(f"prox: {max(times.values()):.3f} s for 1,000,000; {slow / quick:,.0f} times the search at 2,000")
+    return {
+        "million_seconds": max(times.values()), "few_seconds": quick, "search_seconds": slow, "ratio": slow / quick,
+        "difference": float(np.abs(ours - theirs).max()),
+    }  # fmt: skip
+
+
+def equaliser() -> dict[str, Any]:
+    """Givens rotations beside Algorithm 2 of the paper at r = 200."""
+    equalizer = od.lab.equalizer
+    U = np.random.default_rng(0).standard_normal((400, 200)) * np.geomspace(10, 0.1, 200)
+    equalizer.equalize(U[:, :5])  # compiles
+    Q, quick = fastest(lambda: equalizer.equalize(U), 10)
+    _, slow = fastest(lambda: equalizer.eqz(U), 1)
+    norms = np.sum((U @ Q) ** 2, axis=0)
+    spread = float(np.ptp(norms) / norms.mean())
+    say(f"equaliser: {1e3 * quick:.1f} ms, {slow / quick:,.0f} times Algorithm 2; spread {spread:.1e}")
+    return {"seconds": quick, "algorithm_2_seconds": slow, "ratio": slow / quick, "spread": spread}
+
+
+def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank: int = 128) -> dict[str, Any]:
+    """A decomposition of a sparse matrix with planted groups and a power law of popularity; all shrinkages from it."""
+    rng = np.random.default_rng(0)
+    per_user, groups = nnz // n, 256
+    columns = np.empty((n, per_user), dtype=np.int32)
+    for low in range(0, n, 50_000):
+        rows = slice(low, min(low + 50_000, n))
+        size = (rows.stop - rows.start, per_user)
+        popular = (m * rng.random(size) ** 3).astype(np.int32)  # item i with a chance of about i^(-2/3)
+        own = rng.random(size) < 0.5  # half of what a user has comes from the user's group
+        group = (groups * rng.random((size[0], 1)) ** 2).astype(np.int32)  # groups of unequal size
+        columns[rows] = np.where(own, popular // groups * groups + group, popular) % m
+    columns.sort(axis=1)
+    X = sparse.csr_array(
+        (np.ones(n * per_user, dtype=np.float32), columns.ravel(), np.arange(0, n * per_user + 1, per_user)),
+        shape=(n, m),
+    )
+    X.sum_duplicates()
+    X.data[:] = 1
+    del columns
+    say(f"spectral: {X.shape[0]:,} users × {X.shape[1]:,} items, {X.nnz:,} interactions, rank {rank}")
+    od.Spectral(rank=3).fit(X[:200, :200] + sparse.eye_array(200, dtype=np.float32))  # compiles
+    last = [0.0]
+
+    def told(stage: str, share: float) -> None:
+        if time.perf_counter() - last[0] > 20:
+            last[0] = time.perf_counter()
+            say(f"  {stage} {100 * share:.0f} %")
+
+    model, cost = measured(lambda: od.Spectral(rank=rank).fit(X, progress=told))
+    start = time.perf_counter()
+    shrinks = ("hard", "ridge", "weight-decay", "dropout", "dropblock", "early-stop")
+    others = [model.with_shrink(shrink) for shrink in shrinks]
+    each = (time.perf_counter() - start) / len(others)
+    total = cost["extra_peak_bytes"] + X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    say(f"  {cost['seconds']:.0f} s, {total / 1e9:.1f} GB with the data; another shrinkage {1e3 * each:.2f} ms")
+    return cost | {
+        "users": n, "items": m, "interactions": int(X.nnz), "rank": rank, "stopped": model.stopped_,
+        "bytes_with_data": total, "seconds_of_another_shrinkage": each,
+        "share_of_squares": float(np.sum(model.singular_values_**2) / model.total_),
+    }  # fmt: skip
+
+
+def table(r: dict[str, Any]) -> str:
+    rows = [["what", "measured", "goal"]]
+    if "prox" in r:
+        p = r["prox"]
+        rows.append(["k-support prox of 1,000,000 singular values", f"{p['million_seconds']:.2f} s", "0.5 s"])
+        rows.append(
+            ["the same at 2,000 beside the paper's search over pairs", f"{p['ratio']:,.0f} times as fast", "100"]
+        )
+    if "equaliser" in r:
+        e = r["equaliser"]
+        measured = f"{e['ratio']:,.0f} times as fast, spread {e['spread']:.0e}"
+        rows.append(["Givens equaliser beside Algorithm 2 at width 200", measured, "20, 1e-12"])
+    if "spectral" in r:
+        s = r["spectral"]
+        what = f"`Spectral`, {s['users']:,} × {s['items']:,}, {s['interactions']:,} interactions, rank {s['rank']}"
+        rows.append([what, f"{s['bytes_with_data'] / 1e9:.1f} GB, {s['seconds'] / 60:.0f} minutes", "16 GB"])
+        rows.append(["another shrinkage of it", f"{1e3 * s['seconds_of_another_shrinkage']:.1f} ms", "nothing"])
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([head, "|---|---|---|", *body])
+
+
+def main() -> None:
+    tasks = {"prox": prox, "equaliser": equaliser, "spectral": spectral}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in sys.argv[1:] or tasks:
+        results[name] = tasks[name]()
+        results["machine"] = machine()
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    PAGE.write_text(replace_between(PAGE.read_text(), "theory", table(results)))
+
+
+if __name__ == "__main__":
+    main()
