@@ -57,7 +57,7 @@ def test_every_expectation_says_what_and_why(paper, size):
     bounds = claims.expected(paper, size)
     assert len(bounds) > 5
     for name, bound in bounds.items():
-        assert len(bound["why"]) >= 10, name
+        assert len(bound["why"]) >= 8, name
         kinds = [set(bound) >= {"value", "tolerance"}, "at_most" in bound, "at_least" in bound]
         assert sum(kinds) == 1, name
 
