@@ -1,11 +1,25 @@
-"""A mean over random masks, and how far it may be off."""
+"""Random masks, the mean of a loss over them, and how far a sampled mean may be off; for small masks, all of them.
+
+A mask is an array of zeros and ones (kept), drawn with ``rng``, a NumPy generator or a seed. Masks are not divided by
+their mean: "inverted" dropout is ``mask / keep``. ``gaussian`` draws noise to be added instead.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks
+
+Array = NDArray[np.float64]
+Random = np.random.Generator | int
+MOST = 20  # units of an enumeration: a million masks
 
 
 @dataclass(frozen=True)
@@ -21,3 +35,105 @@ def estimate(samples: NDArray[np.floating]) -> Estimate:
     """From one number per draw, at least two of them."""
     spread = float(np.std(samples, ddof=1, dtype=np.float64))
     return Estimate(float(np.mean(samples, dtype=np.float64)), spread / float(np.sqrt(len(samples))), len(samples))
+
+
+def dropout(keep: float, width: int, draws: int, rng: Random) -> Array:
+    """(draws, width): every unit kept with probability ``keep``, on its own."""
+    return dropconnect(keep, (checks.whole(width, "width"),), draws, rng)
+
+
+def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Array:
+    """(draws, width): units stand in a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3]."""
+    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    return np.repeat(dropout(keep, checks.blocks(width, block), draws, rng), block, axis=1)
+
+
+def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, padded: bool = True) -> Array:
+    """(draws, width): blocks may begin anywhere; a unit is kept if no block that covers it is dropped [Pal20 sec. 5.3].
+
+    A block begins at each place (a seed) and is spared with probability θ′. A unit is covered by ``block`` seeds, so
+    that θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie wholly inside the layer:
+    units near its ends are covered by fewer seeds and are kept more often.
+    """
+    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    if not padded and block > width:
+        raise OffdiagError(f"a block of {block} does not fit into a width of {width}; make it smaller, or pad")
+    # paper prints the inverse relation of θ and θ′, which would drop next to nothing
+    spared = checks.keep(keep) ** (1 / block)
+    seeds = dropout(spared, width + block - 1 if padded else width - block + 1, draws, rng)
+    if not padded:  # seeds outside never drop anything
+        seeds = np.pad(seeds, ((0, 0), (block - 1, block - 1)), constant_values=1.0)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(seeds, block, axis=1).min(axis=2))
+
+
+def dropconnect(keep: float, shape: Sequence[int], draws: int, rng: Random) -> Array:
+    """(draws, *shape): every weight of a layer kept with probability ``keep``, on its own."""
+    keep = checks.keep(keep)
+    return (np.random.default_rng(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
+
+
+def gaussian(variance: float, shape: Sequence[int], draws: int, rng: Random) -> Array:
+    """(draws, *shape): noise to be added, independent, of mean 0 and this variance."""
+    if not 0 <= variance < np.inf:
+        raise OffdiagError(f"variance must be a number in [0, inf), received {variance!r}")
+    return np.random.default_rng(rng).standard_normal(_shape(shape, draws)) * math.sqrt(variance)
+
+
+def emphasised(drop: float, shape: Sequence[int], draws: int, rng: Random, kept_weight: float) -> tuple[Array, Array]:
+    """(draws, *shape) twice: masks over the data, and the weight of each entry's error [Steck20 Eq. 1].
+
+    An entry that was dropped counts 1, one that was kept ``kept_weight``; zeros of the data have masks and weights too.
+    """
+    if not 0 <= kept_weight < np.inf:
+        raise OffdiagError(f"kept_weight must be a number in [0, inf), received {kept_weight!r}")
+    kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
+    return kept, np.where(kept == 1, float(kept_weight), 1.0)
+
+
+def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
+    """The mean of ``loss(mask)`` over the masks, with its standard error."""
+    losses = np.array([float(loss(mask)) for mask in masks])
+    if len(losses) < 2:
+        raise OffdiagError(f"at least 2 masks are needed for a standard error, received {len(losses)}; draw more")
+    return estimate(losses)
+
+
+def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Array]:
+    """All masks of a layer, (2ⁿ, width), and their chances, (2ⁿ,); n = width/block blocks are kept or dropped whole."""
+    keep, width, block = checks.keep(keep), checks.whole(width, "width"), checks.whole(block, "block")
+    n = checks.blocks(width, block)
+    if n > MOST:
+        raise OffdiagError(f"{n} units that can be dropped have 2^{n} masks; at most {MOST} units, or draw masks")
+    masks = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
+    kept = masks.sum(axis=1)
+    return np.repeat(masks, block, axis=1), keep**kept * (1 - keep) ** (n - kept)
+
+
+def exact_mean(loss: Callable[[Array], float], masks: Array, chances: Array) -> float:
+    """Σ chance·loss(mask) over an enumeration; masks that cannot occur are left out."""
+    masks, chances = _enumeration(masks, chances)
+    return math.fsum(chance * float(loss(mask)) for mask, chance in zip(masks, chances, strict=True) if chance)
+
+
+def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
+    """Mean (width,) and covariance (width, width) of the units; without chances, of a sample of equal weights."""
+    if chances is None:
+        chances = np.full(len(masks), 1 / len(masks))
+    masks, chances = _enumeration(masks, chances)
+    mean = chances @ masks
+    off = masks - mean
+    return mean, off.T @ (chances[:, None] * off)
+
+
+def _enumeration(masks: Any, chances: Any) -> tuple[Array, Array]:
+    masks, chances = np.asarray(masks, dtype=np.float64), np.asarray(chances, dtype=np.float64)
+    if chances.shape != masks.shape[:1] or (chances < 0).any() or not math.isclose(chances.sum(), 1, abs_tol=1e-9):
+        raise OffdiagError(
+            f"chances must be one number per mask that add up to 1: {len(masks)} masks, "
+            f"{chances.size} chances with sum {chances.sum():g} received"
+        )
+    return masks, chances
+
+
+def _shape(shape: Sequence[int], draws: int) -> tuple[int, ...]:
+    return checks.whole(draws, "draws"), *(checks.whole(size, "shape") for size in shape)

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag import __version__, plots, plots_lab, report
+from offdiag import plots, plots_lab, report
 from offdiag.papers.claims import Chapter, Check, Claim, Reproduction, check, expected
 
 _CSS = """
@@ -32,13 +32,15 @@ def checks(found: Reproduction) -> list[Check]:
 
 
 def as_json(found: Reproduction) -> dict[str, Any]:
+    import offdiag as od
+
     return {
         "paper": found.paper,
         "size": found.size,
         "seed": found.seed,
         "data": found.data,
         "seconds": found.seconds,
-        "version": __version__,
+        "version": od.__version__,
         "claims": [asdict(claim) for claim in found.claims],
         "checks": [asdict(c) | {"value": c.value if math.isfinite(c.value) else None} for c in checks(found)],
     }
@@ -66,6 +68,8 @@ def write(found: Reproduction, folder: Path) -> list[str]:
 
 def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     """One self-contained page: pictures inside, no script, no outside resource."""
+    import offdiag as od
+
     kinds = [claim.verdict for claim in found.claims]
     tally = ", ".join(f"{kinds.count(kind)} {kind}" for kind in _KIND if kind in kinds)
     table = [
@@ -110,7 +114,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         f"<title>offdiag: {escape(found.title)}</title>\n"
         f"<style>\n{plots.palette(':root')}{plots.CSS}{report._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
-        + f"\n</main>\n<footer>Made by offdiag {__version__}.</footer>\n</body>\n</html>\n"
+        + f"\n</main>\n<footer>Made by offdiag {od.__version__}.</footer>\n</body>\n</html>\n"
     )
 
 

@@ -1,0 +1,159 @@
+"""Dropout in the hidden layer of a linear net: its expectation, its global optimum, and its iterates.
+
+The net is x ↦ U·diag(z)·Vᵀx/keep with U (d1×r), V (d2×r) and r hidden units, each kept (z = 1) with probability
+keep = 1 − drop. Columns of U and V are units. With λ = drop/(1 − drop) and targets y = Mx, the mean over masks and
+white inputs is ‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² [Mianjy18 Eq. 2], whose minimum is a shrunk SVD of M [Mianjy18 Thm. 3.6].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks, deep, equalizer
+from offdiag.lab.checks import Matrix
+from offdiag.lab.dropout_sgd import Trace, importances, sgd
+
+__all__ = [
+    "Optimum",
+    "Trace",
+    "deep_expected_loss",
+    "expected_loss",
+    "importances",
+    "objective",
+    "optimum",
+    "path_norm",
+    "sgd",
+    "shrunk",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """A global minimum over nets of one width: the product is unique up to ties, the equalised factors are not."""
+
+    product: Matrix  # UVᵀ
+    U: Matrix  # (d1, width)
+    V: Matrix  # (d2, width)
+    value: float  # the objective there
+    rank: int  # ρ, of the product
+    threshold: float  # what is taken off the first ρ singular values of M
+    singular_values: Matrix  # (rank,) of the product
+
+
+def expected_loss(Y: Any, U: Any, A: Any, mean: Any, cov: Any) -> float:
+    """E‖Y − U·diag(z/mean)·A‖² over any random z with this mean (d,) and covariance (d, d) [Pal20 Lemma 3.1].
+
+    Y (a×N) are targets, A (d×N) the activations that are dropped, U (a×d) the layer after them:
+    ‖Y − UA‖² + ⟨C̄, (UᵀU)∘(AAᵀ)⟩ with C̄_ij = cov_ij/(mean_i·mean_j).
+    """
+    Y = checks.matrix(Y, "Y")
+    A = checks.matrix(A, "A", (None, Y.shape[1]))
+    U = checks.matrix(U, "U", (len(Y), len(A)))
+    cov = checks.matrix(cov, "cov", (len(A), len(A)))
+    mean = np.full(len(A), mean) if np.ndim(mean) == 0 else np.asarray(mean)  # one number: the same for all units
+    mean = checks.matrix(mean[None] if mean.ndim == 1 else mean, "mean", (1, len(A)))[0]
+    if not mean.all():
+        raise OffdiagError("mean must not be 0: a unit that is never kept cannot be divided by its mean; leave it out")
+    noise = np.sum(cov / np.outer(mean, mean) * (U.T @ U) * (A @ A.T))
+    return float(np.sum((Y - U @ A) ** 2) + noise)
+
+
+def deep_expected_loss(G: Any, weights: Sequence[Any], drops: Sequence[float]) -> float:
+    """E‖X − net(X)‖² with dropout in front of every layer of a deep linear net; see ``lab.deep.expected_loss``."""
+    return deep.expected_loss(G, weights, drops)
+
+
+def objective(M: Any, U: Any, V: Any, drop: float, second_moment: Any = None) -> float:
+    """‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² for white inputs [Mianjy18 Eq. 2]; with E xxᵀ = S ≠ I, distances are measured in S.
+
+    In general ‖(M − UVᵀ)S^½‖² + λ·Σ‖u_i‖²·v_iᵀSv_i: the white formula is another number then.
+    """
+    M = checks.matrix(M, "M")
+    U = checks.matrix(U, "U", (M.shape[0], None))
+    V = checks.matrix(V, "V", (M.shape[1], U.shape[1]))
+    lam, E = checks.odds(drop), M - U @ V.T
+    if second_moment is None:
+        return _value(E, U, V, lam)
+    S = _moment(second_moment, M.shape[1])
+    return float(np.sum((E @ S) * E) + lam * np.sum(np.sum(U**2, axis=0) * np.sum(V * (S @ V), axis=0)))
+
+
+def path_norm(U: Any, V: Any) -> float:
+    """(Σ over all paths input → unit → output of the squared product of weights)^½ [Mianjy18 Eq. 3].
+
+    Its square times λ is what dropout adds to the loss.
+    """
+    U = checks.matrix(U, "U")
+    V = checks.matrix(V, "V", (None, U.shape[1]))
+    return float(np.sqrt(np.sum(importances(U, V) ** 2)))
+
+
+def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_moment: Any = None) -> Optimum:
+    """The global minimum of ``objective`` over U, V with ``width`` columns, in closed form [Mianjy18 Thm. 3.6, Alg. 3].
+
+    ρ of the leading singular values survive, all shrunk by τ = λρκ/(r + λρ), κ their mean; the factors are equalised,
+    so that every unit has ‖u_i‖² = ‖v_i‖² = ‖UVᵀ‖_*/r. ``tied`` asks for U = V and a symmetric M, whose eigenvalues
+    take the place of the singular values; negative ones cannot be matched and stay as loss [Mianjy18 Thm. 2.4].
+    With inputs of second moment S the problem is that of M·S^½; directions that never occur are left at 0.
+    """
+    width, lam = checks.whole(width, "width"), checks.odds(drop)
+    if tied:
+        if second_moment is not None:
+            raise OffdiagError("tied weights are solved for white inputs only; leave out second_moment, or untie")
+        sigma, W = np.linalg.eigh(checks.symmetric(M, "M"))
+        sigma, W = sigma[::-1], W[:, ::-1]
+        Y, root = W, None
+    else:
+        M = checks.matrix(M, "M")
+        root = None if second_moment is None else _root(_moment(second_moment, M.shape[1]))
+        W, sigma, Yt = np.linalg.svd(M if root is None else M @ root, full_matrices=False)
+        Y = Yt.T
+    rank, tau, kept = shrunk(sigma, width, lam)
+    lost = float(np.sum(sigma[rank:] ** 2))
+    value = lam * float(np.sum(sigma[:rank])) ** 2 / (width + lam * rank) + lost
+    U, V = equalizer.balanced(W, kept, Y, width)
+    if root is not None:
+        V = np.linalg.pinv(root, hermitian=True) @ V
+    return Optimum(U @ V.T, U, V, value, rank, tau, kept)
+
+
+def shrunk(sigma: Matrix, width: int, lam: float) -> tuple[int, float, Matrix]:
+    """ρ, τ and σ_i − τ for i ≤ ρ, from falling σ: those of min Σ(σ_i − s_i)² + λ/r·(Σs_i)², s ≥ 0, at most r of them.
+
+    ρ is the last j ≤ r with σ_j > λ·(σ_1 + ⋯ + σ_j)/(r + λj) [Mianjy18 Thm. 2.4]; these j are the first ones.
+    """
+    j = np.arange(1, min(width, len(sigma)) + 1)
+    sums = np.cumsum(sigma[: len(j)])
+    floor = max(len(sigma), width) * np.finfo(np.float64).eps * max(float(sigma[0]), 0.0)  # zeros, but for rounding
+    feasible = sigma[: len(j)] > np.maximum(lam * sums / (width + lam * j), floor)
+    rank = len(j) if feasible.all() else int(np.argmin(feasible))
+    if rank == 0:
+        return 0, 0.0, np.zeros(0)
+    total, top = float(sums[rank - 1]), sigma[:rank]
+    # σ − τ without the difference of nearly equal numbers that a large λ would make of it
+    left = (width * top + lam * (rank * top - total)) / (width + lam * rank)
+    return rank, lam * total / (width + lam * rank), np.maximum(left, 0.0)
+
+
+def _value(E: Matrix, U: Matrix, V: Matrix, lam: float) -> float:
+    return float(np.sum(E**2) + lam * np.sum(importances(U, V) ** 2))
+
+
+def _moment(values: Any, size: int) -> Matrix:
+    S = checks.symmetric(checks.matrix(values, "second_moment", (size, size)), "second_moment")
+    least = float(np.linalg.eigvalsh(S)[0])
+    if least < -1e-9 * np.abs(S).max():
+        raise OffdiagError(f"second_moment = E xxᵀ cannot have a negative eigenvalue, received one of {least:g}")
+    return S
+
+
+def _root(S: Matrix) -> Matrix:
+    """S^½; eigenvalues that are zero but for rounding become zero, so that the inverse stays away from them."""
+    values, vectors = np.linalg.eigh(S)
+    values = np.where(values > len(S) * np.finfo(np.float64).eps * values[-1], values, 0.0)
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)

@@ -1,0 +1,116 @@
+"""Dropout as it is done: draw an input and a mask, take a step [Mianjy18 Alg. 1]; many runs side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
+from offdiag.progress import Progress
+
+CHUNK = 1000  # inputs drawn at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What was recorded on the way, per run, and the weights at the end."""
+
+    steps: NDArray[np.int64]  # (n,) steps taken at each record, the first 0
+    objectives: Matrix  # (runs, n) the expected loss at the iterate, exactly
+    variances: Matrix  # (runs, n) of ‖u_i‖‖v_i‖ over the units; 0 when equalised
+    U: Matrix  # (runs, d1, width)
+    V: Matrix  # (runs, d2, width); U itself with tied weights
+    path: Matrix | None  # (runs, n, d1, width) the U of every record, if asked for
+
+
+def sgd(
+    M: Any,
+    width: int,
+    drop: float,
+    steps: int,
+    learning_rate: float,
+    seed: int = 0,
+    *,
+    runs: int = 1,
+    batch: int = 1,
+    record_every: int | None = None,
+    decay: float = 0.0,
+    tied: bool = False,
+    start: tuple[Any, Any] | Any = None,
+    record_path: bool = False,
+    progress: Progress | None = None,
+) -> Trace:
+    """Stochastic gradient descent on ‖Mx − U·diag(z)·Vᵀx/keep‖² with x ~ N(0, I) and a fresh mask per input.
+
+    Step t has rate η = ``learning_rate``/(1 + decay·t): U ← U − η·e·hᵀ and V ← V − η·x·gᵀ with h = z∘Vᵀx/keep,
+    e = Uh − Mx and g = z∘Uᵀe/keep, the mean over ``batch`` inputs. In print the last factor 1/keep is missing, which
+    only rescales η; the factor 2 of the gradient is left out here as it is there. With ``tied`` both updates go to U.
+    ``start`` is (U, V), or U if tied, and one for all runs; without it, each run draws its own, normal,
+    with columns of norm 1 in the mean.
+    """
+    from offdiag.kernels import run_parallel
+    from offdiag.lab.dropout_steps import take_steps
+
+    M = checks.symmetric(M, "M") if tied else checks.matrix(M, "M")
+    width, lam = checks.whole(width, "width"), checks.odds(drop)
+    steps, runs, batch = checks.whole(steps, "steps"), checks.whole(runs, "runs"), checks.whole(batch, "batch")
+    every = max(steps // 100, 1) if record_every is None else checks.whole(record_every, "record_every")
+    if not 0 < learning_rate < np.inf or not 0 <= decay < np.inf:
+        raise OffdiagError(f"learning_rate must be positive and decay not negative: {learning_rate!r}, {decay!r}")
+    marks = np.append(np.arange(0, steps, every), steps)
+    U, V = _started(start, M.shape, width, tied)
+    n, keep = len(marks), 1 - drop
+    objectives, variances = np.empty((runs, n)), np.empty((runs, n))
+    ends = np.empty((runs, len(M), width)), np.empty((runs, M.shape[1], width))
+    path = np.empty((runs, n, len(M), width)) if record_path else None
+    seeds = np.random.SeedSequence(seed).spawn(runs)
+    chunk = max(CHUNK // batch, 1)
+
+    def one(run: int) -> None:
+        # a stream for each kind of draw: what is drawn depends neither on the chunks nor on record_every
+        starts, inputs, coins = (np.random.default_rng(child) for child in seeds[run].spawn(3))
+        if U is None or V is None:
+            Ut = starts.standard_normal((width, len(M))) / np.sqrt(len(M))
+            Vt = Ut if tied else starts.standard_normal((width, M.shape[1])) / np.sqrt(M.shape[1])
+        else:
+            Ut = np.array(U.T, order="C")  # a copy: steps are taken in place
+            Vt = Ut if tied else np.array(V.T, order="C")
+        for at, mark in enumerate(marks):
+            for begin in range(int(marks[at - 1]), int(mark), chunk) if at else ():
+                size = min(chunk, int(mark) - begin)
+                X = inputs.standard_normal((size, batch, M.shape[1]))
+                kept = coins.random((size, batch, width)) < keep
+                rates = learning_rate / (1 + decay * np.arange(begin, begin + size)) / batch
+                take_steps(Ut, Vt, X, X @ M.T, kept, rates, keep)
+            if not np.abs(Ut).max() + np.abs(Vt).max() < 1e30:  # also when NaN
+                raise OffdiagError(f"the iterates diverged by step {mark}; lower learning_rate={learning_rate:g}")
+            scores = importances(Ut.T, Vt.T)
+            objectives[run, at] = np.sum((M - Ut.T @ Vt) ** 2) + lam * np.sum(scores**2)
+            variances[run, at] = np.var(scores)
+            if path is not None:
+                path[run, at] = Ut.T
+        ends[0][run], ends[1][run] = Ut.T, Vt.T
+
+    def done(finished: int) -> None:
+        if progress:
+            progress(f"dropout, {runs} runs", finished / runs)
+
+    run_parallel(one, [(run,) for run in range(runs)], done)
+    return Trace(marks, objectives, variances, *ends, path)
+
+
+def importances(U: Matrix, V: Matrix) -> Matrix:
+    """‖u_i‖·‖v_i‖ of each unit, the importance scores of [Mianjy18 sec. 6]; leading axes are runs."""
+    return np.asarray(np.linalg.norm(U, axis=-2) * np.linalg.norm(V, axis=-2))
+
+
+def _started(start: Any, shape: tuple[int, ...], width: int, tied: bool) -> tuple[Matrix | None, Matrix | None]:
+    if start is None:
+        return None, None
+    U, V = (start, start) if tied else start
+    return checks.matrix(U, "U", (shape[0], width)), checks.matrix(V, "V", (shape[1], width))

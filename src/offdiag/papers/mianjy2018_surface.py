@@ -1,0 +1,86 @@
+"""Section 4 of [Mianjy18]: every point at which training could stop, for small problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from offdiag.lab import dropout, landscape
+from offdiag.lab.checks import Matrix
+from offdiag.papers.claims import Size
+from offdiag.papers.mianjy2018_measure import FIGURE_1, Numbers, drop_of
+
+
+def scalar(m: float = 2.0) -> Numbers:
+    """Figure 1: a search from many places for the minima of the scalar's surface, and where it ends."""
+    from scipy.optimize import minimize
+
+    out: Numbers = {}
+    uneven = missed = 0.0
+    for lam in FIGURE_1:
+        drop = drop_of(lam)
+
+        def value(w: Matrix, drop: float = drop) -> tuple[float, Matrix]:
+            return landscape.value([[m]], w[None], drop), landscape.gradient([[m]], w[None], drop)[0]
+
+        starts = [2 * np.array([np.cos(x), np.sin(x)]) for x in np.linspace(0.1, 6.2, 24)]
+        options: Any = {"gtol": 1e-12, "ftol": 0.0}
+        ends = np.array([minimize(value, w, jac=True, method="L-BFGS-B", options=options).x for w in starts])
+        stated = landscape.contours(m, drop, points=3).minima
+        out[f"scalar_distance_{lam:g}"] = float(np.linalg.norm(ends, axis=1).mean())
+        if lam:
+            uneven = max(uneven, float(np.abs(np.abs(ends[:, 0]) - np.abs(ends[:, 1])).max()))
+            missed = max(missed, float(np.linalg.norm(ends[:, None] - stated, axis=2).min(axis=1).max()))
+    return out | {"scalar_unevenness": uneven, "scalar_missed": missed}
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """For each λ, as a multiple of the bound of Theorem 4.3: how many critical points, and the flattest saddle."""
+
+    multiples: Matrix
+    flattest: Matrix  # the largest, over saddles, of the smallest eigenvalue of the Hessian, over ‖M‖
+    points: Matrix
+
+
+def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
+    """Section 4: every critical point of small tied problems, below and far above the bound of Theorem 4.3."""
+    rng = np.random.default_rng(seed)
+    multiples = np.array([0.1, 0.5, 0.9, 2.0, 5.0, 20.0, 100.0])
+    flattest, points = np.full(len(multiples), -np.inf), np.zeros(len(multiples))
+    uneven_minima = spurious = flat = 0
+    above, uneven_saddle, uneven, agree, slopes = -np.inf, -np.inf, 0, True, 0.0
+    for _ in range(4 if size == "small" else 12):
+        A = rng.standard_normal((4, 4))
+        M, width = A @ A.T, int(rng.integers(2, 4))
+        top = float(np.linalg.norm(M, 2))
+        bound = landscape.all_minima_global(M, width, 0.0).bound
+        for at, multiple in enumerate(multiples):
+            drop = drop_of(multiple * bound)
+            agree &= (dropout.optimum(M, width, drop, tied=True).rank == width) == (multiple < 1)
+            for point in landscape.critical_points(M, width, drop):
+                points[at] += 1
+                slopes = max(slopes, float(np.abs(landscape.gradient(M, point.U, drop)).max()) / top**1.5)
+                above = max(above, float(np.linalg.eigvalsh(point.U @ point.U.T - M)[-1]) / top)
+                if point.kind == "strict saddle":
+                    flattest[at] = max(flattest[at], point.signature.smallest / top)
+                spurious += point.kind == "local minimum"
+                flat += point.kind == "degenerate"
+                if not point.equalised:
+                    uneven += 1
+                    uneven_minima += point.kind != "strict saddle"
+                    uneven_saddle = max(uneven_saddle, point.signature.smallest / top)
+    return {
+        "critical_points": float(points.sum()),
+        "critical_slope": slopes,
+        "spurious_minima": float(spurious),
+        "degenerate_points": float(flat),
+        "uneven_points": float(uneven),
+        "uneven_minima": float(uneven_minima),
+        "flattest_saddle_below_bound": float(flattest[multiples < 1].max()),
+        "flattest_saddle_above_bound": float(flattest[multiples > 1].max()),
+        "product_above_m": above,
+        "condition_is_full_rank": float(agree),
+    }, Curvature(multiples, flattest, points)

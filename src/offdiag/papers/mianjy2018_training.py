@@ -1,0 +1,146 @@
+"""The training runs of [Mianjy18]: two paths over the surface of a scalar, and the convergence of larger nets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from offdiag.lab import dropout, landscape
+from offdiag.lab.checks import Matrix
+from offdiag.lab.dropout import Trace
+from offdiag.papers.claims import Size
+from offdiag.papers.mianjy2018_measure import LAMBDAS, drop_of
+from offdiag.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Toy:
+    """Figure 2 for one λ: two runs over the surface of a scalar."""
+
+    lam: float
+    contours: landscape.Contours
+    traces: list[Trace]
+
+    @property
+    def distance(self) -> float:
+        """From where the runs end to the nearest global minimum, the larger of the two, over that minimum's norm."""
+        ends = np.array([trace.U[0, 0] for trace in self.traces])
+        off = np.linalg.norm(ends[:, None] - self.contours.minima, axis=2).min(axis=1)
+        return float(off.max() / np.linalg.norm(self.contours.minima[0]))
+
+
+def toys(steps: int, seed: int, m: float = 2.0) -> list[Toy]:
+    starts = (np.array([[1.75, 0.15]]), np.array([[-0.25, -0.6]]))
+    out = []
+    for lam in LAMBDAS:
+        settings: Any = {"steps": steps, "learning_rate": 0.01, "decay": 1e-3, "tied": True, "record_path": True}
+        runs = [
+            dropout.sgd([[m]], 2, drop_of(lam), start=start, seed=seed + n, record_every=10, **settings)
+            for n, start in enumerate(starts)
+        ]
+        out.append(Toy(lam, landscape.contours(m, drop_of(lam), reach=2.0), runs))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Figure 3 for one width and one λ."""
+
+    width: int
+    lam: float
+    best: dropout.Optimum
+    trace: Trace
+
+    @property
+    def objective(self) -> Matrix:
+        return np.asarray(self.trace.objectives.mean(axis=0))
+
+    @property
+    def variance(self) -> Matrix:
+        return np.asarray(self.trace.variances.mean(axis=0))
+
+    @property
+    def excess(self) -> float:
+        """Of the mean over runs at the end, relative to the minimum."""
+        return float(self.objective[-1] / self.best.value - 1)
+
+    @property
+    def rise(self) -> float:
+        """The largest rise of the mean variance over its least value before, relative to the start."""
+        return float(np.max(self.variance - np.minimum.accumulate(self.variance)) / self.variance[0])
+
+    @property
+    def settled(self) -> float:
+        """The recorded step from which on the mean variance stays below a tenth of its start; infinite if none."""
+        first = np.flatnonzero(self.variance >= self.variance[0] / 10)[-1] + 1
+        return float(self.trace.steps[first]) if first < len(self.variance) else float("inf")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How Figure 3 is run; the paper gives sizes, λ and 50 runs, not the spectrum's rate, the steps or the start."""
+
+    inputs: int
+    outputs: int
+    widths: tuple[int, int]
+    runs: int
+    steps: int
+    rate: float
+    decay: float
+    fall: float  # σ_i = exp(−i/fall)
+
+
+SETTINGS: dict[Size, Setting] = {
+    "small": Setting(16, 24, (4, 16), 8, 40_000, 0.012, 5e-5, 2.0),
+    "paper": Setting(80, 120, (20, 80), 50, 60_000, 0.004, 3e-5, 10.0),
+}
+
+
+def target(setting: Setting, seed: int) -> Matrix:
+    """M (outputs × inputs) with random singular subspaces and an exponentially falling spectrum."""
+    rng = np.random.default_rng(seed)
+    n = min(setting.inputs, setting.outputs)
+    W, Y = (np.linalg.qr(rng.standard_normal((d, n)))[0] for d in (setting.outputs, setting.inputs))
+    return np.asarray((W * np.exp(-np.arange(n) / setting.fall)) @ Y.T)
+
+
+def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Training]:
+    M = target(setting, seed)
+    cases = [(width, lam) for width in setting.widths for lam in LAMBDAS]
+    out = []
+    for n, (width, lam) in enumerate(cases):
+
+        def told(stage: str, fraction: float, n: int = n, width: int = width, lam: float = lam) -> None:
+            if progress:
+                progress(f"Figure 3 · width {width}, λ {lam:g}", (n + fraction) / len(cases))
+
+        trace = dropout.sgd(
+            M,
+            width,
+            drop_of(lam),
+            steps=setting.steps,
+            learning_rate=setting.rate,
+            decay=setting.decay,
+            seed=seed + width,  # the same starts, inputs and coins for every λ
+            runs=setting.runs,
+            record_every=setting.steps // 160,
+            progress=told,
+        )
+        out.append(Training(width, lam, dropout.optimum(M, width, drop_of(lam)), trace))
+    return out
+
+
+def settle_in_order(trainings: list[Training]) -> bool:
+    """Whether at each width a larger λ has its variance settled no later than a smaller one."""
+    widths = {t.width for t in trainings}
+    orders = [[t.settled for t in sorted(trainings, key=lambda t: -t.lam) if t.width == width] for width in widths]
+    return all(steps == sorted(steps) for steps in orders)
+
+
+def settle_ratio(trainings: list[Training], width: int) -> float:
+    """How many times as long the smallest λ takes as the largest, at least: what has not settled counts as the end."""
+    group = sorted((t for t in trainings if t.width == width), key=lambda t: t.lam)
+    end = float(group[0].trace.steps[-1])
+    return min(group[0].settled, end) / min(group[-1].settled, end)

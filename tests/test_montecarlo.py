@@ -1,0 +1,163 @@
+"""Masks: each sampler against the chances it stands for, enumeration against sampling, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import montecarlo as mc
+
+DRAWS = 40_000
+keeps = st.sampled_from([0.1, 0.5, 0.8, 1.0])
+
+
+def assert_mean(samples, truth):
+    """Every entry of the mean over axis 0 within 4 standard errors of the truth."""
+    error = np.std(samples, axis=0, ddof=1) / np.sqrt(len(samples))
+    assert (np.abs(samples.mean(axis=0) - truth) <= 4 * error + 1e-12).all()
+
+
+def products(masks):
+    return masks[:, :, None] * masks[:, None, :]
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.7])
+def test_dropout_keeps_units_independently(keep):
+    masks = mc.dropout(keep, 5, DRAWS, 1)
+    assert masks.shape == (DRAWS, 5)
+    assert set(np.unique(masks)) == {0.0, 1.0}
+    assert_mean(products(masks), np.where(np.eye(5) == 1, keep, keep**2))
+
+
+def test_dropblock_drops_whole_blocks_and_only_those():
+    masks = mc.dropblock(0.6, 6, 3, DRAWS, np.random.default_rng(2))
+    assert (masks[:, [0, 0, 3, 3]] == masks[:, [1, 2, 4, 5]]).all()
+    block = np.repeat([0, 1], 3)
+    assert_mean(products(masks), np.where(block[:, None] == block, 0.6, 0.36))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5])
+def test_overlapping_blocks_keep_a_unit_with_the_asked_chance_and_neighbours_together(block):
+    keep, width = 0.6, 6
+    masks = mc.overlapping(keep, width, block, DRAWS, 3)
+    apart = np.abs(np.subtract.outer(np.arange(width), np.arange(width)))
+    # units at distance a have block + min(a, block) seeds between them
+    assert_mean(products(masks), keep ** (1 + np.minimum(apart, block) / block))
+
+
+def test_without_padding_edge_units_have_fewer_seeds():
+    keep, width, block = 0.5, 5, 3
+    masks = mc.overlapping(keep, width, block, DRAWS, 4, padded=False)
+    seeds = np.array([1, 2, 3, 2, 1])  # blocks begin at 0, 1 and 2
+    assert_mean(masks, keep ** (seeds / block))
+    whole = mc.overlapping(keep, 3, 3, DRAWS, 4, padded=False)
+    assert (np.ptp(whole, axis=1) == 0).all()
+
+
+def test_dropconnect_masks_weights_one_by_one():
+    masks = mc.dropconnect(0.3, (2, 3), DRAWS, 5)
+    assert masks.shape == (DRAWS, 2, 3)
+    assert_mean(products(masks.reshape(DRAWS, 6)), np.where(np.eye(6) == 1, 0.3, 0.09))
+
+
+def test_gaussian_noise_has_mean_zero_and_the_variance():
+    noise = mc.gaussian(2.5, (2, 2), DRAWS, 6)
+    assert noise.shape == (DRAWS, 2, 2)
+    assert_mean(noise, 0.0)
+    assert_mean(noise**2, 2.5)
+    assert not mc.gaussian(0.0, (3,), 2, 0).any()
+
+
+def test_emphasised_weights_follow_the_masks():
+    kept, weights = mc.emphasised(0.3, (2, 3), DRAWS, 7, kept_weight=0.25)
+    assert_mean(kept, 0.7)
+    assert (weights == np.where(kept == 1, 0.25, 1.0)).all()
+    both = mc.mean_loss(lambda pair: float(pair[1].sum()), zip(kept, weights, strict=True))
+    assert abs(both.mean - 6 * (0.3 + 0.25 * 0.7)) < 4 * both.standard_error
+
+
+def test_a_seed_gives_the_same_masks_and_a_generator_moves_on():
+    assert (mc.dropout(0.5, 4, 9, 1) == mc.dropout(0.5, 4, 9, np.random.default_rng(1))).all()
+    rng = np.random.default_rng(1)
+    assert (mc.dropout(0.5, 40, 9, rng) != mc.dropout(0.5, 40, 9, rng)).any()
+
+
+@given(keeps, st.integers(1, 4), st.integers(1, 3))
+def test_the_enumeration_holds_every_mask_with_its_chance(keep, blocks, block):
+    masks, chances = mc.enumerate_masks(keep, blocks * block, block)
+    truth = {}
+    for bits in itertools.product([0.0, 1.0], repeat=blocks):
+        truth[tuple(np.repeat(bits, block))] = float(np.prod(np.where(np.array(bits) == 1, keep, 1 - keep)))
+    assert len(masks) == len(truth)
+    for mask, chance in zip(masks, chances, strict=True):
+        assert chance == pytest.approx(truth.pop(tuple(mask)), abs=1e-15)
+    assert not truth
+
+
+def test_sampled_and_exact_means_agree():
+    rng = np.random.default_rng(8)
+    Y, U, A = rng.standard_normal((3, 5)), rng.standard_normal((3, 4)), rng.standard_normal((4, 5))
+
+    def loss(z):
+        return float(np.sum((Y - U @ (z[:, None] / 0.7 * A)) ** 2))
+
+    exact = mc.exact_mean(loss, *mc.enumerate_masks(0.7, 4))
+    sampled = mc.mean_loss(loss, mc.dropout(0.7, 4, 4000, rng))
+    assert sampled.draws == 4000
+    assert abs(sampled.mean - exact) < 4 * sampled.standard_error
+    assert sampled.standard_error < 0.05 * exact
+
+
+def test_impossible_masks_are_not_asked_about():
+    masks, chances = mc.enumerate_masks(1.0, 3)
+    asked = []
+    assert mc.exact_mean(lambda z: asked.append(z) or float(z.sum()), masks, chances) == 3
+    assert len(asked) == 1
+
+
+@given(keeps, st.integers(1, 3), st.integers(1, 3))
+def test_moments_of_the_enumeration_are_those_of_the_mask(keep, blocks, block):
+    mean, cov = mc.moments(*mc.enumerate_masks(keep, blocks * block, block))
+    assert np.allclose(mean, keep, atol=1e-14)
+    expected = keep * (1 - keep) * np.kron(np.eye(blocks), np.ones((block, block)))
+    assert np.allclose(cov, expected, atol=1e-14)
+
+
+def test_moments_of_a_sample_weigh_all_masks_alike():
+    masks = mc.dropout(0.5, 3, 100, 9)
+    mean, cov = mc.moments(masks)
+    assert np.allclose(mean, masks.mean(axis=0))
+    assert np.allclose(cov, np.cov(masks.T, bias=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mc.dropout(0.0, 3, 2, 0), r"keep.*\(0, 1\].*0.0"),
+        (lambda: mc.dropout(1.5, 3, 2, 0), r"keep.*1.5"),
+        (lambda: mc.dropout(float("nan"), 3, 2, 0), r"keep.*nan"),
+        (lambda: mc.dropout(True, 3, 2, 0), r"keep.*True"),
+        (lambda: mc.dropout(0.5, 0, 2, 0), r"width.*at least 1.*0"),
+        (lambda: mc.dropout(0.5, 3, 0, 0), r"draws.*at least 1.*0"),
+        (lambda: mc.dropout(0.5, 2.5, 1, 0), r"width.*2.5"),
+        (lambda: mc.dropblock(0.5, 7, 3, 2, 0), r"multiple of the block.*7.*3"),
+        (lambda: mc.overlapping(0.5, 2, 3, 2, 0, padded=False), r"block of 3.*width of 2"),
+        (lambda: mc.gaussian(-1.0, (2,), 2, 0), r"variance.*-1"),
+        (lambda: mc.gaussian(float("nan"), (2,), 2, 0), r"variance.*nan"),
+        (lambda: mc.emphasised(1.0, (2,), 2, 0, 0.5), r"drop.*\[0, 1\).*1.0"),
+        (lambda: mc.emphasised(0.5, (2,), 2, 0, -1), r"kept_weight.*-1"),
+        (lambda: mc.enumerate_masks(0.5, 21), r"2\^21 masks"),
+        (lambda: mc.enumerate_masks(0.5, 5, 2), r"multiple of the block"),
+        (lambda: mc.mean_loss(np.sum, np.ones((1, 2))), r"at least 2 masks.*1"),
+        (lambda: mc.exact_mean(np.sum, np.ones((2, 2)), np.array([0.5, 0.4])), r"add up to 1.*0.9"),
+        (lambda: mc.moments(np.ones((2, 2)), np.ones(3) / 3), r"one number per mask"),
+        (lambda: mc.moments(np.ones((2, 2)), np.array([1.5, -0.5])), r"one number per mask"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(call, message):
+    with pytest.raises(OffdiagError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
