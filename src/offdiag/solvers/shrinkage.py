@@ -80,8 +80,8 @@ def _piece(a: Vector, order: int, beta: float) -> tuple[int, int]:
     def total(c: float) -> float:
         if c == 0:
             return len(a)
-        ones = len(a) - int(np.searchsorted(rising, c * ((1 + beta) / beta), side="left"))
-        some = len(a) - int(np.searchsorted(rising, c, side="right"))
+        ones = len(a) - int(rising.searchsorted(c * ((1 + beta) / beta)))
+        some = len(a) - int(rising.searchsorted(c, "right"))
         return ones + beta * (float(tails[ones] - tails[some]) / c - (some - ones))
 
     def count(share: float) -> int:

@@ -1,0 +1,178 @@
+"""Pictures for the theory papers: MNIST and CIFAR-10 from their standard files, or invented ones of the same shapes.
+
+Nothing is fetched. ``mnist`` reads the four IDX files, ``cifar10`` the binary version, each from a folder (or an
+archive) in which they may lie at any depth, packed with gzip or not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.data import archive
+from offdiag.errors import OffdiagError
+
+Pixels = NDArray[np.uint8]
+Images = tuple[Pixels, Pixels]  # pixels, labels
+
+_IDX_UBYTE = 8  # third byte of an IDX file: the type of its entries
+_RECORD = 1 + 3 * 32 * 32  # of CIFAR-10: the label, then the red, green and blue planes
+SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
+
+
+def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
+    """The first n pictures (n, 28, 28) and their labels (n,), both uint8; all of the part when n is None."""
+    prefix = {"train": "train", "test": "t10k"}[_checked_part(part)]
+    pixels = _idx(_found(folder, _spellings(f"{prefix}-images", 3)), dimensions=3)
+    labels = _idx(_found(folder, _spellings(f"{prefix}-labels", 1)), dimensions=1)
+    if pixels.shape[1:] != SHAPES["mnist"]:
+        raise OffdiagError(f"MNIST pictures are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
+    if len(pixels) != len(labels):
+        raise OffdiagError(
+            f"expected as many labels as pictures, received {len(labels)} and {len(pixels)}; take both from one set"
+        )
+    return _first(pixels, labels, n, "MNIST")
+
+
+def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
+    """The first n pictures (n, 32, 32, 3) and their labels (n,), both uint8; all of the part when n is None.
+
+    Of the training files data_batch_1.bin … data_batch_5.bin, those that are there are read in this order.
+    """
+    names = ["test_batch.bin"] if _checked_part(part) == "test" else [f"data_batch_{k}.bin" for k in range(1, 6)]
+    found = dict(archive.files(_there(folder), lambda name: name in names))
+    if not found:
+        raise _missing(folder, names)
+    records = []
+    for name in sorted(found):
+        values = np.frombuffer(found[name], dtype=np.uint8)
+        if not len(values) or len(values) % _RECORD:
+            raise OffdiagError(
+                f"{name}: expected whole records of {_RECORD} bytes, received {len(values)} bytes; "
+                "it is cut off or not the binary version of CIFAR-10, fetch it again"
+            )
+        records.append(values.reshape(-1, _RECORD))
+    rows = np.concatenate(records)
+    if rows[:, 0].max() > 9:
+        raise OffdiagError(
+            f"expected labels 0 to 9 in {', '.join(sorted(found))}, received {rows[:, 0].max()}; "
+            "give the binary version of CIFAR-10 (CIFAR-100 has another layout)"
+        )
+    planes = rows[:, 1:].reshape(-1, 3, 32, 32)
+    return _first(planes.transpose(0, 2, 3, 1), rows[:, 0], n, "CIFAR-10")
+
+
+def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images:
+    """Pictures drawn from a seed, not photographs: ten classes, shapes and labels as of the real sets.
+
+    "mnist": three strokes on black, those of the class bent, shifted and turned. "cifar10": a smooth random field in
+    correlated colours whose energy falls with frequency as 1/f³, about as steeply as that of small photographs,
+    on top of a field that all pictures of a class share.
+    """
+    if kind not in SHAPES:
+        raise OffdiagError(f'kind must be "mnist" or "cifar10", received {kind!r}')
+    _check_count(n)
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 10, n).astype(np.uint8)
+    # What a class looks like is the same for every seed, so that two draws are of one population.
+    classes = np.random.default_rng(10)
+    return (_strokes if kind == "mnist" else _fields)(labels, rng, classes), labels
+
+
+def _strokes(labels: Pixels, rng: np.random.Generator, classes: np.random.Generator) -> Pixels:
+    control = classes.uniform(3, 24, (10, 3, 4, 2))  # class × stroke × control point × (row, column)
+    u = np.linspace(0, 1, 40)
+    bezier = np.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], axis=1)  # (40, 4)
+    grid = np.stack(np.meshgrid(np.arange(28), np.arange(28), indexing="ij"), axis=-1).reshape(784, 2)
+    out = np.empty((len(labels), 784))
+    for start in range(0, len(labels), 64):  # a block of pictures at a time: the distances are many
+        some = labels[start : start + 64]
+        points = control[some] + rng.normal(0, 1.0, (len(some), 3, 4, 2))
+        angle, shift = rng.normal(0, 0.15, len(some)), rng.normal(0, 1.0, (len(some), 1, 2))
+        turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=-1).reshape(-1, 2, 2)
+        path = (bezier @ points).reshape(len(some), -1, 2)  # (pictures, 120, 2)
+        path = (path - 13.5) @ turn + 13.5 + shift
+        squared = (grid**2).sum(-1) - 2 * path @ grid.T + (path**2).sum(-1, keepdims=True)
+        width = rng.uniform(0.7, 1.2, (len(some), 1))
+        out[start : start + 64] = np.exp(-squared.min(axis=1) / (2 * width**2))
+    return np.rint(255 * np.clip(1.3 * out, 0, 1)).astype(np.uint8).reshape(-1, 28, 28)
+
+
+def _fields(labels: Pixels, rng: np.random.Generator, classes: np.random.Generator) -> Pixels:
+    own, shared = _smooth(rng, len(labels)), _smooth(classes, 10)[labels]
+    values = 120 + 30 * rng.standard_normal((len(labels), 1, 1, 1)) + 38 * own + 30 * shared
+    return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+
+
+def _smooth(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """n fields (32, 32, 3) with energy ∝ 1/f³ and unit spread, mostly grey: the three colours share most of it."""
+    frequency = np.hypot(np.fft.fftfreq(32)[:, None], np.fft.rfftfreq(32)[None, :])
+    amplitude = np.power(frequency, -1.5, out=np.zeros_like(frequency), where=frequency > 0)
+    noise = rng.standard_normal((n, 32, 32, 3)) @ np.array([[1, 1, 1], [0.3, 0, -0.3], [0.08, -0.16, 0.08]])
+    field = np.fft.irfft2(np.fft.rfft2(noise, axes=(1, 2)) * amplitude[None, :, :, None], s=(32, 32), axes=(1, 2))
+    return np.asarray(field / field.std()) if n else field
+
+
+def _idx(file: tuple[str, bytes], *, dimensions: int) -> Pixels:
+    """An IDX file of bytes: two zeros, the type, the number of dimensions, a big-endian size for each, the entries."""
+    name, content = file
+    head = 4 + 4 * dimensions
+    magic = bytes([0, 0, _IDX_UBYTE, dimensions])
+    if content[:4] != magic:
+        raise OffdiagError(
+            f"{name}: expected an IDX file that begins with {magic.hex()}, received {content[:4].hex() or 'nothing'}; "
+            "give the file as it is published"
+        )
+    shape = np.frombuffer(content[4:head], dtype=">u4").astype(np.int64) if len(content) >= head else np.array([-1])
+    if len(content) != head + shape.prod():
+        wanted = (
+            f"{head + shape.prod()} bytes for {'×'.join(map(str, shape))}" if shape.min() >= 0 else "a whole header"
+        )
+        raise OffdiagError(f"{name}: expected {wanted}, received {len(content)} bytes; it is cut off, fetch it again")
+    return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
+
+
+def _spellings(stem: str, dimensions: int) -> list[str]:
+    return [f"{stem}{mark}idx{dimensions}-ubyte" for mark in "-."]
+
+
+def _found(folder: str | Path, names: list[str]) -> tuple[str, bytes]:
+    found = archive.first_file(_there(folder), *names)
+    if found is None:
+        raise _missing(folder, names)
+    return found
+
+
+def _there(folder: str | Path) -> Path:
+    path = Path(folder)
+    if not path.exists():
+        raise OffdiagError(f"expected a folder with the files, but there is no {str(folder)!r}; give the folder's path")
+    return path
+
+
+def _missing(folder: str | Path, names: list[str]) -> OffdiagError:
+    return OffdiagError(
+        f"looked in {str(folder)!r} for {' or '.join(names)} (also with .gz), found none; give the folder that holds it"
+    )
+
+
+def _first(pixels: Pixels, labels: Pixels, n: int | None, name: str) -> Images:
+    if n is not None:
+        _check_count(n)
+        if n > len(pixels):
+            raise OffdiagError(f"asked for {n} pictures of {name}, but the files hold {len(pixels)}; ask for fewer")
+    return np.array(pixels[:n], order="C"), np.array(labels[:n])  # copies, which the caller may write to
+
+
+def _checked_part(part: str) -> str:
+    if part not in ("train", "test"):
+        raise OffdiagError(f'part must be "train" or "test", received {part!r}')
+    return part
+
+
+def _check_count(n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise OffdiagError(f"the number of pictures must be a whole number of at least 1, received {n!r}")

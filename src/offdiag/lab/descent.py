@@ -1,0 +1,103 @@
+"""Stochastic gradient descent on a linear net with one hidden layer under noise [Pal20 Alg. 1]; traces of both losses.
+
+A step takes a few samples, draws the noise, and moves U and V along the gradient of the squared error of that draw.
+What it follows on average is the deterministic objective; the trace holds that and one draw of the noisy one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.lab.checks import Matrix, matrix, whole
+
+Rng = np.random.Generator
+# z/mean for ``count`` samples: (width, count) for units, (inputs, width) for connections
+Noise = Callable[[int, Rng], Matrix]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What training left behind; ``steps`` says when the objectives were taken."""
+
+    steps: NDArray[np.int64]
+    stochastic: Matrix  # ‖Y − U diag(z/θ) VᵀX‖² of the whole data under one fresh mask
+    deterministic: Matrix  # its mean over all masks at the same U, V
+    U: Matrix  # (a, width)
+    V: Matrix  # (b, width)
+
+
+def descend(
+    Y: Any,
+    X: Any,
+    width: int,
+    noise: Noise,
+    objective: Callable[[Matrix, Matrix], float],
+    *,
+    connections: bool = False,
+    steps: int = 10_000,
+    learning_rate: float = 1e-4,
+    batch: int = 1,
+    decay: bool = True,
+    record: int = 100,
+    start: tuple[Any, Any] | None = None,
+    seed: int = 0,
+) -> Trace:
+    """Algorithm 1 of the paper when ``batch`` is 1 and ``decay`` is False.
+
+    ``batch`` samples share a step, each with its own mask (one mask for all when connections are dropped). With
+    ``decay`` the step size is constant for a half of the time and then falls to 0 linearly. ``record`` objectives are
+    taken, evenly in time. ``start`` is (U, V); without it both are drawn from N(0, 1), as in the paper.
+    """
+    X = matrix(X, "X")
+    Y = matrix(Y, "Y", (None, X.shape[1]))
+    steps, batch, record = whole(steps, "steps"), whole(batch, "batch"), whole(record, "record")
+    if not isinstance(learning_rate, int | float | np.number) or not 0 < learning_rate < np.inf:
+        raise OffdiagError(f"learning_rate must be a number above 0, received {learning_rate!r}")
+    rng = np.random.default_rng(seed)
+    U, V = (rng.standard_normal((len(M), width)) for M in (Y, X))
+    if start is not None:
+        U, V = (matrix(M, name, W.shape).copy() for M, name, W in zip(start, "UV", (U, V), strict=True))
+    times = np.unique(np.linspace(0, steps, record, dtype=np.int64))
+    noisy, exact = [], []
+    due = 0
+    for step in range(steps + 1):
+        if due < len(times) and step == times[due]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                noisy.append(_draw(Y, X, U, V, noise, connections, rng))
+                exact.append(objective(U, V))
+            due += 1
+            if not np.isfinite(exact[-1]):
+                raise OffdiagError(f"the descent diverged by step {step}; choose a learning_rate below {learning_rate}")
+        if step == steps:
+            break
+        rate = learning_rate * (min(1.0, 2 * (1 - step / steps)) if decay else 1.0)
+        some = rng.integers(X.shape[1], size=batch)
+        with np.errstate(over="ignore", invalid="ignore"):
+            _step(Y[:, some], X[:, some], U, V, noise(batch, rng), connections, rate / batch)
+    return Trace(times, np.array(noisy), np.array(exact), U, V)
+
+
+def _step(Y: Matrix, X: Matrix, U: Matrix, V: Matrix, z: Matrix, connections: bool, rate: float) -> None:
+    """One step in place; both gradients are taken before either factor moves."""
+    if connections:
+        hidden = (z * V).T @ X
+        error = U @ hidden - Y
+        towards_V = z * (X @ (error.T @ U))
+    else:
+        hidden = z * (V.T @ X)  # (width, batch)
+        error = U @ hidden - Y
+        towards_V = X @ (z * (U.T @ error)).T
+    U -= rate * (error @ hidden.T)
+    V -= rate * towards_V
+
+
+def _draw(Y: Matrix, X: Matrix, U: Matrix, V: Matrix, noise: Noise, connections: bool, rng: Rng) -> float:
+    z = noise(1, rng)
+    hidden = (z * V).T @ X if connections else z * (V.T @ X)
+    return float(np.sum((Y - U @ hidden) ** 2))

@@ -1,0 +1,235 @@
+"""DropBlock in a linear net with one hidden layer: hidden units live and die in blocks [Pal20].
+
+X is b×N and Y a×N (columns are samples), U a×width, V b×width; the net is UVᵀX. A mask keeps each of the
+k = width/block blocks with probability θ = 1 − drop and divides by θ what it keeps. The mean loss over masks has a
+formula, the formula a convex bound that shrinks singular values by the squared k-support norm of order ``block``, and
+the bound a minimum in closed form. ``block=1`` is dropout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks, descent, frames
+from offdiag.lab.checks import Matrix
+from offdiag.solvers import shrinkage
+
+EXACT = 1e-9  # a gap below this share of ‖Y‖² is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best net of its width, and the convex bound below every net."""
+
+    product: Matrix  # UVᵀ, (a, b)
+    U: Matrix  # (a, width)
+    V: Matrix  # (b, width)
+    value: float  # the mean loss attained by U, V
+    bound: float  # the minimum of the convex bound F
+    tight: bool  # whether value = bound, up to rounding
+    singular_values: Matrix  # of UVᵀX where the bound is least; those of the net when tight
+
+    @property
+    def gap(self) -> float:
+        return max(self.value - self.bound, 0.0)
+
+
+class Overlapping(NamedTuple):
+    """DropBlock with blocks at any position, so set that a unit is kept as often as on the grid."""
+
+    keep: float  # of each seed: a unit lives when all of its ``block`` seeds do
+    characteristic: Matrix  # cov(z_i, z_j)/(θ·θ) for |i − j| = 0 … block − 1; 0 beyond
+
+    def cov(self, width: int) -> Matrix:
+        """The covariance of the masks of ``width`` units, all with ``block`` seeds (padded edges)."""
+        block = len(self.characteristic)
+        apart = np.abs(np.subtract.outer(np.arange(width), np.arange(width)))
+        padded = np.append(self.characteristic, 0.0)
+        return np.asarray(self.keep ** (2 * block) * padded[np.minimum(apart, block)])
+
+
+def k_support_squared(a: Any, order: int) -> float:
+    """The squared k-support norm of a vector, of any sign and in any order: min Σ a_i²/t_i, 0 ≤ t ≤ 1, Σ t ≤ order.
+
+    order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². In print ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3]; that
+    is right only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
+    """
+    return shrinkage.k_support_squared(_vector(a, "a"), checks.whole(order, "order"))
+
+
+def prox(m: Any, order: int, beta: float) -> Matrix:
+    """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), in O(d log d) [Pal20 Thm. 2.7]."""
+    return shrinkage.k_support_prox(_vector(m, "m"), checks.whole(order, "order"), _beta(beta))[0]
+
+
+def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
+    """The same by the search of the paper over all pairs (ρ, λ), O(order·d) candidates; for comparison.
+
+    In print ρ ends at order − 1 [Pal20 Thm. 2.7], which leaves no candidate at all for order 1; it must end at order.
+    For each pair the candidate keeps m_i/(1 + beta) before ρ, m_i − beta·S/c from ρ to λ, 0 after; the pair counts
+    if its ρ is the one of its own norm, so that F follows from running sums.
+    """
+    m, order, beta = _vector(m, "m"), checks.whole(order, "order"), _beta(beta)
+    places = np.argsort(-np.abs(m), kind="stable")
+    a = np.abs(m)[places]
+    filled, d = int(np.count_nonzero(a)), len(a)
+    if beta == 0 or filled <= order:
+        return np.asarray(m / (1 + beta))
+    sums, squares = (np.concatenate([[0.0], np.cumsum(v)]) for v in (a, a * a))
+    best, chosen = np.inf, np.zeros(d)
+    last = np.arange(1, filled + 1)
+    for rho in range(1, order + 1):
+        lam = last[rho - 1 :]  # λ ≥ ρ; the other case of the theorem is filled ≤ order
+        S = sums[lam] - sums[rho - 1]
+        cut = beta * S / (order + beta * lam + (beta + 1) * (1 - rho))
+        share = (S - (lam - rho + 1) * cut) / (order - rho + 1)
+        ahead = a[rho - 2] / (1 + beta) if rho > 1 else np.inf
+        slack = 1e-12 * a[0]
+        fits = (a[lam - 1] >= cut - slack) & (share <= ahead + slack) & (share >= a[rho - 1] - cut - slack)
+        head = beta / (1 + beta) * squares[rho - 1]
+        F = head + (lam - rho + 1) * cut**2 + squares[d] - squares[lam] + beta * share**2 * (order - rho + 1)
+        at = int(np.argmin(np.where(fits, F, np.inf)))
+        if fits[at] and F[at] < best:
+            best = float(F[at])
+            chosen = np.zeros(d)
+            chosen[: rho - 1] = a[: rho - 1] / (1 + beta)
+            chosen[rho - 1 : lam[at]] = np.maximum(a[rho - 1 : lam[at]] - cut[at], 0)
+    x = np.empty(d)
+    x[places] = chosen
+    return np.asarray(np.copysign(x, m))
+
+
+def expected_loss(Y: Any, U: Any, V: Any, X: Any, block: int, drop: float) -> float:
+    """E‖Y − U diag(z/θ) VᵀX‖² over all masks: ‖Y − UVᵀX‖² + drop/θ·Σ_blocks ‖U_i V_iᵀ X‖² [Pal20 Lemma 2.1]."""
+    odds = checks.odds(drop)
+    Y, U, V, X = _net(Y, U, V, X)
+    return float(np.sum((Y - U @ (V.T @ X)) ** 2)) + odds * float(np.sum(frames.block_squares(U, V.T @ X, block)))
+
+
+def block_norms(U: Any, V: Any, X: Any, block: int) -> Matrix:
+    """‖U_i V_iᵀ X‖ of each block; all equal at a minimum whose bound is tight [Pal20 Thm. 2.5]."""
+    X = checks.matrix(X, "X")
+    V = checks.matrix(V, "V", (len(X), None))
+    U = checks.matrix(U, "U", (None, V.shape[1]))
+    return np.asarray(np.sqrt(frames.block_squares(U, V.T @ X, block)))
+
+
+def characteristic(width: int, block: int, drop: float) -> Matrix:
+    """cov(z)/θ² of a DropBlock mask: drop/θ inside each block, 0 elsewhere (width × width)."""
+    odds = checks.odds(drop)
+    k = checks.blocks(checks.whole(width, "width"), checks.whole(block, "block"))
+    return np.asarray(np.kron(np.eye(k), np.full((block, block), odds)))
+
+
+def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 0) -> Optimum:
+    """The least mean loss over all U, V of this width [Pal20 Thm. 2.7], for X of any shape and rank.
+
+    Only Y X⁺X can be fitted: the prox acts on its leading ``width`` singular values and the rest stays as error. (The
+    theorem asks for X of full column rank, which fails as soon as there are more samples than features.) The bound is
+    attained when certain projections exist, see ``lab.frames``; when they do not, the net is polished by L-BFGS from
+    the nearest there is, ``tight`` is False and ``gap`` says how far above the bound it ends.
+    """
+    X = checks.matrix(X, "X")
+    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    odds = checks.odds(drop)
+    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    k = checks.blocks(width, block)
+    P, s, Qt = _svd(X)
+    seen = Y @ Qt.T  # Y X⁺X in the basis of the rows of X, (a, rank of X)
+    outside = float(np.sum((Y - seen @ Qt) ** 2))
+    A, m, Bt = _svd(seen)
+    top = m[:width]
+    beta = odds / k
+    x, t = shrinkage.k_support_prox(top, block, beta)
+    missed = outside + float(np.sum(m[width:] ** 2))
+    bound = missed + float(np.sum(top**2 * (beta / (t + beta)))) if beta else missed
+    L, R = frames.factors(top, x, t, width, block, seed, balance=beta >= 1e-300)
+    value = outside + frames.value(m, L, R, block, odds)
+    scale = float(np.sum(Y**2))
+    if value - bound > EXACT * scale:
+        L, R = frames.polished(m, L, R, block, odds)
+        value = outside + frames.value(m, L, R, block, odds)
+    U = A[:, : len(L)] @ L
+    V = P @ ((Bt[: R.shape[1]].T @ R.T) / s[:, None])
+    return Optimum(U @ V.T, U, V, value, bound, value - bound <= EXACT * scale, x)
+
+
+def sgd(
+    Y: Any, X: Any, width: int, block: int, drop: float, *, overlap: bool = False, cov: Any = None, **settings: Any
+) -> descent.Trace:
+    """Algorithm 1: stochastic gradient descent under DropBlock; see ``lab.descent.descend`` for the settings.
+
+    With ``overlap`` blocks may lie anywhere, at the same chance for a unit to be kept (see ``overlapping``), and the
+    deterministic objective is that of the overlapping masks. ``cov`` gives that objective another covariance of z/θ.
+    """
+    checks.odds(drop)
+    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    k = checks.blocks(width, block)
+    X = checks.matrix(X, "X")
+    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    theta = 1 - float(drop)
+    seeds = overlapping(theta, block)
+    if cov is not None:
+        C = checks.matrix(cov, "cov", (width, width))
+    else:
+        C = seeds.cov(width) / theta**2 if overlap else characteristic(width, block, drop)
+    YX, XX, YY = Y @ X.T, X @ X.T, float(np.sum(Y**2))
+
+    def noise(count: int, rng: descent.Rng) -> Matrix:
+        if not overlap:
+            return np.repeat(rng.random((k, count)) < theta, block, axis=0) / theta
+        alive = rng.random((width + block - 1, count)) < seeds.keep
+        return np.asarray(np.lib.stride_tricks.sliding_window_view(alive, block, axis=0).all(axis=-1) / theta)
+
+    def objective(U: Matrix, V: Matrix) -> float:
+        hidden, inner = V.T @ XX @ V, U.T @ U  # T Tᵀ and UᵀU: everything from second moments
+        return YY - 2 * float(np.sum((U.T @ YX) * V.T)) + float(np.sum((1 + C) * inner * hidden))
+
+    return descent.descend(Y, X, width, noise, objective, **settings)
+
+
+def overlapping(theta: float, block: int) -> Overlapping:
+    """Seeds and covariances of DropBlock with blocks at any position, each unit kept with probability theta.
+
+    ``block`` seeds cover a unit and all must live, so a seed lives with θ^(1/block); two units i, j share
+    block − |i − j| seeds and cov/θ² = θ^−(1 − |i−j|/block) − 1. The formula in print [Pal20 sec. 5.3] is that of a unit
+    that lives if any of its seeds does, and puts the number of blocks where their size belongs.
+    """
+    theta, block = checks.keep(theta, "theta"), checks.whole(block, "block")
+    shared = 1 - np.arange(block) / block
+    return Overlapping(theta ** (1 / block), np.asarray(np.expm1(-np.log(theta) * shared)))
+
+
+def _svd(M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """The thin SVD without the singular values that are 0 up to rounding."""
+    U, s, Vt = np.linalg.svd(M, full_matrices=False)
+    rank = int(np.count_nonzero(s > s[:1].sum() * max(M.shape) * np.finfo(np.float64).eps))
+    return U[:, :rank], s[:rank], Vt[:rank]
+
+
+def _net(Y: Any, U: Any, V: Any, X: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    X = checks.matrix(X, "X")
+    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    U = checks.matrix(U, "U", (len(Y), None))
+    return Y, U, checks.matrix(V, "V", (len(X), U.shape[1])), X
+
+
+def _vector(values: Any, name: str) -> Matrix:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "buif" or not len(array) or not np.isfinite(array).all():
+        raise OffdiagError(
+            f"{name} must be a vector of finite numbers with at least one entry, received shape {array.shape} and type "
+            f"{array.dtype}"
+            + ("" if array.dtype.kind not in "f" or np.isfinite(array).all() else " with NaN or infinite values")
+        )
+    return array.astype(np.float64)
+
+
+def _beta(beta: Any) -> float:
+    if isinstance(beta, bool) or not isinstance(beta, int | float | np.number) or not 0 <= beta < np.inf:
+        raise OffdiagError(f"beta, the weight of the penalty, must be a number in [0, inf), received {beta!r}")
+    return float(beta)

@@ -1,0 +1,86 @@
+"""DropConnect: single connections of V are dropped, not units; the net is U(Z∘V/θ)ᵀA [Pal20 sec. 4].
+
+A is b×N: the inputs, or whatever the layers before make of them. ``keep`` is θ, the chance of a connection to stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks, descent
+from offdiag.lab.checks import Matrix
+
+
+def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
+    """E‖Y − U(Z∘V/θ)ᵀA‖² over all masks: ‖Y − UVᵀA‖² + (1−θ)/θ·Σ_k ‖u_k‖² Σ_j V_jk² ‖row j of A‖².
+
+    Each connection adds noise of its own, so only the sizes of the inputs count and not how they vary together.
+    """
+    Y, U, V, A, odds = _checked(Y, U, V, A, keep)
+    return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ (V**2).T @ np.sum(A**2, axis=1))
+
+
+def papers_form(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
+    """The same as printed: the penalty of dropout, (1−θ)/θ·Σ_k ‖u_k‖² ‖Aᵀv_k‖² [Pal20 Thm. 4.1, Cor. 4.2].
+
+    It treats a column of connections as if they were dropped together. Right where ``agree(A)``.
+    """
+    Y, U, V, A, odds = _checked(Y, U, V, A, keep)
+    return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ np.sum((V.T @ A) ** 2, axis=1))
+
+
+def agree(A: Any, tolerance: float = 1e-9) -> bool:
+    """Whether the rows of A are orthogonal, the one case in which both forms are equal for all U, V.
+
+    ``tolerance`` is the largest cosine between two rows that still counts as 0.
+    """
+    A = checks.matrix(A, "A")
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 <= tolerance <= 1:
+        raise OffdiagError(f"tolerance, a cosine, must be a number in [0, 1], received {tolerance!r}")
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    rows = np.divide(A, lengths, out=np.zeros_like(A), where=lengths > 0)
+    cosines = rows @ rows.T
+    return bool(np.abs(cosines - np.diag(np.diag(cosines))).max() <= tolerance)
+
+
+def whitened(A: Any) -> Matrix:
+    """A rotated and scaled so that its rows are orthonormal: the inputs for which DropConnect is dropout."""
+    A = checks.matrix(A, "A")
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    if len(A) > A.shape[1] or s[-1] <= s[0] * max(A.shape) * np.finfo(np.float64).eps:
+        raise OffdiagError(
+            f"rows that depend on each other cannot be whitened: A is {A.shape[0]}×{A.shape[1]} and needs full row "
+            "rank; leave out rows or add samples"
+        )
+    return np.asarray(U @ Vt)
+
+
+def sgd(Y: Any, X: Any, width: int, keep: float, **settings: Any) -> descent.Trace:
+    """Stochastic gradient descent under DropConnect; see ``lab.descent.descend`` for the settings."""
+    theta = checks.keep(keep)
+    width = checks.whole(width, "width")
+    X = checks.matrix(X, "X")
+    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+
+    def noise(_count: int, rng: descent.Rng) -> Matrix:
+        return (rng.random((len(X), width)) < theta) / theta
+
+    def objective(U: Matrix, V: Matrix) -> float:
+        return expected_loss(Y, U, V, X, theta)
+
+    return descent.descend(Y, X, width, noise, objective, connections=True, **settings)
+
+
+def _checked(Y: Any, U: Any, V: Any, A: Any, keep: float) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
+    theta = checks.keep(keep)
+    A = checks.matrix(A, "A")
+    Y = checks.matrix(Y, "Y", (None, A.shape[1]))
+    U = checks.matrix(U, "U", (len(Y), None))
+    return Y, U, checks.matrix(V, "V", (len(A), U.shape[1])), A, (1 - theta) / theta
+
+
+def _fit(Y: Matrix, U: Matrix, V: Matrix, A: Matrix) -> float:
+    return float(np.sum((Y - U @ (V.T @ A)) ** 2))

@@ -1,0 +1,136 @@
+"""The factors of a DropBlock net: projections that average to a diagonal matrix make it attain its convex bound.
+
+Wanted are k matrices Q_b (n×s) with orthonormal columns and Σ_b Q_b Q_bᵀ = k·diag(t), where Σ t = s and 0 < t ≤ 1.
+For s = 1 they exist whenever k ≥ n (Schur–Horn) and a rotation finds them. For s > 1 they need not exist: k = 2 asks
+for eigenvalues in pairs (τ, 2 − τ), and k·s ≥ n is always necessary.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
+from offdiag.lab.equalizer import equalize
+
+
+def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 2000) -> tuple[Matrix, float]:
+    """[Q_1 … Q_k] (n × k·s), and how far Σ_b Q_b Q_bᵀ/k is from diag(t) in its largest entry.
+
+    For s > 1 by alternating projections: make every block orthonormal, then the sum right, and again. A residual that
+    stays away from 0 means that there are none, or that they were not found.
+    """
+    t = np.asarray(t, dtype=np.float64)
+    lengths = np.sqrt(k * t)  # of the rows of Q
+    n = len(t)
+    if s == 1 and k >= n:
+        Q = np.hstack([np.diag(lengths), np.zeros((n, k - n))])
+        Q = Q @ equalize(Q)
+        return Q, _residual(Q, t, k)
+    rng = np.random.default_rng(seed)
+    Q = rng.standard_normal((n, k * s))
+    before = np.inf
+    for step in range(iterations):
+        Q = _orthonormal_blocks(lengths[:, None] * _polar(lengths[:, None] * Q), k)
+        if step % 50 == 0:
+            residual = _residual(Q, t, k)
+            if residual < 1e-14 or (residual > 0.95 * before and residual > 1e-4):
+                break
+            before = residual
+    return Q, _residual(Q, t, k)
+
+
+def factors(
+    m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool
+) -> tuple[Matrix, Matrix]:
+    """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound says, if that can be.
+
+    Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``lab.frames``.
+    """
+    n, k = len(m), width // block
+    F = np.zeros((n, width))
+    if not balance or n == 0:  # without noise every factorisation is as good
+        F[:, :n] = np.diag(np.sqrt(x))
+        return F, F.T.copy()
+    whole, part = np.flatnonzero(t == 1), np.flatnonzero((t > 0) & (t < 1))
+    scale = np.sqrt(np.divide(x, t * k, out=np.zeros(n), where=t > 0))
+    blocks = np.zeros((n, k, block))
+    blocks[whole, :, np.arange(len(whole))] = 1.0
+    s = block - len(whole)
+    if len(part) and s:
+        Q, _ = averaging(t[part], s, k, seed=seed)
+        blocks[part, :, len(whole) :] = Q.reshape(len(part), k, s)
+    F = scale[:, None] * blocks.reshape(n, width)
+    return F, F.T.copy()
+
+
+def value(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> float:
+    """‖diag(m) − LR‖² + odds·Σ‖L_i R_i‖²; L and R may leave out the last of m."""
+    n = len(L)
+    fit = np.diag(m[:n]) - L @ R
+    return float(np.sum(fit**2) + np.sum(m[n:] ** 2)) + odds * float(np.sum(block_squares(L, R, block)))
+
+
+def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[Matrix, Matrix]:
+    """The best of a few descents on the reduced problem, one of them from L, R."""
+    from scipy.optimize import minimize
+
+    n, width = len(m), L.shape[1]
+    C = np.kron(np.eye(width // block), np.full((block, block), odds))
+    scale = float(m @ m)
+
+    def loss(theta: Matrix) -> tuple[float, Matrix]:
+        left, right = theta[: n * width].reshape(n, width), theta[n * width :].reshape(width, n)
+        error = left @ right - np.diag(m)
+        inner, hidden = left.T @ left, right @ right.T
+        value = np.sum(error**2) + np.sum(C * inner * hidden)
+        by_left = error @ right.T + left @ (C * hidden)
+        by_right = left.T @ error + (C * inner) @ right
+        return float(value) / scale, np.concatenate([by_left.ravel(), by_right.ravel()]) * (2 / scale)
+
+    rng = np.random.default_rng(0)
+    size = np.sqrt(m.max() / width)
+    start = np.zeros((2, n, width))
+    start[0, : len(L)], start[1, : len(L)] = L, R.T
+    best = None
+    large = n * width > 400  # minima differ little, and there they are costly
+    for trial in (0, 3) if large else range(4):
+        nudged = start + size * (0.03 if trial < 2 else 1.0) * rng.standard_normal(start.shape) * (trial > 0)
+        x0 = np.concatenate([nudged[0].ravel(), nudged[1].T.ravel()])
+        found = minimize(
+            loss,
+            x0,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 600 if large else 5000, "maxfun": 20_000, "gtol": 1e-13, "ftol": 1e-14, "maxcor": 30},
+        )
+        if best is None or found.fun < best.fun:
+            best = found
+    assert best is not None
+    return best.x[: n * width].reshape(n, width), best.x[n * width :].reshape(width, n)
+
+
+def block_squares(U: Matrix, T: Matrix, block: int) -> Matrix:
+    """‖U_i T_i‖² of each block, T the hidden layer (width×N)."""
+    checks.whole(block, "block")
+    k = checks.blocks(U.shape[1], block)
+    left, right = (M.reshape(len(M), k, block).transpose(1, 2, 0) for M in (U, T.T))  # (k, block, rows)
+    inner, hidden = (part @ part.transpose(0, 2, 1) for part in (left, right))
+    return np.asarray(np.maximum(np.sum(inner * hidden, axis=(1, 2)), 0.0))
+
+
+def _residual(Q: Matrix, t: Matrix, k: int) -> float:
+    return float(np.abs(Q @ Q.T / k - np.diag(t)).max())
+
+
+def _polar(M: Matrix) -> Matrix:
+    """The nearest matrix with orthonormal rows or columns."""
+    U, _, Vt = np.linalg.svd(M, full_matrices=False)
+    return np.asarray(U @ Vt)
+
+
+def _orthonormal_blocks(Q: Matrix, k: int) -> Matrix:
+    n, columns = Q.shape
+    parts = Q.reshape(n, k, columns // k).transpose(1, 0, 2)  # (k, n, s)
+    U, _, Vt = np.linalg.svd(parts, full_matrices=False)
+    return np.ascontiguousarray((U @ Vt).transpose(1, 0, 2).reshape(n, columns))

@@ -1,0 +1,160 @@
+"""A residual net of bottlenecks (ResNet-50 with the default layers) that ends in DropBlock and one linear layer.
+
+pictures → residual layers → linear to ``hidden`` units → DropBlock → linear to the targets [Pal20 sec. 5.2].
+It is trained on all pictures at once, so that what enters the last layer is one matrix, g(X), and the loss under noise
+has an exact mean. torch is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks, dropblock, layers
+from offdiag.lab.checks import Matrix
+from offdiag.progress import Progress
+
+RESNET50 = (3, 4, 6, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """How the mean loss over all masks fell, and the predictions it ended with."""
+
+    losses: Matrix  # (steps + 1,) Σ‖y − U g(x)‖² plus the exact penalty, in the norm of all pictures
+    predictions: Matrix  # U g(X), (outputs, pictures)
+    parameters: int
+
+
+def targets(labels: Any, classes: int = 10) -> Matrix:
+    """One column per picture, 1 at its class (classes × pictures)."""
+    return np.asarray(np.eye(classes)[np.asarray(labels, dtype=np.int64)].T)
+
+
+def train(
+    pixels: Any,
+    Y: Any,
+    *,
+    stages: Sequence[int] = RESNET50,
+    width: int = 64,
+    hidden: int = 80,
+    block: int = 5,
+    drop: float = 0.5,
+    steps: int = 100,
+    masks: int = 50,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Training:
+    """Fit Y (outputs × pictures) by drawing masks: Adam, every picture in every step, each under ``masks`` masks.
+
+    ``pixels`` is (pictures, height, width) or (pictures, height, width, colours), of any size.
+    The step rises for a tenth of the time and falls to 0 as a cosine.
+    """
+    torch = layers._torch()
+    images = _images(torch, pixels)
+    Y = checks.matrix(Y, "Y", (None, len(images)))
+    steps, masks = checks.whole(steps, "steps"), checks.whole(masks, "masks")
+    checks.blocks(checks.whole(hidden, "hidden"), checks.whole(block, "block"))
+    C = torch.tensor(dropblock.characteristic(hidden, block, drop), dtype=torch.float32)
+    noise = layers.DropBlock1d(block, drop)
+    state = torch.random.get_rng_state()
+    try:  # the global generator of torch is left as it was found
+        torch.manual_seed(seed)
+        net = _classes()["ResNet"](images.shape[1], stages, width, hidden)
+        head = torch.nn.Linear(hidden, len(Y), bias=False)
+        parameters = [*net.parameters(), *head.parameters()]
+        fit = torch.optim.Adam(parameters, lr=learning_rate)
+        goal = torch.tensor(Y.T, dtype=torch.float32)
+        losses = np.empty(steps + 1)
+        for step in range(steps + 1):
+            rising = min(1.0, 10 * (step + 1) / steps)
+            for group in fit.param_groups:
+                group["lr"] = learning_rate * rising * 0.5 * (1 + np.cos(np.pi * step / steps))
+            features = net(images)
+            with torch.no_grad():
+                guess = head(features)
+                losses[step] = torch.sum((guess - goal) ** 2) + layers.exact_penalty(head.weight, features, C)
+            if step == steps:
+                break
+            drawn = head(noise(features.expand(masks, *features.shape)))
+            loss = torch.sum((drawn - goal) ** 2) / (masks * len(goal))
+            fit.zero_grad()
+            loss.backward()
+            fit.step()
+            if progress is not None:
+                progress("residual net", (step + 1) / steps)
+        predictions = guess.numpy().astype(np.float64).T
+    finally:
+        torch.random.set_rng_state(state)
+    return Training(losses, predictions, sum(p.numel() for p in parameters))
+
+
+def _images(torch: Any, pixels: Any) -> Any:
+    array = np.asarray(pixels)
+    if array.ndim not in (3, 4) or 0 in array.shape or array.dtype.kind not in "buif":
+        raise OffdiagError(
+            "pixels must be (pictures, height, width) or (pictures, height, width, colours), received shape "
+            f"{array.shape} and type {array.dtype}"
+        )
+    if array.ndim == 3:
+        array = array[..., None]
+    values = array.astype(np.float32)
+    mean, spread = values.mean(axis=(0, 1, 2)), values.std(axis=(0, 1, 2))
+    values = (values - mean) / np.where(spread > 0, spread, 1)
+    return torch.tensor(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    torch = layers._torch()
+    nn = torch.nn
+
+    def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> list[Any]:
+        made = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+        nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
+        return [made, nn.BatchNorm2d(outputs)]
+
+    class Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
+        """1×1 to few channels, 3×3, 1×1 to four times as many, added to what came in."""
+
+        def __init__(self, inputs: int, width: int, stride: int) -> None:
+            super().__init__()
+            outputs = 4 * width
+            self.path = nn.Sequential(
+                *convolution(inputs, width, 1),
+                nn.ReLU(),
+                *convolution(width, width, 3, stride),
+                nn.ReLU(),
+                *convolution(width, outputs, 1),
+            )
+            nn.init.zeros_(self.path[-1].weight)  # starts as the identity
+            same = stride == 1 and inputs == outputs
+            self.shortcut = nn.Identity() if same else nn.Sequential(*convolution(inputs, outputs, 1, stride))
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.path(x) + self.shortcut(x))
+
+    class ResNet(nn.Module):  # type: ignore[misc, name-defined]
+        """Stem, stages of bottlenecks that halve the picture and double the channels, mean, linear to ``hidden``."""
+
+        def __init__(self, colours: int, stages: Sequence[int], width: int, hidden: int) -> None:
+            super().__init__()
+            parts: list[Any] = [*convolution(colours, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+            channels = width
+            for stage, count in enumerate(stages):
+                for n in range(count):
+                    narrow = width * 2**stage
+                    parts.append(Bottleneck(channels, narrow, 2 if stage and not n else 1))
+                    channels = 4 * narrow
+            self.body = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, hidden))
+
+        def forward(self, x: Any) -> Any:
+            return self.body(x)
+
+    return {"ResNet": ResNet, "Bottleneck": Bottleneck}

@@ -1,0 +1,214 @@
+"""What is trained for Pal et al. (2020): linear nets under DropBlock, DropConnect and dropout, from one start."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from offdiag.lab import descent, dropblock, dropconnect
+from offdiag.lab.checks import Matrix
+from offdiag.papers.claims import Size
+from offdiag.progress import Progress
+
+Numbers = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of the synthetic experiment [Pal20 sec. 5.1] and what is varied."""
+
+    outputs: int
+    inputs: int
+    samples: int
+    width: int
+    blocks: tuple[int, ...]  # at θ = 0.5
+    thetas: tuple[float, ...]  # at the block of the paper
+    block: int
+    steps: int
+
+
+SETTINGS: dict[Size, Setting] = {
+    "paper": Setting(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 8000),
+    "small": Setting(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 2500),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    Y: Matrix
+    X: Matrix
+    start: tuple[Matrix, Matrix]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One descent beside its closed-form minimum."""
+
+    theta: float
+    block: int
+    trace: descent.Trace
+    best: dropblock.Optimum
+    spread: tuple[float, float]  # of the block norms, standard deviation over mean: at the start and at the end
+
+    @property
+    def excess(self) -> float:
+        return float(self.trace.deterministic[-1] / self.best.value - 1)
+
+    @property
+    def offset(self) -> float:
+        """The mean of (stochastic − deterministic)/deterministic over the trace, in standard errors."""
+        return z_score((self.trace.stochastic / self.trace.deterministic - 1)[1:])
+
+
+def z_score(samples: Matrix) -> float:
+    return float(abs(samples.mean()) / (samples.std(ddof=1) / np.sqrt(len(samples))))
+
+
+def data(s: Setting, seed: int) -> Data:
+    """X from N(0, 1), Y = U_true V_trueᵀ X, and a start; all entries standard normal, as in the paper."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((s.inputs, s.samples))
+    U, V = rng.standard_normal((s.outputs, s.width)), rng.standard_normal((s.inputs, s.width))
+    start = rng.standard_normal(U.shape), rng.standard_normal(V.shape)
+    return Data(U @ V.T @ X, X, start)
+
+
+def rate(s: Setting, theta: float) -> float:
+    """A step that neither diverges nor creeps: hidden units have variance ``inputs``, masks add 1/θ."""
+    return 1.3 * theta / (s.inputs * s.width)
+
+
+def descents(s: Setting, given: Data, seed: int, progress: Progress | None) -> list[Run]:
+    """Figures 1 and 5: Algorithm 1 for several θ and block sizes, all from one start."""
+    pairs = [(0.5, block) for block in s.blocks]
+    pairs += [(theta, s.block) for theta in s.thetas if (theta, s.block) not in pairs]
+    runs = []
+    for n, (theta, block) in enumerate(sorted(pairs)):
+        if progress is not None:
+            progress(f"descent · θ = {theta:g}, block {block}", n / len(pairs))
+        trace = dropblock.sgd(
+            given.Y,
+            given.X,
+            s.width,
+            block,
+            1 - theta,
+            steps=s.steps,
+            learning_rate=rate(s, theta),
+            batch=50,
+            record=300,
+            start=given.start,
+            seed=seed,
+        )
+        best = dropblock.optimum(given.Y, given.X, s.width, block, 1 - theta)
+        norms = [dropblock.block_norms(U, V, given.X, block) for U, V in (given.start, (trace.U, trace.V))]
+        spread = [float(norm.std() / norm.mean()) for norm in norms]
+        runs.append(Run(theta, block, trace, best, (spread[0], spread[1])))
+    return runs
+
+
+def lemma21(s: Setting, given: Data) -> float:
+    """The formula against the mean over all 2^k masks, at the start of the experiment; relative."""
+    U, V = given.start
+    T = V.T @ given.X
+    block = max(s.block, s.width // 10)
+    k = s.width // block
+    parts = [U[:, i : i + block] @ T[i : i + block] for i in range(0, s.width, block)]
+    # ‖Y − Σ w_i P_i/θ‖² from inner products, so that a mask costs k² and not a pass over the data
+    P = np.array([part.ravel() for part in parts])
+    y = given.Y.ravel()
+    inner, cross, square = P @ P.T, P @ y, float(y @ y)
+    worst = 0.0
+    for theta in (0.2, 0.5, 0.9):
+        masks = np.array(list(itertools.product([0, 1], repeat=k)))
+        chances = np.prod(np.where(masks, theta, 1 - theta), axis=1)
+        losses = square - 2 * masks @ cross / theta + np.einsum("ni,ij,nj->n", masks, inner, masks) / theta**2
+        formula = dropblock.expected_loss(given.Y, U, V, given.X, block, 1 - theta)
+        worst = max(worst, abs(float(chances @ losses) / formula - 1))
+    return worst
+
+
+@dataclass(frozen=True, eq=False)
+class Connect:
+    """DropConnect on one kind of inputs: two descents from one start, and the three objectives along one of them."""
+
+    inputs: str
+    trace: descent.Trace  # of DropConnect
+    dropout: descent.Trace
+    cosine: float  # the largest between two input rows
+    misread: float  # the printed objective over the exact one where DropConnect ended
+
+    @property
+    def apart(self) -> float:
+        """Dropout's final objective over DropConnect's, each measured by its own exact formula."""
+        return float(self.dropout.deterministic[-1] / self.trace.deterministic[-1])
+
+
+def connects(s: Setting, given: Data, seed: int, progress: Progress | None) -> list[Connect]:
+    """Figures 3 and 6, for the inputs of the paper, whitened ones, and ones that vary together."""
+    rng = np.random.default_rng(seed)
+    M = given.Y @ np.linalg.pinv(given.X)
+    mixing = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(s.inputs), np.arange(s.inputs))))
+    kinds = {
+        "as in the paper": given.X,
+        "whitened": dropconnect.whitened(given.X) * np.sqrt(s.samples),
+        "correlated": mixing @ rng.standard_normal(given.X.shape),
+    }
+    found = []
+    for n, (name, X) in enumerate(kinds.items()):
+        if progress is not None:
+            progress(f"DropConnect · inputs {name}", n / len(kinds))
+        Y = M @ X
+        settings: dict[str, Any] = {
+            "steps": s.steps // 2,
+            "learning_rate": rate(s, 0.5),
+            "batch": 50,
+            "record": 150,
+            "seed": seed,
+        }
+        trace = dropconnect.sgd(Y, X, s.width, 0.5, **settings)
+        plain = dropblock.sgd(Y, X, s.width, 1, 0.5, **settings)
+        rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+        cosine = float(np.abs(rows @ rows.T - np.eye(len(X))).max())
+        printed = dropconnect.papers_form(Y, trace.U, trace.V, X, 0.5)
+        found.append(Connect(name, trace, plain, cosine, printed / float(trace.deterministic[-1])))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Anywhere:
+    """One way to drop blocks: how often a unit is kept, and how training went."""
+
+    name: str
+    seeds: float  # probability that a seed lives
+    kept: float  # measured: how often a unit lives
+    trace: descent.Trace | None
+
+
+def anywhere(s: Setting, given: Data, seed: int) -> list[Anywhere]:
+    """Figure 4: the grid, and blocks at any position with seeds kept with θ, θ^(1/r) and the printed θ′."""
+    theta, r = 0.5, s.block
+    printed = 1 - (1 - theta) ** (1 / (2 * r - 1))
+    settings: dict[str, Any] = {"steps": s.steps // 2, "batch": 50, "record": 150, "start": given.start, "seed": seed}
+    rng = np.random.default_rng(seed)
+    found = []
+    for name, seeds in (
+        ("grid", theta),
+        ("anywhere, seeds kept with θ^(1/r)", theta ** (1 / r)),
+        ("anywhere, seeds kept with θ", theta),
+        ("anywhere, seeds kept as printed", printed),
+    ):
+        on_grid = name == "grid"
+        unit = theta if on_grid else seeds**r
+        alive = rng.random((20_000, s.width // r if on_grid else s.width + r - 1)) < seeds
+        windows = np.lib.stride_tricks.sliding_window_view(alive, 1 if on_grid else r, axis=1).all(axis=-1)
+        trace = None
+        if unit > 0.01:  # below, no step size would do
+            step = rate(s, unit)
+            trace = dropblock.sgd(
+                given.Y, given.X, s.width, r, 1 - unit, overlap=not on_grid, learning_rate=step, **settings
+            )
+        found.append(Anywhere(name, seeds, float(windows.mean()), trace))
+    return found
