@@ -9,9 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from offdiag.lab import dropout
 from offdiag.papers import claims, mianjy2018, page
-from offdiag.papers import mianjy2018_measure as measure
-from offdiag.papers import mianjy2018_surface as level
-from offdiag.papers import mianjy2018_training as training
+from offdiag.papers.mianjy2018 import measure, training
+from offdiag.papers.mianjy2018 import surface as level
 
 pytest.importorskip("matplotlib")
 

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 from offdiag.errors import OffdiagError
 from offdiag.lab import dropblock, resnet
 from offdiag.papers import claims, page, pal2020
-from offdiag.papers import pal2020_chapters_more as more
-from offdiag.papers import pal2020_formulas as formulas
+from offdiag.papers.pal2020 import chapters_more as more
+from offdiag.papers.pal2020 import formulas
 
 pytest.importorskip("matplotlib")
 torch = pytest.importorskip("torch")
@@ -96,7 +96,7 @@ def test_the_expectations_have_bounds_for_both_sizes():
             assert bound["why"], name
             assert "value" in bound or "at_most" in bound or "at_least" in bound, name
     assert (ROOT / "papers" / "pal2020" / "expected.json").resolve() == (
-        ROOT / "src" / "offdiag" / "papers" / "pal2020.json"
+        ROOT / "src" / "offdiag" / "papers" / "pal2020" / "expected.json"
     )
 
 

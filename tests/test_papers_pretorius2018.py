@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from offdiag.errors import OffdiagError
 from offdiag.lab import dynamics
-from offdiag.papers import page, pretorius2018, pretorius2018_curves, pretorius2018_ends
-from offdiag.papers import pretorius2018_nets as nets
+from offdiag.papers import page, pretorius2018
+from offdiag.papers.pretorius2018 import curves, ends, nets
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def test_the_errata_are_decided_by_numbers(found):
     assert verdicts["Section C, Eq. 7 of the paper"] == "holds when corrected"
     assert verdicts["Section E"] == "holds when corrected"
     assert verdicts["Section D"] == "does not hold"
-    assert pretorius2018_curves.verdict(False, corrected=True) == "does not hold"
+    assert curves.verdict(False, corrected=True) == "does not hold"
 
 
 def test_the_page_is_written_with_its_figures(found, tmp_path):
@@ -83,7 +83,7 @@ def test_the_page_is_written_with_its_figures(found, tmp_path):
 def test_other_seeds_come_out_alike():
     """The theory chapters alone; the nets take longer."""
     for seed in (1,):
-        for part in (pretorius2018_curves.expected_loss, pretorius2018_ends.ends, pretorius2018_ends.whole_net):
+        for part in (curves.expected_loss, ends.ends, ends.whole_net):
             chapter, numbers = part(seed)
             bounds = {name: bound for name, bound in page.expected("pretorius2018", "small").items() if name in numbers}
             assert all(check.ok for check in page.check(numbers, bounds))
@@ -98,18 +98,16 @@ def test_a_folder_without_the_files_is_told_before_anything_runs(tmp_path):
 
 
 def test_the_printed_formulas_are_ours_where_they_can_be_computed():
-    assert pretorius2018_curves._printed_dae(1.5, 0.2, 0.5, 1.3, 0.4) == pytest.approx(
+    assert curves._printed_dae(1.5, 0.2, 0.5, 1.3, 0.4) == pytest.approx(
         dynamics.dae(1.5, 0.2, 0.5, 1.3, 0.4, 1.0), rel=1e-9
     )
-    assert np.isnan(pretorius2018_curves._printed_dae(1.5, 0.3, 0.3, 1.0, 0.4))
+    assert np.isnan(curves._printed_dae(1.5, 0.3, 0.3, 1.0, 0.4))
     t = np.array([0.0, 1.0, 4.0])
-    np.testing.assert_allclose(
-        pretorius2018_curves._printed_wdae(t, 0.1, 1.0, 0.4), dynamics.wdae(t, 0.1, 1.0, 0.4, 1.0)
-    )
+    np.testing.assert_allclose(curves._printed_wdae(t, 0.1, 1.0, 0.4), dynamics.wdae(t, 0.1, 1.0, 0.4, 1.0))
 
 
 def test_steps_needed_counts_until_the_end_is_not_left_again():
-    steps = pretorius2018_ends._steps_needed(1.0, np.array([1.0]), np.array([0.0]), np.array([0.2]))
+    steps = ends._steps_needed(1.0, np.array([1.0]), np.array([0.0]), np.array([0.2]))
     u, count = 0.1, 0
     while abs(u * u - 0.5) > 0.005:
         u += 0.2 * u * (1 - 2 * u * u)

@@ -220,7 +220,7 @@ def test_models_without_embeddings_name_those_that_have_them():
     W = factors(4, 2)
     dense = recommender(Dense(exact(W)))
     for model, said in ((dense, "dense weights"), (od.Popularity().fit(np.eye(4)), "constant weights")):
-        with pytest.raises(od.OffdiagError, match=f"LowRankDLAE, LowRankEDLAE, ZeroDiagonalLAE, WeightDecayLAE and Spectral .* {said}"):
+        with pytest.raises(od.OffdiagError, match=f"LowRankDLAE, .* and Spectral .* {said}"):
             model.similar(1, space="encoder")
     for space in ("both", None, ["encoder"]):
         with pytest.raises(od.OffdiagError, match="space must be one of 'score', 'encoder', 'decoder', received"):

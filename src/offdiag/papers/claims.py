@@ -84,7 +84,7 @@ def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
 
     An entry may hold {"small": …, "paper": …} in place of one bound for both sizes.
     """
-    text = resources.files("offdiag.papers").joinpath(f"{paper}.json").read_text(encoding="utf-8")
+    text = resources.files("offdiag.papers").joinpath(paper, "expected.json").read_text(encoding="utf-8")
     entries = json.loads(text)["numbers"]
     return {name: {"why": entry.get("why", ""), **entry.get(size, entry)} for name, entry in entries.items()}
 

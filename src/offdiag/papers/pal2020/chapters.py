@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from offdiag.lab.checks import Matrix
-from offdiag.papers import pal2020_figures as figures
 from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
-from offdiag.papers.pal2020_formulas import Numbers
-from offdiag.papers.pal2020_measure import Run, Setting
+from offdiag.papers.pal2020 import figures
+from offdiag.papers.pal2020.formulas import Numbers
+from offdiag.papers.pal2020.measure import Run, Setting
 
 
 def verdict(true: bool, corrected: bool = False) -> Verdict:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from offdiag.papers import mianjy2018_figures as figures
 from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
-from offdiag.papers.mianjy2018_measure import Numbers, Shrinkage
+from offdiag.papers.mianjy2018 import figures
+from offdiag.papers.mianjy2018.measure import Numbers, Shrinkage
 
 EXACT = 1e-9  # relative: equal but for rounding
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from offdiag.lab import landscape
 from offdiag.lab.checks import Matrix
-from offdiag.papers.mianjy2018_measure import FIGURE_1, LAMBDAS, Shrinkage, drop_of
-from offdiag.papers.mianjy2018_surface import Curvature
-from offdiag.papers.mianjy2018_training import Toy, Training
+from offdiag.papers.mianjy2018.measure import FIGURE_1, LAMBDAS, Shrinkage, drop_of
+from offdiag.papers.mianjy2018.surface import Curvature
+from offdiag.papers.mianjy2018.training import Toy, Training
 from offdiag.plots_lab import COLOURS, STYLE, panels
 
 if TYPE_CHECKING:

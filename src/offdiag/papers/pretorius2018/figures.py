@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.pretorius2018_nets import ACTIVATIONS, KINDS, Curves, Pictures
+from offdiag.papers.pretorius2018.nets import ACTIVATIONS, KINDS, Curves, Pictures
 from offdiag.plots_lab import COLOURS, lines, panels
 
 Array = NDArray[np.float64]

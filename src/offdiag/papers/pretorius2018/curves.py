@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers import pretorius2018_figures as figures
 from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
+from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
 Part = tuple[Chapter, dict[str, float]]

@@ -11,7 +11,7 @@ from offdiag.lab import dropout, landscape
 from offdiag.lab.checks import Matrix
 from offdiag.lab.dropout import Trace
 from offdiag.papers.claims import Size
-from offdiag.papers.mianjy2018_measure import LAMBDAS, drop_of
+from offdiag.papers.mianjy2018.measure import LAMBDAS, drop_of
 from offdiag.progress import Progress
 
 

@@ -1,4 +1,4 @@
-"""The figures of Pal et al. (2020), drawn again from what ``pal2020_measure`` computed."""
+"""The figures of Pal et al. (2020), drawn again from what ``measure`` computed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag.lab.checks import Matrix
-from offdiag.papers.pal2020_measure import Anywhere, Connect, Run
+from offdiag.papers.pal2020.measure import Anywhere, Connect, Run
 from offdiag.plots_lab import COLOURS, lines, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from offdiag.papers.pal2020_deep import Deep
+    from offdiag.papers.pal2020.deep import Deep
 
 BLUE, SOFT = COLOURS[0], COLOURS[5]
 

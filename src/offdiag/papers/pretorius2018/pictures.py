@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers import pretorius2018_figures as figures
-from offdiag.papers import pretorius2018_nets as nets
 from offdiag.papers.claims import Chapter, Claim, Drawing
+from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
 
 Array = NDArray[np.float64]

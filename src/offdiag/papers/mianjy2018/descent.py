@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from offdiag.papers import mianjy2018_figures as figures
 from offdiag.papers.claims import Chapter, Claim, Drawing
-from offdiag.papers.mianjy2018_chapters import EXACT, verdict
-from offdiag.papers.mianjy2018_measure import FIGURE_1, Numbers
-from offdiag.papers.mianjy2018_surface import Curvature
-from offdiag.papers.mianjy2018_training import Setting, Toy, Training, settle_in_order
+from offdiag.papers.mianjy2018 import figures
+from offdiag.papers.mianjy2018.chapters import EXACT, verdict
+from offdiag.papers.mianjy2018.measure import FIGURE_1, Numbers
+from offdiag.papers.mianjy2018.surface import Curvature
+from offdiag.papers.mianjy2018.training import Setting, Toy, Training, settle_in_order
 
 
 def landscape(n: Numbers, curvature: Curvature) -> Chapter:

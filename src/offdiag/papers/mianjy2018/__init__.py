@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 
-from offdiag.papers import mianjy2018_chapters as chapters
-from offdiag.papers import mianjy2018_descent as descent
-from offdiag.papers import mianjy2018_measure as measure
-from offdiag.papers import mianjy2018_surface as level
-from offdiag.papers import mianjy2018_training as training
 from offdiag.papers.claims import Reproduction, Size
+from offdiag.papers.mianjy2018 import chapters, descent, measure, training
+from offdiag.papers.mianjy2018 import surface as level
 from offdiag.progress import Progress
 
 SUMMARY = """

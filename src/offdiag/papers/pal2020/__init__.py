@@ -7,12 +7,9 @@ import time
 import numpy as np
 
 from offdiag.lab import dropblock
-from offdiag.papers import pal2020_chapters as chapters
-from offdiag.papers import pal2020_chapters_more as more
-from offdiag.papers import pal2020_deep as deep
-from offdiag.papers import pal2020_formulas as formulas
-from offdiag.papers import pal2020_measure as measure
 from offdiag.papers.claims import Reproduction, Size
+from offdiag.papers.pal2020 import chapters, deep, formulas, measure
+from offdiag.papers.pal2020 import chapters_more as more
 from offdiag.progress import Progress
 
 SUMMARY = """

@@ -10,7 +10,7 @@ import numpy as np
 from offdiag.lab import dropout, landscape
 from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size
-from offdiag.papers.mianjy2018_measure import FIGURE_1, Numbers, drop_of
+from offdiag.papers.mianjy2018.measure import FIGURE_1, Numbers, drop_of
 
 
 def scalar(m: float = 2.0) -> Numbers:

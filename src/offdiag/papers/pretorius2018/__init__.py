@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from offdiag.papers import pretorius2018_nets as nets
 from offdiag.papers.claims import Reproduction, Size
-from offdiag.papers.pretorius2018_curves import Part, expected_loss, one_direction, weight_decay
-from offdiag.papers.pretorius2018_ends import ends, learning_rates, whole_net
-from offdiag.papers.pretorius2018_pictures import pictures
+from offdiag.papers.pretorius2018 import curves, ends, nets, pictures
 from offdiag.progress import Progress
 
 
@@ -29,20 +26,20 @@ def run(
     tell = progress or (lambda stage, fraction: None)
     # First, so that a folder without the files is told at once.
     sets = [nets.pictures("mnist", mnist, size, seed), nets.pictures("cifar10", cifar10, size, seed)]
-    theory: list[tuple[str, Callable[[], Part]]] = [
-        ("expected loss", lambda: expected_loss(seed)),
-        ("one direction", lambda: one_direction(seed)),
-        ("weight decay", weight_decay),
-        ("where they end", lambda: ends(seed)),
-        ("learning rates", learning_rates),
-        ("a whole net", lambda: whole_net(seed)),
+    theory: list[tuple[str, Callable[[], curves.Part]]] = [
+        ("expected loss", lambda: curves.expected_loss(seed)),
+        ("one direction", lambda: curves.one_direction(seed)),
+        ("weight decay", curves.weight_decay),
+        ("where they end", lambda: ends.ends(seed)),
+        ("learning rates", ends.learning_rates),
+        ("a whole net", lambda: ends.whole_net(seed)),
     ]
-    parts: list[Part] = []
+    parts: list[curves.Part] = []
     for number, (name, part) in enumerate(theory):
         tell(f"theory · {name}", number / len(theory))
         parts.append(part())
     tell("theory", 1.0)
-    parts += [pictures(data, seed, tell) for data in sets]
+    parts += [pictures.pictures(data, seed, tell) for data in sets]
     return Reproduction(
         paper="pretorius2018",
         title="Learning Dynamics of Linear Denoising Autoencoders",

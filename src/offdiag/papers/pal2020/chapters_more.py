@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from offdiag.lab.checks import Matrix
-from offdiag.papers import pal2020_figures as figures
 from offdiag.papers.claims import Chapter, Claim, Drawing
-from offdiag.papers.pal2020_chapters import verdict
-from offdiag.papers.pal2020_deep import Deep
-from offdiag.papers.pal2020_formulas import Numbers
-from offdiag.papers.pal2020_measure import Anywhere, Connect, Setting, z_score
+from offdiag.papers.pal2020 import figures
+from offdiag.papers.pal2020.chapters import verdict
+from offdiag.papers.pal2020.deep import Deep
+from offdiag.papers.pal2020.formulas import Numbers
+from offdiag.papers.pal2020.measure import Anywhere, Connect, Setting, z_score
 
 
 def general(numbers: Numbers, layer: tuple[list[int], Matrix, Matrix, float]) -> Chapter:
