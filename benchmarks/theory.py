@@ -2,7 +2,7 @@
 
 Writes results/theory.json and the table of docs/theory/README.md. The last one needs 16 GB and some minutes.
 
-    python benchmarks/theory.py [prox] [equaliser] [spectral]
+    python benchmarks/theory.py [prox] [equaliser] [svd] [spectral]
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def prox() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     million, few = np.abs(rng.standard_normal(1_000_000)), np.abs(rng.standard_normal(2_000))
     times = {order: fastest(lambda order=order: block.prox(million, order, 0.3), 3)[1] for order in (1, 100, 10_000)}  # type: ignore[misc]
-    ours, quick = fastest(lambda: block.prox(few, 20, 0.3), 20)
-    theirs, slow = fastest(lambda: block.prox_by_search(few, 20, 0.3), 1)
+    # order 1,000, so that the search has d²/2 pairs to try
+    ours, quick = fastest(lambda: block.prox(few, 1_000, 0.3), 20)
+    theirs, slow = fastest(lambda: block.prox_by_search(few, 1_000, 0.3), 3)
     say(f"prox: {max(times.values()):.3f} s for 1,000,000; {slow / quick:,.0f} times the search at 2,000")
     return {
         "million_seconds": max(times.values()), "few_seconds": quick, "search_seconds": slow, "ratio": slow / quick,
@@ -65,8 +66,8 @@ def equaliser() -> dict[str, Any]:
     return {"seconds": quick, "algorithm_2_seconds": slow, "ratio": slow / quick, "spread": spread}
 
 
-def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank: int = 128) -> dict[str, Any]:
-    """A decomposition of a sparse matrix with planted groups and a power law of popularity; all shrinkages from it."""
+def planted(n: int, m: int, nnz: int) -> sparse.csr_array:
+    """0/1 interactions with groups of unequal size and a power law of popularity."""
     rng = np.random.default_rng(0)
     per_user, groups = nnz // n, 256
     columns = np.empty((n, per_user), dtype=np.int32)
@@ -75,16 +76,42 @@ def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank
         size = (rows.stop - rows.start, per_user)
         popular = (m * rng.random(size) ** 3).astype(np.int32)  # item i with a chance of about i^(-2/3)
         own = rng.random(size) < 0.5  # half of what a user has comes from the user's group
-        group = (groups * rng.random((size[0], 1)) ** 2).astype(np.int32)  # groups of unequal size
+        group = (groups * rng.random((size[0], 1)) ** 2).astype(np.int32)
         columns[rows] = np.where(own, popular // groups * groups + group, popular) % m
     columns.sort(axis=1)
-    X = sparse.csr_array(
-        (np.ones(n * per_user, dtype=np.float32), columns.ravel(), np.arange(0, n * per_user + 1, per_user)),
-        shape=(n, m),
-    )
+    ends = np.arange(0, n * per_user + 1, per_user)
+    X = sparse.csr_array((np.ones(n * per_user, dtype=np.float32), columns.ravel(), ends), shape=(n, m))
     X.sum_duplicates()
     X.data[:] = 1
-    del columns
+    return X
+
+
+def svd(n: int = 136_677, m: int = 20_108, nnz: int = 10_000_000, rank: int = 200) -> dict[str, Any]:
+    """The decomposition beside scikit-learn's randomised one: time, and how much of the squares each captures."""
+    from sklearn.utils.extmath import randomized_svd
+
+    X = planted(n, m, nnz)
+    plain: dict[str, Any] = {"item_power": 0.0, "user_power": 0.0, "shrink": "hard"}
+    od.Spectral(rank=3, **plain).fit(X[:200, :200] + sparse.eye_array(200, dtype=np.float32))  # compiles
+    model, ours = measured(lambda: od.Spectral(rank=rank, **plain).fit(X))
+    other, theirs = measured(lambda: randomized_svd(sparse.csr_matrix(X), rank, random_state=0)[1])
+    found = {
+        "users": n, "items": m, "interactions": int(X.nnz), "rank": rank, "offdiag": ours, "scikit_learn": theirs,
+        "captured": float(np.sum(model.singular_values_**2) / X.nnz),
+        "captured_by_scikit_learn": float(np.sum(other.astype(np.float64) ** 2) / X.nnz),
+        "ratio": ours["seconds"] / theirs["seconds"],
+        "memory_ratio": ours["extra_peak_bytes"] / theirs["extra_peak_bytes"],
+    }  # fmt: skip
+    say(
+        f"svd: {ours['seconds']:.1f} s, {found['captured']:.5f} of the squares; scikit-learn "
+        f"{theirs['seconds']:.1f} s, {found['captured_by_scikit_learn']:.5f}; memory {found['memory_ratio']:.2f} of it"
+    )
+    return found
+
+
+def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank: int = 128) -> dict[str, Any]:
+    """A decomposition of a million users and items, and all shrinkages from it."""
+    X = planted(n, m, nnz)
     say(f"spectral: {X.shape[0]:,} users × {X.shape[1]:,} items, {X.nnz:,} interactions, rank {rank}")
     od.Spectral(rank=3).fit(X[:200, :200] + sparse.eye_array(200, dtype=np.float32))  # compiles
     last = [0.0]
@@ -120,6 +147,13 @@ def table(r: dict[str, Any]) -> str:
         e = r["equaliser"]
         measured = f"{e['ratio']:,.0f} times as fast, spread {e['spread']:.0e}"
         rows.append(["Givens equaliser beside Algorithm 2 at width 200", measured, "20, 1e-12"])
+    if "svd" in r:
+        v = r["svd"]
+        data = f"{v['users']:,} × {v['items']:,}, {v['interactions']:,} interactions"
+        what = f"rank {v['rank']} of {data}, beside scikit-learn's randomised SVD"
+        times = f"{v['offdiag']['seconds']:.0f} s and {v['scikit_learn']['seconds']:.0f} s"
+        shares = f"{100 * v['captured']:.3f} % and {100 * v['captured_by_scikit_learn']:.3f} % of the squares"
+        rows.append([what, f"{times}; {shares}; {v['memory_ratio']:.2f} of its memory", "–"])
     if "spectral" in r:
         s = r["spectral"]
         what = f"`Spectral`, {s['users']:,} × {s['items']:,}, {s['interactions']:,} interactions, rank {s['rank']}"
@@ -130,7 +164,7 @@ def table(r: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    tasks = {"prox": prox, "equaliser": equaliser, "spectral": spectral}
+    tasks = {"prox": prox, "equaliser": equaliser, "svd": svd, "spectral": spectral}
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in sys.argv[1:] or tasks:
         results[name] = tasks[name]()

@@ -71,7 +71,7 @@ def test_the_page_holds_everything_escaped_and_nothing_from_outside(tmp_path):
         "a &amp; b",
         "&quot;quoted&quot;",
         "A &lt;caption&gt;",
-        "1 holds when corrected",
+        "1 hold when corrected",
     ):
         assert said in text
     assert "<script" not in text

@@ -26,6 +26,13 @@ table.claims td, table.claims th { padding: .4em .6em; vertical-align: top; bord
 """
 _KIND = {"holds": "holds", "holds when corrected": "corrected", "does not hold": "fails", "not run": ""}
 
+_MANY = {
+    "holds": "hold",
+    "holds when corrected": "hold when corrected",
+    "does not hold": "do not hold",
+    "not run": "not run",
+}
+
 
 def checks(found: Reproduction) -> list[Check]:
     return check(found.numbers, expected(found.paper, found.size))
@@ -71,7 +78,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     import offdiag as od
 
     kinds = [claim.verdict for claim in found.claims]
-    tally = ", ".join(f"{kinds.count(kind)} {kind}" for kind in _KIND if kind in kinds)
+    tally = ", ".join(f"{kinds.count(kind)} {_MANY[kind]}" for kind in _KIND if kind in kinds)
     table = [
         [f"<b>{escape(c.verdict)}</b>", f"{escape(c.where)}: {escape(c.says)}", escape(c.measured), escape(c.erratum)]
         for c in found.claims

@@ -66,9 +66,9 @@ def landscape(n: Numbers, curvature: Curvature) -> Chapter:
             ),
             Claim(
                 "After Theorem 4.3",
-                "The condition is sufficient; it is not clear whether it is necessary.",
-                "It is not. At 2 to 100 times the bound no false minimum and no flat point exists either; the "
-                f"flattest saddle has {n['flattest_saddle_above_bound']:.3f}·‖M‖.",
+                "The condition is sufficient; whether it is necessary is left open.",
+                "It is not necessary. At 2 to 100 times the bound there is no false minimum and no flat point either; "
+                f"the flattest saddle has {n['flattest_saddle_above_bound']:.3f}·‖M‖.",
                 verdict(n["spurious_minima"] == n["degenerate_points"] == 0 and n["flattest_saddle_above_bound"] < 0),
                 erratum="The proof moves in all r directions at once and so needs their mean. One direction suffices: "
                 "from a point with the first r′ < ρ eigenvectors add t·w·aᵀ, w the next eigenvector, a a unit vector "

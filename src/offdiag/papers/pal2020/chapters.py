@@ -113,7 +113,7 @@ def minimum(runs: list[Run], prox: Numbers, rank: Numbers, times: float, s: Sett
             ),
             Claim(
                 "Section 5.1",
-                "(not said) how much the block size matters in this experiment.",
+                "Blocks of 5 are used; how much the size of a block matters here is left open.",
                 f"at θ = 0.5 the minima for blocks of {_listed(s.blocks)} differ by {max(half) / min(half) - 1:.1g} "
                 "(relative): hardly or not at all. Blocks act only on singular values that stand out, and those of a "
                 "product of Gaussian matrices do not",
@@ -227,11 +227,10 @@ def balanced(runs: list[Run], few: list[tuple[int, float]], equal: float) -> Cha
     tight = all(run.best.tight for run in runs)
     return Chapter(
         "All blocks end up equally large",
-        """At the minimum, the theory says, every block contributes a matrix U_iV_iᵀX of the same norm, and the "
-        "convex bound
-        is attained. That is proved for nets whose width is free. Widths are not free in practice, so we also ask at
-        a given
-        width whether the bound is attained: it is when certain projections exist, and with few blocks they may not.""",
+        """At the minimum, the theory says, every block contributes a matrix U_iV_iᵀX of the same norm, and the convex
+        bound is attained. That is proved for nets whose width is free. Widths are not free in practice, so we also ask
+        at a given width whether the bound is attained: it is when certain projections exist, and with few blocks they
+        may not.""",
         [
             Claim(
                 "Definition 2.4, Theorem 2.5",

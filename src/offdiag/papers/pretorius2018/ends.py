@@ -61,7 +61,7 @@ def ends(seed: int) -> Part:
             code="lab.dynamics.equivalent_decay",
         ),
         Claim(
-            where="Sections B, C and E; abstract",
+            where="Sections B, C and E",
             says="Noise regularises like weight decay, but training is faster.",
             measured=f"With ends made equal (λ = 1, ε = 1, Nγ = 0.5) and the same small steps, weight decay needs "
             f"{slower:.2f} "
