@@ -98,6 +98,20 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
     return {name: pair(load) for name, load in (splits(folder) | given).items()}
 
 
+def studies(results_file: Path, names: tuple[str, ...], study: Callable[[Split], Any], **facts: Any) -> None:
+    """Study each data set named on the command line, or these; the file holds what earlier runs found as well."""
+    words = sys.argv[1:]
+    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
+    if not folder.is_dir():
+        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    results: dict[str, Any] = json.loads(results_file.read_text()) if results_file.exists() else {"data": {}}
+    results |= facts | {"machine": machine()}
+    for name in words or names:
+        say(f"{name}:")
+        results["data"][name] = study(splits(folder)[name]())
+        results_file.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+
+
 def study(train: Any, test: Any, known: dict[str, Any] | None) -> dict[str, Any]:
     """The defaults, then a search one setting at a time, twice round, from the best there is (also of earlier runs)."""
     tried: dict[tuple[float, float, float], dict[str, Any]] = {}

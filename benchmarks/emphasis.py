@@ -10,13 +10,11 @@ width. Writes results/emphasis.json and the table of docs/theory/emphasis.md. Ne
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import SHARED, splits
-from measure import machine
+from defaults import studies
 from readme import replace_between
 from run import say
 
@@ -102,16 +100,7 @@ def renew() -> None:
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
-    results |= {"metric": METRIC, "machine": machine(), "width": WIDTH, "seeds": len(SEEDS)}
-    for name in words or DATA:
-        say(f"{name}:")
-        results["data"][name] = study(splits(folder)[name]())
-        RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    studies(RESULTS, DATA, study, metric=METRIC, width=WIDTH, seeds=len(SEEDS))
     renew()
 
 

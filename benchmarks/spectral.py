@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import SHARED, splits
-from measure import machine
+from defaults import studies
 from readme import replace_between
 from run import say
 
@@ -164,16 +162,7 @@ def renew() -> None:
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
-    results |= {"metric": METRIC, "machine": machine()}
-    for name in words or DATA:
-        say(f"{name}:")
-        results["data"][name] = study(splits(folder)[name]())
-        RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    studies(RESULTS, DATA, study, metric=METRIC)
     renew()
 
 

@@ -1,20 +1,9 @@
-"""Mianjy, Arora & Vidal (2018) made again: python papers/mianjy2018/run.py [--size small]; results beside this file."""
+"""`offdiag reproduce mianjy2018`, into the folder results beside this file; takes the same options."""
 
-import argparse
+import sys
 from pathlib import Path
 
-from offdiag.papers import mianjy2018, page
+from offdiag.cli import main
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--size", choices=["small", "paper"], default="paper")
-parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-options = parser.parse_args()
-found = mianjy2018.run(size=options.size, seed=options.seed)
-page.write(found, options.out)
-for claim in found.claims:
-    print(f"{claim.verdict:<20}  {claim.where}: {claim.measured}")
-unmet = [check.name for check in page.checks(found) if not check.ok]
-print(f"{len(found.numbers)} numbers, not as expected: {', '.join(unmet) or 'none'}")
-print(f"page: {options.out / 'index.html'}")
-raise SystemExit(bool(unmet))
+if __name__ == "__main__":
+    sys.exit(main(["reproduce", "mianjy2018", "--out", str(Path(__file__).parent / "results"), *sys.argv[1:]]))

@@ -1,22 +1,9 @@
-"""Pal et al. (2020) made again: python papers/pal2020/run.py [--size small] [--mnist FOLDER --cifar10 FOLDER]."""
+"""`offdiag reproduce pal2020`, into the folder results beside this file; takes the same options."""
 
-import argparse
+import sys
 from pathlib import Path
 
-from offdiag.papers import page, pal2020
+from offdiag.cli import main
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--size", choices=["small", "paper"], default="paper")
-parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--mnist", help="folder with the IDX files; without it, invented pictures")
-parser.add_argument("--cifar10", help="folder with the binary version; without it, invented pictures")
-parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-options = parser.parse_args()
-found = pal2020.run(size=options.size, seed=options.seed, mnist=options.mnist, cifar10=options.cifar10)
-page.write(found, options.out)
-for claim in found.claims:
-    print(f"{claim.verdict:<20}  {claim.where}: {claim.measured}")
-unmet = [check.name for check in page.checks(found) if not check.ok]
-print(f"{len(found.numbers)} numbers, not as expected: {', '.join(unmet) or 'none'}")
-print(f"page: {options.out / 'index.html'}")
-raise SystemExit(bool(unmet))
+if __name__ == "__main__":
+    sys.exit(main(["reproduce", "pal2020", "--out", str(Path(__file__).parent / "results"), *sys.argv[1:]]))
