@@ -142,6 +142,14 @@ def test_dropout_and_dropblock_minimise_the_mean_over_all_masks(block, width, dr
     assert t.sum() <= block + 1e-9
 
 
+@pytest.mark.parametrize("shrink", [S.Dropout(drop=0.1, width=3), S.DropBlock(drop=0.1, block=3, width=3)], ids=str)
+def test_a_net_narrower_than_the_decomposition_uses_as_many_components_as_it_has_units(shrink):
+    X = data()
+    wide, narrow = (od.Spectral(rank=rank, shrink=shrink, **plain).fit(X) for rank in (7, 3))
+    assert np.count_nonzero(wide.weights_.shrink) == 3
+    np.testing.assert_allclose(wide.weights_.toarray(), narrow.weights_.toarray(), atol=1e-6)
+
+
 def test_early_stop_is_where_a_denoising_net_is_at_that_time():
     """W1 and W2 of a linear net, integrated as matrices from a small aligned start."""
     X = data(n=30, m=4)
