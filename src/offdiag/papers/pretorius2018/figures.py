@@ -134,6 +134,5 @@ def pictures(data: Pictures, runs: dict[tuple[str, str], Curves], theory: dict[s
         at.set(title={"relu": "ReLU"}.get(activation, activation), xlabel="steps", ylim=(-0.05, 1.1))
     axes[0, 0].set_ylabel("estimated share learnt")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8.5)
-    names = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-    figure.suptitle(f"{names[data.name]}-shaped pictures, directions 1, 2, 4 and 8", fontsize=10.5)
+    figure.suptitle(f"{data.words}; directions 1, 2, 4 and 8", fontsize=10.5)
     return figure
