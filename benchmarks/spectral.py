@@ -65,7 +65,7 @@ def spectral(split: Split) -> dict[str, Any]:
             for name, shrinks in SHRINKS.items():
                 for shrink in shrinks:
                     if name in ("Ridge", "WeightDecay"):
-                        shrink = replace(shrink, l2=shrink.l2 * full.settings_["l2"])  # type: ignore[attr-defined, call-arg]
+                        shrink = replace(shrink, l2=shrink.l2 * full.auto_l2_)  # type: ignore[attr-defined, call-arg]
                     model = some.with_shrink(shrink)
                     value = validated(model, split)
                     if name not in best or value > best[name][0]:

@@ -101,12 +101,19 @@ def test_a_weight_penalty_makes_the_weights_smaller(split):
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"learning_rate": -1.0}, "learning_rate must be a number"),
         ({"dtype": "float16"}, "dtype must be"),
-        ({"learning_rate": 1e30, "epochs": 3}, "training diverged"),
+        ({"learning_rate": 1e30}, r"learning_rate must be a number in \(0, 1000\]"),
+        ({"learning_rate": 0.0}, r"learning_rate must be a number in \(0, 1000\]"),
+        ({"dtype": "float64"}, "float32 only"),
     ],
 )
 def test_mistakes_are_told(settings, said):
     with pytest.raises(od.OffdiagError, match=said):
         od.EmphasizedDAE(**settings).fit(np.eye(4, dtype=np.float32) + np.eye(4, k=1))
+
+
+def test_training_that_leaves_the_numbers_is_told():
+    with pytest.raises(od.OffdiagError, match="training diverged"):
+        od.EmphasizedDAE(width=4, epochs=2).fit(np.eye(3) * 1e30)
 
 
 def test_what_a_net_cannot_do_is_said(model):

@@ -51,6 +51,12 @@ def test_a_number_that_nobody_expects_is_an_error():
         claims.check({"other": 1.0}, {})
 
 
+def test_a_number_that_was_not_computed_is_told_as_not_run():
+    (check,) = claims.check({}, {"x": {"why": "because", "at_most": 1.0}})
+    assert (check.verdict, check.shown, check.value) == ("not run", "–", None)
+    assert claims.check({"x": 2.0}, {"x": {"why": "because", "at_most": 1.0}})[0].verdict == "NO"
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 @pytest.mark.parametrize("size", ["small", "paper"])
 def test_every_expectation_says_what_and_why(paper, size):
@@ -120,7 +126,8 @@ def test_the_command_tells_mistakes_and_a_number_that_is_not_met(tmp_path, monke
 
     monkeypatch.setattr(mianjy2018, "run", lambda **_: reproduction(numbers={name: bound["at_most"] + 1}))
     assert main(["reproduce", "mianjy2018", "--size", "small", "--json"]) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["checks"][0]["ok"] is False
+    said = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert said[name]["met"] == "NO"
+    assert {check["met"] for other, check in said.items() if other != name} == {"not run"}
     assert main(["reproduce", "mianjy2018", "--size", "small"]) == 1
     assert "NO" in capsys.readouterr().out

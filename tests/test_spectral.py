@@ -191,12 +191,13 @@ def test_another_shrinkage_after_the_fit_is_the_fit_with_that_shrinkage(shrink, 
     first = od.Spectral(rank=5, dtype=dtype).fit(X)
     before = first.predict(X)
     other = first.with_shrink(shrink)
-    fresh = od.Spectral(rank=5, shrink=shrink, dtype=dtype).fit(X)
+    fresh = od.Spectral(rank=5, shrink=shrink, item_power=0.5, dtype=dtype).fit(X)
     np.testing.assert_array_equal(other.predict(X), fresh.predict(X))
     assert other.weights_.Q is first.weights_.Q
     assert other.settings_ == fresh.settings_
     assert other.objective_ == fresh.objective_
     assert other.get_params() == fresh.get_params()
+    assert other.auto_l2_ == fresh.auto_l2_
     np.testing.assert_array_equal(first.predict(X), before)  # the first one is as it was
 
 
@@ -231,7 +232,7 @@ def test_matrix_free_and_gram_agree():
     one, other = (od.Spectral(rank=8, products=how, dtype="float64").fit(X) for how in ("gram", "data"))
     np.testing.assert_allclose(one.weights_.toarray(), other.weights_.toarray(), atol=1e-6)
     again = od.Spectral(rank=8, dtype="float64").fit_gram(od.gram(X, 0.5, dtype="float64"))
-    assert again.settings_["l2"] > 0
+    assert again.auto_l2_ > 0
     np.testing.assert_allclose(one.weights_.toarray(), again.weights_.toarray(), atol=1e-6)
 
 
@@ -247,9 +248,57 @@ def test_the_text_of_a_shrink_brings_it_back(tmp_path):
 
 def test_auto_l2_is_resolved_from_the_data_once():
     model = od.Spectral(rank=3, shrink="ridge").fit(data())
-    assert model.settings_["shrink"] == f"ridge:l2={model.settings_['l2']}"
+    assert model.settings_["shrink"] == f"ridge:l2={model.auto_l2_}"
     assert model.shrink == S.Ridge(l2="auto")
-    assert model.with_shrink("weight-decay").settings_["shrink"] == f"weight-decay:l2={model.settings_['l2']}"
+    assert model.with_shrink("weight-decay").settings_["shrink"] == f"weight-decay:l2={model.auto_l2_}"
+    assert "l2" not in model.with_shrink("hard").settings_
+
+
+def test_a_given_shrink_means_the_plain_theory_and_nothing_given_the_better_ranking():
+    X = data()
+    V = np.linalg.svd(X)[2][:4]
+    pure = od.Spectral(rank=4, shrink=S.Hard(), user_power=0.0, dtype="float64").fit(X)
+    np.testing.assert_allclose(pure.weights_.toarray(), V.T @ V, atol=1e-6)
+    assert pure.settings_["item_power"] == 0.0
+    auto = od.Spectral(rank=4).fit(X)
+    assert auto.settings_["item_power"] == 0.5
+    assert auto.settings_["shrink"] == "dropout:drop=0.5"
+    assert (auto.shrink, auto.item_power) == ("auto", "auto")
+    same = od.Spectral(rank=4, shrink="dropout:drop=0.5", item_power=0.5).fit(X)
+    np.testing.assert_array_equal(auto.predict(X), same.predict(X))
+
+
+@pytest.mark.parametrize("weight", [1e2, 1e3, 1e4])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_item_that_outweighs_all_others_hides_none_of_their_components(weight, dtype):
+    rng = np.random.default_rng(0)
+    X = np.c_[np.where(rng.random((300, 1)) < 0.5, weight, 0), rng.random((300, 119)) < 0.1].astype(float)
+    sigma = np.linalg.svd(X, compute_uv=False)[:20]
+    model = od.Spectral(rank=20, shrink="hard", user_power=0.0, dtype=dtype).fit(X)
+    # float32 resolves squares down to 1e-7 of the largest, here 1e10 of the others at worst
+    np.testing.assert_allclose(model.singular_values_, sigma, rtol=1e-8 if dtype == "float64" else 0.06)
+    other = od.WeightDecayLAE(rank=20, l2=1.0, user_power=0.0, dtype=dtype).fit(X)
+    best = np.sum(X**2) - np.sum((sigma**2 - 1) ** 2 / sigma**2)
+    G = X.T @ X
+    B = other.weights_.toarray().astype(np.float64)
+    value = np.sum(X**2) - 2 * np.trace(G @ B) + np.trace(B.T @ G @ B)
+    assert value <= best + 60 * 20  # of 2,221 or so; a lost component would add its square
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e-8, 1.0, 1e6])
+def test_the_scale_of_the_data_does_not_matter(scale):
+    X = data()
+    sigma = np.linalg.svd(X, compute_uv=False)[:6]
+    model = od.Spectral(rank=6, shrink="hard", user_power=0.0).fit(X * scale)
+    np.testing.assert_allclose(model.singular_values_ / scale, sigma, rtol=1e-4)
+
+
+def test_data_of_a_lower_rank_than_asked_for_gives_zeros_beyond_it():
+    rng = np.random.default_rng(0)
+    X = ((rng.random((50, 3)) < 0.5).astype(float)) @ (rng.random((3, 30)) < 0.5)
+    model = od.Spectral(rank=10, shrink="hard", user_power=0.0, dtype="float64").fit(X)
+    sigma = np.linalg.svd(X, compute_uv=False)
+    np.testing.assert_allclose(model.singular_values_, np.r_[sigma[:3], np.zeros(7)], atol=1e-5 * sigma[0])
 
 
 @pytest.mark.parametrize(
@@ -264,6 +313,9 @@ def test_auto_l2_is_resolved_from_the_data_once():
         (lambda: S.DropBlock(block=4, width=6)(np.ones(6)), "multiple of its block"),
         (lambda: S.EarlyStop(start=0.0), "start of EarlyStop"),
         (lambda: S.Ridge()(np.ones(3)), "chosen by od.Spectral"),
+        (lambda: S.Hard()([1.0, np.nan]), "finite singular values"),
+        (lambda: od.Spectral(shrink=S.Hard), r"od.spectral.Hard\(\), "),
+        (lambda: od.Spectral(shrink="hard").fit(1e-30 * np.eye(4)), "squares of the values vanish"),
         (lambda: od.Spectral(shrink="soft"), "hard, ridge, weight-decay, dropout, dropblock, early-stop"),
         (lambda: od.Spectral(shrink="dropout:rate=1"), "dropout takes drop, width"),
         (lambda: od.Spectral(shrink="dropout:drop=x"), "written like dropout:drop=0.5"),

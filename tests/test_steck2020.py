@@ -354,7 +354,7 @@ def test_every_claim_of_the_paper_gets_a_verdict(run, table):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["steck2019"], "knows steck2020"),
+        (["steck2019"], "steck2020; received"),
         (["steck2020", "figure2"], "knows figure1"),
         (["steck2020", "figure1", "--ranks", "ten"], "10,20,50"),
         (["steck2020", "figure1", "--ranks", "0,5"], "from 1"),

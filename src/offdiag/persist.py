@@ -150,7 +150,7 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
         return None
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
-    if dataclasses.is_dataclass(value):  # a shrink of Spectral; its text brings it back
+    if dataclasses.is_dataclass(value) and hasattr(value, "factors"):  # a shrink of Spectral: its text brings it back
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, what, finite=finite) for key, item in value.items()}

@@ -96,6 +96,11 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     return out.getvalue()
 
 
+def check() -> None:
+    """That there is something to draw with."""
+    _matplotlib()
+
+
 def _matplotlib() -> Any:
     try:
         import matplotlib

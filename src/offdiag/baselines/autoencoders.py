@@ -73,6 +73,10 @@ class EmphasizedDAE(Recommender):
         settings = checked(self.get_params())
         if "auto" in (settings["dropout"], settings["l2"]):
             raise OffdiagError("EmphasizedDAE takes numbers for dropout and l2, received 'auto'")
+        if settings["dtype"] != "float32":
+            raise OffdiagError(f"EmphasizedDAE computes in float32 only, received dtype={settings['dtype']!r}")
+        if not 0 < settings["learning_rate"] <= 1e3:
+            raise OffdiagError(f"learning_rate must be a number in (0, 1000], received {self.learning_rate!r}")
         if settings["dropout"] == 0 and settings["kept_weight"] == 0:
             raise OffdiagError("with kept_weight=0 only dropped entries count, so dropout must be above 0, received 0")
         del settings["dtype"]
@@ -120,8 +124,10 @@ def _train(
         if progress:
             progress(f"training · loss {total:.6g}", (epoch + 1) / settings["epochs"])
     arrays: list[NDArray[np.float32]] = [part.detach().numpy() for part in (W1, b1, W2, b2)]
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise OffdiagError(f"training diverged at learning_rate={settings['learning_rate']:g}; use a smaller one")
+    if not np.isfinite(losses).all() or not all(np.isfinite(array).all() for array in arrays):
+        raise OffdiagError(
+            f"training diverged at learning_rate={settings['learning_rate']:g}; use a smaller one, or smaller values"
+        )
     return TanhNetwork(*arrays), losses
 
 

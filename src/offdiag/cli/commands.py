@@ -115,7 +115,7 @@ def fit(
         str | None, typer.Option(help="Spectral: e.g. dropout:drop=0.5, ridge:l2=300, hard; see docs/cli.md.")
     ] = None,
     item_power: Annotated[
-        float | None, typer.Option(help="Spectral: items weigh popularity^-power in the decomposition.")
+        str | None, typer.Option(help="Spectral: items weigh popularity^-power in the decomposition; or auto.")
     ] = None,
     at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
@@ -148,7 +148,7 @@ def fit(
         "starts": starts,
         "products": products,
         "shrink": shrink,
-        "item_power": item_power,
+        "item_power": number("item-power")(item_power),
     }
     learner = choosing.new_model(model, given, seed)
     choosing.check_target(out, data)

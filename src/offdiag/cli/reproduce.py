@@ -99,6 +99,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
     """Run a theory paper, write its page, and tell what held; exit code 1 when a number is not as expected."""
     from importlib import import_module
 
+    from offdiag import plots_lab
     from offdiag.cli import demo
     from offdiag.papers import page
 
@@ -106,6 +107,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
         raise OffdiagError(f"--size must be small or paper, received {size!r}")
     folder = Path(out or paper)
     demo.check_folder(folder)
+    plots_lab.check()  # now, not after minutes of work
     run = import_module(f"offdiag.papers.{paper}").run
     with console.working() as work:
         found = run(size=size, seed=seed, progress=work, **images)
@@ -119,7 +121,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
             f"{found.title} ({found.authors}), size {size}, {console.seconds(found.seconds)}; data: {found.data}"
         )
         console.show_table(["verdict", "where", "measured"], [[c.verdict, c.where, c.measured] for c in found.claims])
-        rows = [[c.name, f"{c.value:.6g}", c.expected, "yes" if c.ok else "NO"] for c in checks]
+        rows = [[c.name, c.shown, c.expected, c.verdict] for c in checks]
         console.show_table(["number", ">here", ">expected", "met"], rows)
         for name in files[:2]:
             console.say(f"written: {console.printable(name)}")

@@ -19,7 +19,7 @@ from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank
 from offdiag.solvers.low_rank import Factors
-from offdiag.solvers.products import DataProduct, GramProduct, Product, data_is_cheaper
+from offdiag.solvers.products import DataProduct, GramProduct, Product, check_range, data_is_cheaper
 from offdiag.weights import LowRank, Symmetric
 
 WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
@@ -90,6 +90,7 @@ class _LowRank(Recommender):
         n_users: int,
         progress: Progress | None,
     ) -> Self:
+        check_range(product)
         live = np.flatnonzero(product.g > 0)
         if settings["rank"] >= len(live):
             settings["rank"] = len(live)

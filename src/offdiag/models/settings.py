@@ -17,7 +17,7 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "l2": (0, np.inf, False, True),
     "kept_weight": (0, 1, True, False),
     "user_power": (-5, 5, True, True),
-    "item_power": (-5, 5, True, False),
+    "item_power": (-5, 5, True, True),
     "learning_rate": (0, np.inf, False, False),
 }
 _WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0, "width": 1, "epochs": 1, "batch_users": 1}  # name → least

@@ -47,7 +47,14 @@ class Shrink:
         numbers = ",".join(f"{name}={value}" for name, value in given if value is not None)
         return f"{self.name}:{numbers}" if numbers else self.name
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def __call__(self, sigma: Any) -> Vector:
+        """The factors for singular values in falling order."""
+        sigma = np.asarray(sigma, dtype=np.float64)
+        if sigma.ndim != 1 or not np.isfinite(sigma).all() or (sigma < 0).any():
+            raise OffdiagError("a shrink takes a list of finite singular values of at least 0, largest first")
+        return self.factors(sigma)
+
+    def factors(self, sigma: Vector) -> Vector:
         raise NotImplementedError
 
 
@@ -58,7 +65,7 @@ class Hard(Shrink):
     name: ClassVar[str] = "hard"
     limits: ClassVar[dict[str, tuple[float, float]]] = {}
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def factors(self, sigma: Vector) -> Vector:
         return (sigma > 0).astype(np.float64)
 
 
@@ -70,7 +77,7 @@ class Ridge(Shrink):
     name: ClassVar[str] = "ridge"
     limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
         return squares / np.where(squares > 0, squares + _number(self), 1.0)
 
@@ -83,7 +90,7 @@ class WeightDecay(Shrink):
     name: ClassVar[str] = "weight-decay"
     limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
         return np.maximum(1 - _number(self) / np.where(squares > 0, squares, np.inf), 0.0) * (squares > 0)
 
@@ -100,8 +107,8 @@ class Dropout(Shrink):
     name: ClassVar[str] = "dropout"
     limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "width": (1, np.inf)}
 
-    def __call__(self, sigma: Vector) -> Vector:
-        return DropBlock(drop=self.drop, block=1, width=self.width)(sigma)
+    def factors(self, sigma: Vector) -> Vector:
+        return DropBlock(drop=self.drop, block=1, width=self.width).factors(sigma)
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ class DropBlock(Shrink):
     name: ClassVar[str] = "dropblock"
     limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "block": (1, np.inf), "width": (1, np.inf)}
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def factors(self, sigma: Vector) -> Vector:
         width = self.width or max(len(sigma) - len(sigma) % self.block, self.block)
         if width % self.block:
             raise OffdiagError(
@@ -147,7 +154,7 @@ class EarlyStop(Shrink):
         "time": (0, np.inf), "l2": (0, np.inf), "start": (1e-300, 1),
     }  # fmt: skip
 
-    def __call__(self, sigma: Vector) -> Vector:
+    def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
         most = float(squares.max(initial=0.0))
         if most == 0:
@@ -163,7 +170,10 @@ def parsed(value: Any) -> Shrink:
     if isinstance(value, Shrink):
         return value
     if not isinstance(value, str):
-        raise OffdiagError(f"shrink takes one of od.spectral.{', '.join(_classes())} or its text, received {value!r}")
+        raise OffdiagError(
+            f"shrink takes od.spectral.{'(), '.join(_classes())}() or a text such as 'dropout:drop=0.5', "
+            f"received {value!r}"
+        )
     name, _, rest = value.partition(":")
     if name not in SHRINKS:
         raise OffdiagError(f"shrink takes {', '.join(SHRINKS)}, received {name!r}")

@@ -26,7 +26,7 @@ from offdiag.models.shrinks import (
 )
 from offdiag.progress import Progress
 from offdiag.solvers import spectral
-from offdiag.solvers.products import Product, ScaledProduct, item_scale
+from offdiag.solvers.products import Product, ScaledProduct, check_range, item_scale
 from offdiag.weights import Symmetric
 
 __all__ = [
@@ -45,23 +45,25 @@ __all__ = [
 
 @dataclass(kw_only=True, eq=False)
 class Spectral(_LowRank):
-    """B = R Q f(σ) Qᵀ R⁻¹ from X R = P σ Qᵀ: the components of the data, each as much as ``shrink`` lets it.
+    """B = Q f(σ) Qᵀ from X = P σ Qᵀ: the components of the data, each as much as ``shrink`` lets it.
 
-    R = diag(g_i^(−item_power/2)) weighs items by their popularity g before the decomposition: 0 as they are, 1 alike.
-    ``shrink`` is one of od.spectral.Hard, Ridge, WeightDecay, Dropout, DropBlock, EarlyStop, or its text, e.g.
-    "dropout:drop=0.3". ``with_shrink`` changes it after the fit, sharing the decomposition.
+    ``shrink`` is one of od.spectral.Hard(), Ridge(), WeightDecay(), Dropout(), DropBlock(), EarlyStop(), or its text,
+    e.g. "dropout:drop=0.3". ``with_shrink`` changes it after the fit, sharing the decomposition. ``item_power`` weighs
+    items by popularity^(−item_power) before the decomposition: 0 as they are, 1 all alike. With a shrink that is given,
+    "auto" is 0, the plain theory; where nothing is given, Dropout(drop=0.5) with item_power 0.5, which ranks better.
     """
 
     rank: int = 200
-    shrink: Shrink | str = "dropout:drop=0.5"
-    item_power: float = 0.5
+    shrink: Shrink | str = "auto"
+    item_power: float | Auto = "auto"
     user_power: float | Auto = "auto"
     seed: int = 0
     products: Literal["auto", "gram", "data"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
 
     def __post_init__(self) -> None:
-        self.shrink = parsed(self.shrink)
+        if not _is_auto(self.shrink):
+            self.shrink = parsed(self.shrink)
 
     @property
     def singular_values_(self) -> NDArray[np.float64]:
@@ -73,7 +75,8 @@ class Spectral(_LowRank):
         spectrum = self._spectrum()
         model = copy.copy(self)
         model.shrink = parsed(shrink)
-        chosen = _resolved(model.shrink, self.settings_["l2"])
+        model.item_power = self.settings_["item_power"]  # what a fit with these parameters would need
+        chosen = _resolved(model.shrink, self.auto_l2_)
         model.weights_ = replace(spectrum, shrink=chosen(spectrum.sigma))
         model.settings_ = self.settings_ | {"shrink": str(chosen)}
         model._tell_objective()
@@ -91,9 +94,11 @@ class Spectral(_LowRank):
         return cast(Symmetric, self._fitted().weights_)
 
     def _checked(self) -> dict[str, Any]:
-        self.shrink = parsed(self.shrink)
         params = {name: value for name, value in self.get_params().items() if name != "shrink"}
-        return self._checked_params(params) | {"l2": "auto"}  # the scale of the data; cheap beside the decomposition
+        settings = self._checked_params(params)
+        if settings["item_power"] == "auto":
+            settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
+        return settings | {"l2": "auto"}  # resolved for a shrink that asks for it, now or later: cheap
 
     def _solve(
         self,
@@ -104,8 +109,10 @@ class Spectral(_LowRank):
         n_users: int,
         progress: Progress | None,
     ) -> Self:
+        check_range(product)
         settings["rank"] = min(settings["rank"], int(np.count_nonzero(product.g)))
-        chosen = _resolved(parsed(self.shrink), settings["l2"])
+        l2 = settings.pop("l2")
+        chosen = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), l2)
         scale = item_scale(product.g, settings["item_power"])
         if settings["item_power"]:
             product = ScaledProduct(product, scale)
@@ -114,7 +121,8 @@ class Spectral(_LowRank):
         factors = chosen(sigma)
         # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
         self.weights_ = Symmetric(found.Q, sigma, factors, scale.astype(product.dtype))
-        self.total_ = found.total
+        self.total_ = found.total  # ‖X‖², with the weights of users and items
+        self.auto_l2_ = l2  # what l2="auto" of a shrink means here
         self.stopped_ = "closed form" if found.stopped == "converged" else found.stopped
         self.kkt_residual_ = None
         self._tell_objective()
@@ -129,6 +137,10 @@ class Spectral(_LowRank):
                 stacklevel=3,
             )
         return self
+
+
+def _is_auto(shrink: Any) -> bool:
+    return isinstance(shrink, str) and shrink == "auto"
 
 
 def _resolved(shrink: Shrink, l2: float) -> Shrink:

@@ -70,13 +70,21 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Check:
-    """One number beside what it should be."""
+    """One number beside what it should be; without a value where this part of the paper was not run."""
 
     name: str
-    value: float
+    value: float | None
     expected: str
     why: str
     ok: bool
+
+    @property
+    def shown(self) -> str:
+        return "–" if self.value is None else f"{self.value:.6g}"
+
+    @property
+    def verdict(self) -> str:
+        return "not run" if self.value is None else "yes" if self.ok else "NO"
 
 
 def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
@@ -90,14 +98,15 @@ def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
 
 
 def check(numbers: dict[str, float], bounds: dict[str, dict[str, Any]]) -> list[Check]:
-    """Each expected number that was computed, beside its bound; a number that nobody expects is an error."""
+    """Each expected number beside its bound; one that was not computed is told so, one nobody expects is an error."""
     unknown = sorted(set(numbers) - set(bounds))
     if unknown:
         raise OffdiagError(f"no expectation is written down for {', '.join(unknown)}")
-    return [_check(name, numbers[name], bound) for name, bound in bounds.items() if name in numbers]
+    return [_check(name, numbers.get(name), bound) for name, bound in bounds.items()]
 
 
-def _check(name: str, value: float, bound: dict[str, Any]) -> Check:
+def _check(name: str, found: float | None, bound: dict[str, Any]) -> Check:
+    value = math.nan if found is None else found
     if "value" in bound:
         text = f"{bound['value']:g} ± {bound['tolerance']:g}"
         ok = abs(value - bound["value"]) <= bound["tolerance"]
@@ -105,4 +114,4 @@ def _check(name: str, value: float, bound: dict[str, Any]) -> Check:
         text, ok = f"≤ {bound['at_most']:g}", value <= bound["at_most"]
     else:
         text, ok = f"≥ {bound['at_least']:g}", value >= bound["at_least"]
-    return Check(name, value, text, bound["why"], bool(ok) and math.isfinite(value))
+    return Check(name, found, text, bound["why"], found is None or (bool(ok) and math.isfinite(value)))

@@ -49,7 +49,10 @@ def as_json(found: Reproduction) -> dict[str, Any]:
         "seconds": found.seconds,
         "version": od.__version__,
         "claims": [asdict(claim) for claim in found.claims],
-        "checks": [asdict(c) | {"value": c.value if math.isfinite(c.value) else None} for c in checks(found)],
+        "checks": [
+            asdict(c) | {"value": c.value if c.value is not None and math.isfinite(c.value) else None, "met": c.verdict}
+            for c in checks(found)
+        ],
     }
 
 
@@ -84,7 +87,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         for c in found.claims
     ]
     numbers = [
-        [escape(c.name), f"{c.value:.6g}", escape(c.expected), "yes" if c.ok else "<b>no</b>", escape(c.why)]
+        [escape(c.name), c.shown, escape(c.expected), "<b>no</b>" if c.verdict == "NO" else c.verdict, escape(c.why)]
         for c in checks(found)
     ]
     sections = [

@@ -42,8 +42,13 @@ def data_is_cheaper(matrix: sparse.csr_array) -> bool:
 
 
 def check_range(product: Product) -> None:
-    """That squares of what the solvers meet stay finite."""
+    """That squares of what the solvers meet stay finite, and that some of them are left."""
     most, limit = float(product.g.max(initial=0.0)), float(np.finfo(product.dtype).max) ** 0.5  # they are squared
+    if product.m and not most > 0:
+        raise OffdiagError(
+            f"the squares of the values vanish in {product.dtype}; scale the values up, binarise them, or use "
+            "dtype='float64'"
+        )
     if not most < limit:
         raise OffdiagError(
             f"the sums of squares overflow ({most:g}, the limit of {product.dtype} is {limit:.0e}); "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag.progress import Progress
 from offdiag.solvers import blas, subspace
-from offdiag.solvers.products import Product, check_range
+from offdiag.solvers.products import Product, ScaledProduct, check_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +33,22 @@ def decompose(
     tolerance: float | None = None,
     progress: Progress | None = None,
 ) -> Decomposition:
-    """Stops when a round adds less than ``tolerance`` of the sum of the eigenvalues found."""
+    """Stops when a round adds less than ``tolerance`` to the eigenvalues, relative to each, in the mean."""
     check_range(product)
-    ones = np.ones(product.m)
-    tolerance = subspace.tolerance_of(product.dtype) if tolerance is None else tolerance
+    total, ones = float(product.g.sum()), np.ones(product.m)
+    # Eigenvalues are brought near 1, so that neither tiny nor huge data loses digits.
+    unit = 4.0 ** np.round(np.log2(max(float(product.g.max(initial=0.0)), 1e-300)) / 2)
+    if not 1e-6 < unit < 1e12:
+        product = ScaledProduct(product, ones / np.sqrt(unit))
+    else:
+        unit = 1.0
+    if tolerance is None:
+        tolerance = 1e-4 if product.dtype == np.float32 else 1e-10
     found = subspace.leading(
         product, ones, ones, rank, product.dtype,
-        with_N=False, roots=True, tolerance=tolerance, seed=seed, progress=progress,
+        with_N=False, plain=True, tolerance=tolerance, seed=seed, progress=progress,
     )  # fmt: skip
     QGQ = blas.product(found.X, found.NX, transposed=True)
     eigenvalues, Y = np.linalg.eigh(QGQ.astype(np.float64))  # exact in this subspace, converged or not
     Q = blas.product(found.X, np.ascontiguousarray(Y[:, ::-1]).astype(product.dtype))
-    return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0), float(product.g.sum()), found.stopped)
+    return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0) * unit, total, found.stopped)

@@ -5,6 +5,8 @@ Problem   the k largest eigenvalues θ of N² x = θ (c·N + D) x, N symmetric a
 Method    block Davidson: a basis Q, orthonormal in the metric c·N + D, grows by the residuals of the best k
           combinations (scaled by 1/diag of the metric) and is cut back to the best 2k of them when it is full.
 Stops     when a round adds less than ``tolerance`` of the sum of the k eigenvalues: that sum is the objective.
+Plainly   ``plain=True`` is N x = θ x, for eigenvectors that all are needed, small ones too: it stops when the k values
+          grow by less than ``tolerance`` of themselves in the mean, and never squares N.
 Cost      two products N @ (m×k) a round, at most 2·4k columns of length m; typically 6 to 12 rounds.
 """
 
@@ -18,6 +20,7 @@ from offdiag.progress import Progress
 from offdiag.solvers.blas import product
 
 ROUNDS = 200
+REFILLS = 8  # fresh starts while there are fewer directions than asked for
 LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
 
 
@@ -44,49 +47,60 @@ def leading(
     dtype: np.dtype[np.floating],
     *,
     with_N: bool = True,
-    roots: bool = False,
+    plain: bool = False,
     tolerance: float,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Subspace:
-    """``times`` is V → N V, ``metric`` is D, ``with_N`` is c, ``scale`` the diagonal of c·N + D.
-
-    ``roots`` counts the sum of √θ instead of θ, i.e. of the eigenvalues of N where c = 0 and D = I: the small ones
-    among the k are then found as well as the large ones.
-    """
+    """``times`` is V → N V, ``metric`` D, ``with_N`` c, ``scale`` the diagonal of c·N + D; plain has c = 0, D = I."""
     m = len(metric)
     most = min(m, max(4 * k, LEAST_BASIS))
     D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
-    basis = _Basis(m, most, D, with_N, dtype)
+    basis = _Basis(m, most, D, with_N, plain, dtype)
     start = np.random.default_rng(seed).standard_normal((m, k), dtype=dtype)
     start *= np.sqrt(inverse)
     W = times(start)  # one product already turns chance towards what matters
     W *= inverse
     del start
-    captured, first_gain, stopped = 0.0, 0.0, "iterations"
+    captured, before, first_gain, stopped = 0.0, np.zeros(k), 0.0, "iterations"
     X = NX = np.zeros((m, 0), dtype=dtype)
     theta = np.zeros(0)
+    rng = np.random.default_rng(seed + 1)
+    refills, refilled = 0, False
     try:
         for _ in range(ROUNDS):
-            if not basis.extend(W, times):
+            added = basis.extend(W, times)
+            if refilled and not added:
+                refills = REFILLS  # there are no others
+            if basis.size < min(k, m) and refills < REFILLS:
+                # A direction much stronger than the others hides them in every product. Orthogonal to it they show.
+                refills, refilled = refills + 1, True
+                W = basis.orthogonal(rng.standard_normal((m, k - basis.size), dtype=dtype) * np.sqrt(inverse))
+                W = times(W) * inverse
+                continue
+            if not basis.size:  # N = 0
                 stopped = "converged"
                 break
             theta, X, NX = basis.best(k)
-            value = float(np.sqrt(theta).sum() if roots else theta.sum())
-            gain, captured = value - captured, value
+            if not added and not refilled:
+                stopped = "converged"
+                break
+            refilled = False
+            captured, unit = float(theta.sum()), _units(theta, plain, dtype)
+            gain = _gain(theta, before, unit)
+            before = np.append(theta, np.zeros(k - len(theta)))
             first_gain = first_gain or gain
             if progress:
                 progress(f"finding the subspace · captured {captured:.6g}", _share(gain, first_gain, tolerance))
-            if gain <= tolerance * captured or basis.size == m:
+            if gain <= tolerance or basis.size == m:
                 stopped = "converged"
                 break
             if most < m and basis.size + X.shape[1] > most:
                 basis.restart(2 * k)
-            W = times(NX)
+            W = NX.copy() if plain else times(NX)
             W -= _metric(X, NX, D, with_N) * theta.astype(dtype)
             need = np.einsum("ij,ij->j", W, W * inverse, dtype=np.float64)
-            slope = 2 * np.sqrt(theta) if roots else 1.0  # dθ of a change in what is counted
-            worth = need > 0.01 * tolerance * captured / k * np.maximum(theta * slope, np.finfo(np.float64).tiny)
+            worth = need > 0.01 * tolerance / k * unit * np.maximum(theta, np.finfo(np.float64).tiny)
             W = np.ascontiguousarray(W[:, worth]) * inverse
     except KeyboardInterrupt:
         if not X.shape[1]:
@@ -95,6 +109,22 @@ def leading(
     if progress and stopped != "interrupted":
         progress(f"finding the subspace · captured {captured:.6g}", 1.0)
     return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped)
+
+
+def _gain(theta: NDArray[np.float64], before: NDArray[np.float64], unit: NDArray[np.float64]) -> float:
+    """What the round added, in the units in which ``tolerance`` is meant."""
+    return float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
+
+
+def _units(theta: NDArray[np.float64], plain: bool, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
+    """What a rise of each θ is divided by: the sum of all, or each by itself (and by their number, for the mean).
+
+    A θ that is below the rounding of the largest one is counted relative to that rounding.
+    """
+    if not plain:
+        return np.full(len(theta), float(theta.sum()))
+    floor = 10 * float(np.finfo(dtype).eps) * float(theta.max(initial=0.0))
+    return np.asarray(len(theta) * np.maximum(theta, floor))
 
 
 def _metric(
@@ -120,13 +150,15 @@ def _padded(X: NDArray[np.floating], k: int) -> NDArray[np.floating]:
 
 
 class _Basis:
-    """Q and N Q, orthonormal in the metric c·N + D, and A = (N Q)ᵀ(N Q)."""
+    """Q and N Q, orthonormal in the metric c·N + D, and A = (N Q)ᵀ(N Q), or QᵀN Q if plain."""
 
-    def __init__(self, m: int, most: int, D: NDArray[np.floating], with_N: bool, dtype: np.dtype[np.floating]) -> None:
+    def __init__(
+        self, m: int, most: int, D: NDArray[np.floating], with_N: bool, plain: bool, dtype: np.dtype[np.floating]
+    ) -> None:
         self.Q = np.zeros((m, most), dtype=dtype)
         self.NQ = np.zeros((m, most), dtype=dtype)
         self.A = np.zeros((most, most), dtype=dtype)
-        self.D, self.with_N, self.size = D, with_N, 0
+        self.D, self.with_N, self.plain, self.size = D, with_N, plain, 0
 
     def extend(self, W: NDArray[np.floating], times: Callable[[NDArray[np.floating]], NDArray[np.floating]]) -> bool:
         """Add the directions of W that the basis does not have yet; False when there are none."""
@@ -153,10 +185,20 @@ class _Basis:
         W, NW = product(W, A), product(NW, A)
         e = d + W.shape[1]
         self.Q[:, d:e], self.NQ[:, d:e] = W, NW
-        self.A[:e, d:e] = product(self.NQ[:, :e], NW, transposed=True)
+        self.A[:e, d:e] = product((self.Q if self.plain else self.NQ)[:, :e], NW, transposed=True)
         self.A[d:e, :d] = self.A[:d, d:e].T
         self.size = e
         return bool(e > d)
+
+    def orthogonal(self, W: NDArray[np.floating]) -> NDArray[np.floating]:
+        """W without what the basis spans, twice for the sake of rounding."""
+        Q, NQ = self.Q[:, : self.size], self.NQ[:, : self.size]
+        for _ in range(2):
+            T = product(Q, self.D * W, transposed=True)
+            if self.with_N:
+                product(NQ, W, transposed=True, add_to=T)
+            W = product(Q, T, alpha=-1, add_to=np.ascontiguousarray(W))
+        return W
 
     def _unit(self, W: NDArray[np.floating], least: float) -> tuple[NDArray[np.floating], float]:
         """The columns longer than ``least`` in the metric of D, at length 1; and the shortest length there was."""
