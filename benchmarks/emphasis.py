@@ -19,6 +19,7 @@ from readme import replace_between
 from run import say
 
 import offdiag as od
+from offdiag import plots_lab
 from offdiag.data.split import Split
 
 HERE = Path(__file__).parent
@@ -95,7 +96,27 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines).rstrip()
 
 
+def picture(results: dict[str, Any]) -> bytes:
+    """Accuracy against the weight of kept entries, a panel per data set."""
+    figure, axes = plots_lab.panels(1, len(results["data"]), width=3.6)
+    names = {"EmphasizedDAE": "non-linear", "LowRankEDLAE": "linear, rank 256"}
+    for axis, (name, r) in zip(axes[0], results["data"].items(), strict=True):
+        for n, (kind, label) in enumerate(names.items()):
+            rows = [r["models"][f"{kind} {weight:g}"] for weight in KEPT_WEIGHTS]
+            gains = [row["minus_no_emphasis"] for row in rows]
+            errors = [row["minus_no_emphasis_sem"] for row in rows]
+            axis.errorbar(
+                KEPT_WEIGHTS, gains, errors, label=label, color=plots_lab.COLOURS[n], marker="o", capsize=3, lw=1.6
+            )
+        axis.axhline(0, color=plots_lab.COLOURS[-1], lw=1)
+        axis.set(title=name, xlabel="weight of kept entries")
+    axes[0, 0].set_ylabel("gain over no emphasis, nDCG@100")
+    axes[0, 0].legend(frameon=False, fontsize=8.5)
+    return plots_lab.rendered(figure, "png")
+
+
 def renew() -> None:
+    PAGE.with_suffix(".png").write_bytes(picture(json.loads(RESULTS.read_text())))
     PAGE.write_text(replace_between(PAGE.read_text(), "emphasis", table(json.loads(RESULTS.read_text()))))
 
 

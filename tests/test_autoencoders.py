@@ -125,3 +125,18 @@ def test_what_a_net_cannot_do_is_said(model):
         model.weights_.column(np.array([0]), 1)
     with pytest.raises(od.OffdiagError, match="nothing to learn"):
         od.EmphasizedDAE().fit(np.zeros((3, 3)))
+
+
+def test_the_command_line_fits_it(tmp_path, monkeypatch):
+    from offdiag.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    rows = "\n".join(f"{u},{i}" for u in range(20) for i in range(5) if (u * i) % 3)
+    (tmp_path / "t.csv").write_text(f"user,item\n{rows}\n")
+    words = ["--model", "emphasized-dae", "--width", "6", "--epochs", "2", "--dropout", "0.4", "--kept-weight", "0.3"]
+    assert main(["fit", "t.csv", "-o", "m.od", *words]) == 0
+    params = od.load("m.od").get_params()
+    assert {name: params[name] for name in ("width", "epochs", "dropout", "kept_weight")} == {
+        "width": 6, "epochs": 2, "dropout": 0.4, "kept_weight": 0.3,
+    }  # fmt: skip
+    assert main(["recommend", "m.od", "--items", "1,2"]) == 0

@@ -117,6 +117,8 @@ def fit(
     item_power: Annotated[
         str | None, typer.Option(help="Spectral: items weigh popularity^-power in the decomposition; or auto.")
     ] = None,
+    width: Annotated[int | None, typer.Option(help="EmphasizedDAE: hidden units.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="EmphasizedDAE: times that every user is seen.")] = None,
     at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
@@ -149,6 +151,8 @@ def fit(
         "products": products,
         "shrink": shrink,
         "item_power": number("item-power")(item_power),
+        "width": width,
+        "epochs": epochs,
     }
     learner = choosing.new_model(model, given, seed)
     choosing.check_target(out, data)
