@@ -139,4 +139,4 @@ def test_the_command_line_fits_it(tmp_path, monkeypatch):
     assert {name: params[name] for name in ("width", "epochs", "dropout", "kept_weight")} == {
         "width": 6, "epochs": 2, "dropout": 0.4, "kept_weight": 0.3,
     }  # fmt: skip
-    assert main(["recommend", "m.od", "t.csv"]) == 0
+    assert main(["recommend", "m.od", "--history", "1,2"]) == 0
