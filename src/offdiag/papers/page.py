@@ -107,10 +107,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
             report._table(
                 None,
                 [
-                    [
-                        "command",
-                        f"<code>offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}</code>",
-                    ],
+                    ["command", f"<code>{_command(found)}</code>"],
                     ["data", escape(found.data)],
                     ["time", f"{found.seconds:.0f} seconds"],
                 ],
@@ -126,6 +123,12 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         + "\n".join(sections)
         + f"\n</main>\n<footer>Made by offdiag {od.__version__}.</footer>\n</body>\n</html>\n"
     )
+
+
+def _command(found: Reproduction) -> str:
+    pictures = (("mnist", "pictures of MNIST"), ("cifar10", "pictures of CIFAR-10"))
+    folders = "".join(f" --{option} FOLDER" for option, words in pictures if words in found.data)
+    return f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}"
 
 
 def _chapter(chapter: Chapter, pictures: dict[str, bytes]) -> str:
