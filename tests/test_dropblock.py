@@ -94,6 +94,18 @@ def test_near_ties_are_told_apart_under_any_penalty(m, beta):
         assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
 
 
+@pytest.mark.parametrize("beta", [1e15, 4e15, 9.1e15, 1e17, 1e200])
+def test_ties_share_even_where_the_penalty_swallows_one(beta):
+    """1 + beta = beta: which entries are whole must be seen from differences, and equal ones must be treated alike."""
+    assert dropblock.prox([3.0, 3.0, 3.0], 2, beta) == pytest.approx(np.full(3, 2 / beta), rel=1e-13)
+    rng = np.random.default_rng(5)
+    odd = [[2.0, 2 - 9e-16, 1.0, 3 - 1.4e-15, 3 + 1.4e-15], [5.0, 3.0, 3.0, 3.0]]
+    for m in odd + [(rng.integers(1, 4, 5) * (1 + 2.3e-16 * rng.integers(-2, 3, 5))).tolist() for _ in range(60)]:
+        for order in range(1, len(m)):
+            truth = np.array([float(v) for v in exact_prox(m, order, beta)])
+            assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 9), st.sampled_from([0.0, 0.01, 0.5, 1.0, 30.0]))
 def test_the_search_of_the_paper_finds_the_same_when_rho_runs_to_the_order(seed, d, order, beta):
     rng = np.random.default_rng(seed)
@@ -417,14 +429,14 @@ I3 = np.eye(3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dropblock.prox([1.0, np.nan], 1, 0.5), "m must be a vector of finite numbers"),
+        (lambda: dropblock.prox([1.0, np.nan], 1, 0.5), "m holds NaN"),
         (lambda: dropblock.prox([], 1, 0.5), "at least one entry"),
         (lambda: dropblock.prox(I3, 1, 0.5), r"received shape \(3, 3\)"),
         (lambda: dropblock.prox([1.0], 0, 0.5), "order must be a whole number of at least 1, received 0"),
         (lambda: dropblock.prox([1.0], 1, -0.5), r"beta, the weight of the penalty, must be .*received -0.5"),
         (lambda: dropblock.prox([1.0], 1, np.inf), "received inf"),
         (lambda: dropblock.prox_by_search([1.0], 1.5, 1), "order must be a whole number"),
-        (lambda: dropblock.k_support_squared(["a"], 1), "a must be a vector of finite numbers"),
+        (lambda: dropblock.k_support_squared(["a"], 1), "a must be a vector of numbers"),
         (
             lambda: dropblock.expected_loss(I3, I3, I3, I3, 2, 0.5),
             "received width 3 and block 2",
@@ -440,9 +452,51 @@ I3 = np.eye(3)
         (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate=0), "learning_rate must be a number above 0"),
         (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate=1e9, steps=50), "diverged by step"),
         (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, start=(I3, I3)), "U must be 3×2"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, start=I3), "two matrices, .* received 3"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, start=3), "start must be a list of two matrices"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate="a"), "learning_rate must be .* received 'a'"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, seed=-1), "seed must be a whole number of at least 0, received -1"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, seed="a"), "seed .* received 'a'"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, speed=1), "learning_rate.*received 'speed'"),
+        (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, connections=True), "received 'connections'"),
+        (lambda: dropblock.prox([[1.0], [1.0, 2.0]], 1, 0.5), "m must be a vector of numbers.*equal length"),
+        (lambda: dropblock.prox([1j], 1, 0.5), "m must be a vector of numbers.*complex"),
+        (lambda: dropblock.prox([1.0], 1, "a"), "beta.*received 'a'"),
+        (lambda: dropblock.overlapping(0.5, 2).cov(0), "width must be a whole number of at least 1, received 0"),
+        (lambda: dropblock.overlapping(0.5, 2).cov(2.5), "width must be a whole number"),
+        (lambda: dropblock.optimum(1e200 * I3, I3, 3, 1, 0.5), r"Y must be at most 1e\+100 .* scale the values down"),
+        (lambda: dropblock.optimum(I3, [[1.0], [1.0, 2.0]], 3, 1, 0.5), "X must be a matrix.*equal length"),
+        (lambda: dropblock.optimum(I3, I3, 3, 1, 0.5, seed=-1), "seed"),
+        (lambda: dropblock.optimum(1e100 * I3, 1e-290 * I3, 3, 1, 0.5), "the optimum is beyond the range of float64"),
+        (lambda: dropblock.prox_by_search([1.0, 2.0], 1, 1e308), r"beta.*at most 1e\+100"),
+        (lambda: dropblock.expected_loss(1e100 * I3, 1e99 * I3, 1e99 * I3, I3, 1, 0.5), "beyond the range of float64"),
     ],
 )
 def test_mistakes_are_told_in_one_line(call, message):
     with pytest.raises(OffdiagError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e170, 1e300])
+def test_the_prox_does_not_feel_the_scale(scale):
+    m = np.array([3.0, -1.0, 0.5, 2.0])
+    truth = dropblock.prox(m, 2, 0.7)
+    for way in (dropblock.prox, dropblock.prox_by_search):
+        assert way(m * scale, 2, 0.7) / scale == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.parametrize(("record", "steps"), [(1, [0, 7]), (2, [0, 7]), (3, [0, 3, 7]), (99, list(range(8)))])
+def test_the_last_step_is_always_recorded(record, steps):
+    trace = dropblock.sgd(I3, I3, 2, 1, 0.5, steps=7, record=record)
+    assert trace.steps.tolist() == steps
+    assert trace.deterministic[-1] == pytest.approx(dropblock.expected_loss(I3, trace.U, trace.V, I3, 1, 0.5))
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_the_optimum_does_not_feel_the_scale(scale):
+    Y = np.random.default_rng(2).standard_normal((3, 4))
+    small, large = (dropblock.optimum(c * Y, np.eye(4), 4, 2, 0.4) for c in (1.0, scale))
+    assert large.product / scale == pytest.approx(small.product, abs=1e-6)
+    assert large.bound / scale**2 == pytest.approx(small.bound, rel=1e-9)
+    assert large.tight == small.tight

@@ -118,9 +118,30 @@ I3 = np.eye(3)
         (lambda: dropconnect.whitened(np.ones((2, 5))), "cannot be whitened"),
         (lambda: dropconnect.whitened(np.ones((5, 2))), "A is 5×2"),
         (lambda: dropconnect.sgd(I3, I3, 2, 0), "received 0"),
+        (lambda: dropconnect.sgd(I3, I3, 2, 0.5, speed=1), "the settings are .* received 'speed'"),
+        (lambda: dropconnect.sgd(I3, I3, 2, 0.5, seed="a"), "seed .* received 'a'"),
+        (lambda: dropconnect.sgd(I3, I3, 2, 0.5, start=(I3,)), "two matrices, .* received 1"),
+        (lambda: dropconnect.expected_loss(I3, I3, I3, I3, 1e-320), "keep must be at least 1e-100"),
+        (lambda: dropconnect.expected_loss(I3, I3, I3, [["a"]], 0.5), "A must be a matrix of numbers"),
+        (lambda: dropconnect.papers_form(1e100 * I3, 1e90 * I3, 1e90 * I3, I3, 0.5), "beyond the range of float64"),
+        (lambda: dropconnect.agree(I3, "a"), "tolerance, a cosine, .* received 'a'"),
     ],
 )
 def test_mistakes_are_told_in_one_line(call, message):
     with pytest.raises(OffdiagError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e200, 1e308])
+def test_agreement_does_not_feel_the_scale_of_a_row(scale):
+    A = np.array([[1.0, 1.0], [1.0, -1.0]])
+    rows = np.array([[scale], [1.0]])
+    assert dropconnect.agree(A * scale)
+    assert dropconnect.agree(A * rows)
+    assert not dropconnect.agree(np.ones((2, 2)) * scale)
+    assert not dropconnect.agree(np.ones((2, 2)) * rows)
+
+
+def test_one_record_is_the_first_and_the_last():
+    assert dropconnect.sgd(I3, I3, 2, 0.5, steps=5, record=1).steps.tolist() == [0, 5]

@@ -435,6 +435,25 @@ def test_the_estimator_keeps_leading_modes_and_takes_a_basis():
         (lambda: dynamics.estimate(np.eye(3), lambda rows: rows[:2]), "what reconstruct returns must be"),
         (lambda: dynamics.estimate(np.eye(3), lambda rows: rows * np.nan), "what reconstruct returns holds NaN"),
         (lambda: dynamics.dae_learning_rate(1, 1, 0), "samples must be above 0"),
+        (lambda: dynamics.dae([[1], [1, 2]], 0, 0, 1, 0, 1), "t must be a number or an array.*equal length"),
+        (lambda: dynamics.dae(1e300, 0.5, 0.5, 0.0, 0, 1e-300), "too far apart"),
+        (lambda: dynamics.simulate([], 0.1, 0.1, 1, tau=1), r"rising order, received shape \(0,\)"),
+        (
+            lambda: dynamics.simulate(1.0, [0.1, 0.2], 0.1, 1, tau=1),
+            r"w1 must be one number here, received shape \(2,\)",
+        ),
+        (lambda: dynamics.simulate(1.0, 0.1, 0.1, [1, 2], tau=1), "eigenvalue must be one number"),
+        (lambda: dynamics.simulate(1.0, 1e78, 0.1, 1, tau=1), r"at most 1e\+12 .* start nearer to 0"),
+        (lambda: dynamics.expected_loss([[1]], [[1]], [[1]], [1, 2]), "variance must be one number"),
+        (lambda: dynamics.expected_loss([[1]], [[1e99]], [[1e99]], 1), "beyond the range"),
+        (lambda: dynamics.sample_loss([[1]], [[1]], [[1]], 1, draws=2, seed=-1), "seed"),
+        (lambda: dynamics.aligned_start(np.eye(3), 2, [1, 2, 3], 1), "w1 must be a number or hold 2"),
+        (lambda: dynamics.aligned_start(np.eye(3), 2, 1, [[1, 2]]), "w2 must be a number or hold 2"),
+        (lambda: dynamics.aligned_start(np.eye(3), 2, 1, 1, seed="a"), "seed"),
+        (lambda: dynamics.estimate(np.eye(3), None), "reconstruct must be a function .* received a NoneType"),
+        (lambda: dynamics.estimate(np.eye(3), np.tanh, basis=3), "basis must be a list of two"),
+        (lambda: dynamics.estimate([[1.0], [1.0, 2.0]], np.tanh), "X must be a matrix"),
+        (lambda: dynamics.gradient_descent([[1]], [[1]], [[1]], rate=[1, 2], steps=1), "rate must be one number"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_in_one_line(call, message):
@@ -447,3 +466,43 @@ def test_steps_that_are_too_long_are_told(recwarn):
     X = 5 * np.eye(3)
     with pytest.raises(OffdiagError, match="without bound at rate 10"):
         dynamics.gradient_descent(X, np.eye(3), np.eye(3) * 2, rate=10, steps=200)
+
+
+@pytest.mark.parametrize(("w1", "w2"), [(1e78, 1.0), (1.0, 1e78), (1e99, -1.0), (1e90, 1e-90), (1e78, -1e-70)])
+@pytest.mark.parametrize("t", [0.0, 1e-160, 1e-3, 2.0])
+def test_the_denoising_curve_from_huge_starts(w1, w2, t):
+    for lam, eps in ((1.0, 0.5), (1e6, 0.0), (1e-6, 1e3)):
+        assert dynamics.dae(t, w1, w2, lam, eps, 1.0) == pytest.approx(as_printed(t, w1, w2, lam, eps, 1.0), rel=1e-9)
+
+
+def test_an_integration_that_does_not_end_is_stopped(monkeypatch):
+    w1, w2 = dynamics.simulate(2.0, 1e12, 5e11, 1.0, noise=0.1, tau=1.0)
+    assert w1[0] * w2[0] == pytest.approx(dynamics.dae(2.0, 1e12, 5e11, 1.0, 0.1, 1.0), rel=1e-7)
+    monkeypatch.setattr(dynamics, "_PATIENCE", 20)
+    with pytest.raises(OffdiagError, match="more than 20 steps .* larger tau"):
+        dynamics.simulate(2.0, 0.1, 0.5, 1.0, tau=1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e170, 1e300])
+@pytest.mark.parametrize("shape", [(9, 4), (3, 6)])
+def test_the_estimator_does_not_feel_the_scale_of_the_data(scale, shape):
+    rng = np.random.default_rng(1)
+    X, M = rng.standard_normal(shape), rng.standard_normal((shape[1], shape[1]))
+    truth = dynamics.estimate(X, lambda rows: rows @ M).values
+    assert dynamics.estimate(X * scale, lambda rows: rows @ M).values == pytest.approx(truth, rel=1e-9, nan_ok=True)
+    basis = dynamics.eigenbasis(X)
+    found = dynamics.estimate(X * scale, lambda rows: rows @ M, basis=basis)
+    assert found.values == pytest.approx(truth, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_the_estimator_takes_torch_modules_and_tensors(kind):
+    torch = pytest.importorskip("torch")
+    X = np.random.default_rng(2).standard_normal((6, 3))
+    net = torch.nn.Linear(3, 3, dtype=getattr(torch, kind))
+    W, b = (p.detach().double().numpy() for p in (net.weight, net.bias))
+    truth = dynamics.estimate(X, lambda rows: rows @ W.T + b).values
+    assert dynamics.estimate(X, net).values == pytest.approx(truth, rel=1e-4 if kind == "float32" else 1e-12)
+    with_grad = dynamics.estimate(X, lambda rows: net(torch.as_tensor(rows, dtype=net.weight.dtype)))
+    assert with_grad.values == pytest.approx(truth, rel=1e-4 if kind == "float32" else 1e-12)
+    assert dynamics.estimate(X, torch.nn.Identity()).values == pytest.approx(np.ones(3), rel=1e-6)

@@ -153,7 +153,9 @@ def test_the_bound_has_its_edges():
     assert landscape.all_minima_global(np.eye(3), 4, 0.1) == (False, 0.0)
     assert not landscape.all_minima_global(np.zeros((2, 2)), 1, 0.1)
     assert landscape.all_minima_global([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]], 2, 0.1).bound == pytest.approx(2)
-    assert landscape.all_minima_global(np.diag([1.0, -2.0]), 2, 0.1).bound == 0
+    assert landscape.all_minima_global(np.diag([1.0, -2.0]), 2, 0.1, tied=True).bound == 0
+    assert landscape.all_minima_global(np.diag([2.0, -2.0]), 2, 0.1) == (True, np.inf)  # singular values, untied
+    assert landscape.all_minima_global(np.diag([1.0, -2.0]), 2, 0.1).bound == pytest.approx(2)
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
@@ -197,7 +199,12 @@ def test_the_signature_counts_signs():
         (lambda: landscape.critical_points(np.eye(2), 0, 0.5), "width"),
         (lambda: landscape.all_minima_global([[np.nan]], 1, 0.5), "NaN"),
         (lambda: landscape.contours(float("nan"), 0.5), "NaN"),
+        (lambda: landscape.all_minima_global([[0.0, 1.0], [0.0, 0.0]], 1, 0.5, tied=True), "symmetric"),
         (lambda: landscape.contours(1.0, 0.5, reach=0.0), "reach"),
+        (lambda: landscape.contours(1.0, 0.5, reach="a"), "reach, the half width of the grid, .* received 'a'"),
+        (lambda: landscape.contours("a", 0.5), "m must be a matrix of numbers"),
+        (lambda: landscape.value(np.eye(2), [[1.0], [1.0, 2.0]], 0.5), "U must be a matrix .* equal length"),
+        (lambda: landscape.value(np.eye(1), [[1e90]], 0.5), "beyond the range"),
         (lambda: landscape.contours(1.0, 0.5, points=1), "points"),
         (lambda: landscape.signature(np.ones((2, 3))), "symmetric"),
     ],
@@ -211,3 +218,9 @@ def test_too_many_critical_points_are_refused_with_a_way_out(monkeypatch):
     monkeypatch.setattr(landscape, "MOST_POINTS", 5)
     with pytest.raises(OffdiagError, match="more than 5.*smaller"):
         landscape.critical_points(np.diag([3.0, 2.0, 1.0]), 3, 0.1)
+
+
+def test_points_are_listed_at_any_scale_whose_squares_fit():
+    M = np.diag([3.0, 2.0, 1.0])
+    kinds = [[p.kind for p in landscape.critical_points(M * c, 2, 0.3)] for c in (1.0, 1e-60, 3e99)]
+    assert kinds[0] == kinds[1] == kinds[2]

@@ -232,7 +232,7 @@ X2 = torch.ones((2, 2))
         (lambda: layers.StructuredDropout(np.ones(3)), "cov must be square and symmetric"),
         (lambda: layers.StructuredDropout(-np.eye(3)), "no negative eigenvalue"),
         (lambda: layers.StructuredDropout(np.eye(3), 0.0), "mean must not be 0"),
-        (lambda: layers.StructuredDropout(np.full((2, 2), np.nan)), "cov must be"),
+        (lambda: layers.StructuredDropout(np.full((2, 2), np.nan)), "cov holds NaN"),
         (lambda: layers.StructuredDropout(np.eye(3), np.ones(2)), "hold 3 of them"),
         (lambda: layers.StructuredDropout(np.eye(3))(X2), r"3 wide, as cov is, received \(2, 2\)"),
         (lambda: layers.StructuredDropout(np.eye(2), 1.0, lambda rows: torch.ones(3))(X2), r"sampler\(2\) must be 2×2"),
@@ -240,9 +240,37 @@ X2 = torch.ones((2, 2))
         (lambda: layers.exact_penalty(X2, X2, np.eye(3)), "cov must be 2×2"),
         (lambda: layers.emphasized_loss(X2, X2, torch.ones(2), 1, 0), "must have one shape"),
         (lambda: layers.emphasized_loss(X2, X2, X2, -1, 0), "dropped_weight must be a number"),
+        (lambda: layers.emphasized_loss(X2, X2, X2, 1, "a"), "kept_weight must be a number .* received 'a'"),
+        (lambda: layers.emphasized_loss(X2[:0], X2[:0], X2[:0], 1, 0), r"at least one entry, received \(0, 2\)"),
+        (lambda: layers.emphasized_loss(X2[:, :0], X2[:, :0], X2[:, :0], 1, 0), "at least one entry"),
+        (lambda: layers.exact_penalty(X2, X2[:0], np.eye(2)), r"at least one entry, received \(0, 2\)"),
+        (lambda: layers.exact_penalty(X2[:, :0], X2[:, :0], np.eye(2)), "at least one entry"),
+        (lambda: layers.exact_penalty(X2, "a", np.eye(2)), "activations must be an array of numbers"),
+        (lambda: layers.exact_penalty([[1.0], [1.0, 2.0]], X2, np.eye(2)), "weight must be an array .* equal length"),
+        (lambda: layers.exact_penalty(X2 * 1j, X2, np.eye(2)), "weight must be real"),
+        (lambda: layers.StructuredDropout("a"), "cov must be an array of numbers"),
+        (lambda: layers.StructuredDropout(np.eye(0)), r"cov must be square .* \(0, 0\)"),
+        (lambda: layers.DropBlock1d(2, 0.5)(torch.tensor(1.0)), "at least one axis"),
+        (lambda: layers.StructuredDropout(np.eye(2))(torch.tensor(1.0)), r"2 wide, as cov is, received \(\)"),
     ],
 )
 def test_mistakes_are_told_in_one_line(call, message):
     with pytest.raises(OffdiagError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_arrays_lists_and_whole_layers_will_do_and_gradients_still_flow():
+    rng = np.random.default_rng(3)
+    W, A, C = rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), random_cov(4, 3)
+    truth = float(layers.exact_penalty(torch.tensor(W), torch.tensor(A), C))
+    assert float(layers.exact_penalty(W, A, C)) == truth
+    assert float(layers.exact_penalty(W.tolist(), A.tolist(), C.tolist())) == truth
+    linear = torch.nn.Linear(3, 2)
+    loss = layers.exact_penalty(linear, A, C)
+    assert loss.item() == pytest.approx(layers.exact_penalty(linear.weight, A, C).item(), rel=1e-6)
+    loss.backward()
+    assert linear.weight.grad.abs().sum() > 0
+    kept = rng.random((5, 3)) < 0.5
+    found = layers.emphasized_loss(A, np.zeros((5, 3)), kept, np.float32(1), np.float32(0.25))
+    assert float(found) == pytest.approx(np.sum(np.where(kept, 0.25, 1.0) * A**2) / 5)

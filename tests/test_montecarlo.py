@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offdiag import lab
 from offdiag.errors import OffdiagError
 from offdiag.lab import montecarlo as mc
 
@@ -154,6 +155,21 @@ def test_moments_of_a_sample_weigh_all_masks_alike():
         (lambda: mc.mean_loss(np.sum, np.ones((1, 2))), r"at least 2 masks.*1"),
         (lambda: mc.exact_mean(np.sum, np.ones((2, 2)), np.array([0.5, 0.4])), r"add up to 1.*0.9"),
         (lambda: mc.moments(np.ones((2, 2)), np.ones(3) / 3), r"one number per mask"),
+        (lambda: mc.moments([]), r"masks must be a matrix.*\(0,\)"),
+        (lambda: mc.moments([[1.0], [1.0, 0.0]]), r"masks must be a matrix.*equal length"),
+        (lambda: mc.estimate([1.0]), r"at least 2 samples.*\(1,\)"),
+        (lambda: mc.estimate([]), r"at least 2 samples"),
+        (lambda: mc.estimate(["a", "b"]), r"samples must be a list of numbers"),
+        (lambda: mc.dropout(0.5, 3, 2, -1), r"rng must be.*seed.*-1"),
+        (lambda: mc.dropout(0.5, 3, 2, "a"), r"rng must be.*'a'"),
+        (lambda: mc.gaussian(1.0, (2,), 2, None), r"rng must be.*None"),
+        (lambda: mc.gaussian("a", (2,), 2, 0), r"variance.*'a'"),
+        (lambda: mc.gaussian(10**400, (2,), 2, 0), r"variance.*at most 1e\+100"),
+        (lambda: mc.gaussian(1.0, "ab", 2, 0), r"shape must be a list.*'ab'"),
+        (lambda: mc.dropconnect(0.5, None, 2, 0), r"shape must be a list.*None"),
+        (lambda: mc.dropconnect(0.5, (2, 0), 2, 0), r"shape.*at least 1.*0"),
+        (lambda: mc.dropconnect(1e-320, (2,), 2, 0), r"keep must be at least 1e-100"),
+        (lambda: mc.emphasised(0.5, (2,), 2, 0, "a"), r"kept_weight.*'a'"),
         (lambda: mc.moments(np.ones((2, 2)), np.array([1.5, -0.5])), r"one number per mask"),
     ],
 )
@@ -161,3 +177,14 @@ def test_what_makes_no_sense_is_refused_in_one_line(call, message):
     with pytest.raises(OffdiagError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_one_number_is_a_shape_of_one_axis():
+    assert np.array_equal(mc.dropconnect(0.5, 3, 4, 1), mc.dropconnect(0.5, (3,), 4, 1))
+    assert mc.gaussian(1.0, np.int64(3), 4, 1).shape == (4, 3)
+
+
+def test_every_module_that_the_lab_names_can_be_had_from_it():
+    for name in ("descent", "frames", "resnet", "montecarlo"):
+        assert name in dir(lab)
+        assert getattr(lab, name).__name__ == f"offdiag.lab.{name}"

@@ -1,6 +1,7 @@
 """Pal et al. (2020) in small: every statement is measured, every number as expected, every figure drawn."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,29 @@ def test_resnet_50_has_the_layers_of_resnet_50():
     assert sum(p.numel() for p in net.parameters()) == 25_557_032  # as published for 1,000 outputs
 
 
+def test_no_text_shows_the_quotes_of_its_source(found):
+    for chapter in found.chapters:
+        words = [chapter.title, chapter.text]
+        words += [part for claim in chapter.claims for part in (claim.says, claim.measured, claim.erratum)]
+        words += [drawing.caption for drawing in chapter.drawings]
+        assert not [text for text in words if '"' in text]
+
+
+@pytest.mark.parametrize("folder", ["mnist", "cifar10"])
+def test_a_wrong_folder_is_told_before_anything_is_computed(folder, monkeypatch):
+    monkeypatch.setattr(pal2020.measure, "data", lambda *_: pytest.fail("computed first"))
+    with pytest.raises(OffdiagError, match="there is no 'nowhere'"):
+        pal2020.run(size="small", seed=0, **{folder: "nowhere"})
+
+
+def test_every_figure_says_what_to_install_when_matplotlib_is_missing(monkeypatch):
+    from offdiag.papers.mianjy2018 import figures
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(OffdiagError, match=r"figures need matplotlib: pip install 'offdiag\[plot\]'"):
+        figures.landscapes()
+
+
 def test_without_torch_the_deep_part_says_so():
     chapter = more.deep([], "small")
     assert chapter.claims[0].verdict == "not run"
@@ -151,6 +175,15 @@ def test_without_torch_the_deep_part_says_so():
         (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 3))), "Y must be any×2"),
         (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 2)), hidden=7), "received width 7 and block 5"),
         (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 2)), steps=0), "steps must be a whole number"),
+        (lambda: resnet.train(np.full((2, 8, 8), np.nan), np.ones((1, 2))), "pixels holds NaN"),
+        (lambda: resnet.train("a", np.ones((1, 2))), "pixels must be"),
+        (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 2)), seed=-1), "seed"),
+        (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 2)), learning_rate="a"), "learning_rate"),
+        (lambda: resnet.train(np.ones((2, 8, 8)), np.ones((1, 2)), stages=(1, 0)), "stages"),
+        (lambda: resnet.targets([11]), "labels must be whole numbers from 0 to 9, received 11"),
+        (lambda: resnet.targets([-1]), "received -1"),
+        (lambda: resnet.targets([0.5]), "received 0.5"),
+        (lambda: resnet.targets([]), "labels must be a vector"),
     ],
 )
 def test_mistakes_are_told_in_one_line(call, message):

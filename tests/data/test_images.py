@@ -181,6 +181,12 @@ def test_invented_pictures_have_the_shapes_ten_classes_and_a_falling_spectrum(ki
     assert (nearest == truth).mean() > 0.5
 
 
+@pytest.mark.parametrize("seed", [-1, "a", None, 1.5, True])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(OffdiagError, match=r"seed must be a whole number of at least 0, received"):
+        images.invented(2, "mnist", seed)
+
+
 def test_one_invented_picture_is_possible():
     for kind, shape in images.SHAPES.items():
         pixels, labels = images.invented(1, kind, seed=3)

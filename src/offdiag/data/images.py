@@ -75,6 +75,8 @@ def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images
     if kind not in SHAPES:
         raise OffdiagError(f'kind must be "mnist" or "cifar10", received {kind!r}')
     _check_count(n)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise OffdiagError(f"seed must be a whole number of at least 0, received {seed!r}")
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, n).astype(np.uint8)
     # What a class looks like is the same for every seed, so that two draws are of one population.

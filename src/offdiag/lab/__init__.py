@@ -9,27 +9,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from offdiag.lab import (
         deep,
+        descent,
         dropblock,
         dropconnect,
         dropout,
         dynamics,
         equalizer,
+        frames,
         landscape,
         layers,
         montecarlo,
+        resnet,
         sampled,
     )
 
 __all__ = [
     "deep",
+    "descent",
     "dropblock",
     "dropconnect",
     "dropout",
     "dynamics",
     "equalizer",
+    "frames",
     "landscape",
     "layers",
     "montecarlo",
+    "resnet",
     "sampled",
 ]
 

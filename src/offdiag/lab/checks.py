@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,23 +12,59 @@ from numpy.typing import NDArray
 from offdiag.errors import OffdiagError
 
 Matrix = NDArray[np.float64]
+LARGEST = 1e100  # squares, and products of two squares of smaller ones, still fit into float64
+LEAST_KEEP = 1e-100  # what is kept is divided by it, squared
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def matrix(values: Any, name: str, shape: tuple[int | None, int | None] = (None, None)) -> Matrix:
-    """A finite float64 matrix; ``None`` in ``shape`` leaves that size free."""
-    array = np.asarray(values)
-    if array.ndim != 2 or array.dtype.kind not in "buif" or 0 in array.shape:
-        raise OffdiagError(f"{name} must be a matrix of numbers, received shape {array.shape} and type {array.dtype}")
-    if not np.isfinite(array).all():
+def numbers(values: Any, name: str, kind: str = "an array", *, largest: float = LARGEST) -> Matrix:
+    """Finite float64 numbers of any shape and at most this size; lists of unequal length, words and complex refused."""
+    try:
+        found = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:  # torch answers with the last
+        raise OffdiagError(
+            f"{name} must be {kind} of numbers, received a {type(values).__name__} that is none "
+            f"({' '.join(str(error).split())}); give lists of equal length, or an array"
+        ) from None
+    if found.dtype.kind not in "buif":
+        raise OffdiagError(f"{name} must be {kind} of numbers, received shape {found.shape} and type {found.dtype}")
+    with np.errstate(over="ignore"):
+        found = found.astype(np.float64)
+    if not np.isfinite(found).all():
         raise OffdiagError(f"{name} holds NaN or infinite values; remove them first")
+    if found.size and np.abs(found).max() > largest:
+        raise OffdiagError(
+            f"{name} must be at most {largest:g} in size, received {np.abs(found).max():g}, whose squares would "
+            "overflow; scale the values down"
+        )
+    return found
+
+
+def matrix(
+    values: Any, name: str, shape: tuple[int | None, int | None] = (None, None), largest: float = LARGEST
+) -> Matrix:
+    """A finite float64 matrix; ``None`` in ``shape`` leaves that size free."""
+    array = numbers(values, name, "a matrix", largest=largest)
+    if array.ndim != 2 or 0 in array.shape:
+        raise OffdiagError(f"{name} must be a matrix of numbers, received shape {array.shape} and type {array.dtype}")
     if any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
         wanted = "×".join("any" if size is None else str(size) for size in shape)
         raise OffdiagError(f"{name} must be {wanted} to fit the other matrices, received {_times(array.shape)}")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.ascontiguousarray(array)
 
 
-def symmetric(values: Any, name: str) -> Matrix:
-    array = matrix(values, name)
+def vector(values: Any, name: str) -> Matrix:
+    array = numbers(values, name, "a vector", largest=np.inf)
+    if array.ndim != 1 or not len(array):
+        raise OffdiagError(
+            f"{name} must be a vector of finite numbers with at least one entry, received shape {array.shape}"
+        )
+    return array
+
+
+def symmetric(values: Any, name: str, largest: float = LARGEST) -> Matrix:
+    array = matrix(values, name, largest=largest)
     if array.shape[0] != array.shape[1] or not np.allclose(array, array.T, rtol=1e-9, atol=1e-9 * np.abs(array).max()):
         raise OffdiagError(f"{name} must be square and symmetric here, received {_times(array.shape)}")
     return (array + array.T) / 2
@@ -34,16 +72,22 @@ def symmetric(values: Any, name: str) -> Matrix:
 
 def keep(value: Any, name: str = "keep") -> float:
     """The probability of keeping, in (0, 1]."""
-    if not _is_number(value) or not 0 < value <= 1:
+    found = _float(value)
+    if not 0 < found <= 1:
         raise OffdiagError(f"{name}, the probability of keeping a unit, must be in (0, 1], received {value!r}")
-    return float(value)
+    if found < LEAST_KEEP:
+        raise OffdiagError(
+            f"{name} must be at least {LEAST_KEEP:g}, as what is kept is divided by it: {value!r} received"
+        )
+    return found
 
 
 def drop(value: Any, name: str = "drop") -> float:
     """The probability of dropping, in [0, 1)."""
-    if not _is_number(value) or not 0 <= value < 1:
+    found = _float(value)
+    if not 0 <= found < 1:
         raise OffdiagError(f"{name}, the probability of dropping a unit, must be in [0, 1), received {value!r}")
-    return float(value)
+    return found
 
 
 def odds(value: Any, name: str = "drop") -> float:
@@ -58,6 +102,71 @@ def whole(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def number(value: Any, name: str, low: float = 0.0, high: float = LARGEST, *, above: bool = False) -> float:
+    """A number in [low, high], or in (low, high] with ``above``."""
+    found = _float(value)
+    if not low <= found <= high or (above and found == low):
+        least = f"above {low:g}" if above else f"of at least {low:g}"
+        raise OffdiagError(f"{name} must be a number {least} and at most {high:g}, received {value!r}")
+    return found
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    return whole(value, name, 0)
+
+
+def random(value: Any, name: str = "rng") -> np.random.Generator:
+    """A generator, or one made from a seed."""
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise OffdiagError(f"{name} must be a NumPy generator or a seed, a whole number from 0 on, received {value!r}")
+    return np.random.default_rng(value)
+
+
+def shape(value: Any, name: str = "shape") -> tuple[int, ...]:
+    """Sizes; one whole number is one axis."""
+    sizes = (value,) if isinstance(value, int | np.integer) else listed(value, name, "whole numbers")
+    return tuple(whole(size, name) for size in sizes)
+
+
+def listed(values: Any, name: str, kind: str) -> list[Any]:
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        return list(values)
+    except TypeError:
+        raise OffdiagError(f"{name} must be a list of {kind}, received {values!r}; put it into [ ]") from None
+
+
+def pair(values: Any, name: str, kind: str = "(U, V)") -> tuple[Any, Any]:
+    found = listed(values, name, f"two matrices, {kind}")
+    if len(found) != 2:
+        raise OffdiagError(f"{name} must be a list of two matrices, {kind}, received {len(found)}; give both")
+    return found[0], found[1]
+
+
+def finite(compute: Callable[P, T]) -> Callable[P, T]:
+    """Refuses results that do not fit into float64 instead of returning inf or NaN."""
+
+    @wraps(compute)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = compute(*args, **kwargs)
+        in_range(found, compute.__name__)
+        return found
+
+    return checked
+
+
+def in_range(found: Any, name: str) -> None:
+    if not np.isfinite(np.asarray(found)).all():
+        raise OffdiagError(
+            f"{name} is beyond the range of float64 for these values, received numbers that are too large or divided "
+            "by ones too small; scale them"
+        )
+
+
 def blocks(width: int, block: int) -> int:
     """How many blocks of that size the width holds."""
     if width % block:
@@ -65,8 +174,14 @@ def blocks(width: int, block: int) -> int:
     return width // block
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+def _float(value: Any) -> float:
+    """NaN, which lies in no interval, for what is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else -float("inf")
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
+from offdiag.lab import checks
 from offdiag.lab.montecarlo import Estimate, estimate
 
 Matrix = NDArray[np.float64]
@@ -50,6 +51,7 @@ class Net:
         return _tails(self.weights)[0]
 
 
+@checks.finite
 def expected_loss(G: Any, weights: Sequence[Any], dropouts: Sequence[float], *, l2: float = 0.0) -> float:
     """E‖X − net(X)‖² over all masks, plus l2·‖W_1⋯W_L‖².
 
@@ -90,11 +92,11 @@ def one_layer_penalties(G: Any, weights: Sequence[Any], dropouts: Sequence[float
 
 def sample_loss(X: Any, weights: Sequence[Any], dropouts: Sequence[float], *, draws: int, seed: int = 0) -> Estimate:
     """The same expectation by drawing masks for every entry of every layer; X is users × items, dense."""
-    X = _matrix(X, "X")
+    X = checks.matrix(X, "X")
     _, Ws, _ = _checked(np.zeros((X.shape[1],) * 2), weights, dropouts)
-    if draws < 2:
-        raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws}")
-    rng = np.random.default_rng(seed)
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
+        raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws!r}")
+    rng = np.random.default_rng(checks.seed(seed))
     losses = np.empty(draws)
     for draw in range(draws):
         values = X  # (n_users, width of the layer)
@@ -121,14 +123,15 @@ def fit(
     """
     from scipy.optimize import minimize
 
+    widths = checks.listed(widths, "widths", "whole numbers")
     if any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1 for k in widths):
-        raise OffdiagError(f"widths must be whole numbers of at least 1, one per hidden layer, received {list(widths)}")
+        raise OffdiagError(f"widths must be whole numbers of at least 1, one per hidden layer, received {widths}")
     G = _gram(G)
     scale = float(np.trace(G))
     if scale <= 0:
         raise OffdiagError("there is nothing to learn from: the trace of G is 0")
     sizes = [len(G), *(int(k) for k in widths), len(G)]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checks.seed(seed))
     start = [_orthogonal(rng, a, b) for a, b in pairwise(sizes)]
     G, start, odds = _checked(G, start, dropouts, l2)
     ends = np.cumsum([W.size for W in start])[:-1]
@@ -215,7 +218,8 @@ def _checked(
 ) -> tuple[Matrix, list[Matrix], Matrix]:
     """G and the weights as float64 arrays that fit together, and the odds p/q of each layer."""
     G = _gram(G)
-    Ws = [_matrix(W, f"W_{layer}") for layer, W in enumerate(weights, start=1)]
+    weights, dropouts = checks.listed(weights, "weights", "matrices"), checks.listed(dropouts, "dropouts", "numbers")
+    Ws = [checks.matrix(W, f"W_{layer}") for layer, W in enumerate(weights, start=1)]
     if not Ws:
         raise OffdiagError("a net needs at least one weight matrix, received none")
     sizes = [len(G), *(W.shape[1] for W in Ws[:-1]), len(G)]
@@ -233,23 +237,13 @@ def _checked(
     for p in dropouts:
         if not isinstance(p, int | float | np.number) or not 0 <= p < 1:
             raise OffdiagError(f"dropout must be a number in [0, 1), received {p!r}")
-    if not 0 <= l2 < np.inf:
-        raise OffdiagError(f"l2 must be a number in [0, inf), received {l2!r}")
+    checks.number(l2, "l2")
     chances = np.asarray(dropouts, dtype=np.float64)
     return G, Ws, chances / (1 - chances)
 
 
-def _matrix(values: Any, name: str) -> Matrix:
-    array = np.asarray(values)
-    if array.ndim != 2 or array.dtype.kind not in "buif" or 0 in array.shape:
-        raise OffdiagError(f"{name} must be a matrix of numbers, received shape {array.shape} and type {array.dtype}")
-    if not np.isfinite(array).all():
-        raise OffdiagError(f"{name} holds NaN or infinite values; remove them first")
-    return array.astype(np.float64)
-
-
 def _gram(G: Any) -> Matrix:
-    array = _matrix(G.toarray() if isinstance(G, Gram) else G, "G")
+    array = checks.matrix(G.toarray() if isinstance(G, Gram) else G, "G")
     if array.shape[0] != array.shape[1]:
         raise OffdiagError(f"G = XᵀX must be square, received {array.shape[0]}×{array.shape[1]}; give X.T @ X")
     if not np.allclose(array, array.T, rtol=1e-6, atol=1e-9 * float(np.abs(array).max())):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
+from offdiag.lab import checks
 from offdiag.lab.checks import Matrix, matrix, whole
 
 Rng = np.random.Generator
@@ -30,6 +31,17 @@ class Trace:
     deterministic: Matrix  # its mean over all masks at the same U, V
     U: Matrix  # (a, width)
     V: Matrix  # (b, width)
+
+
+SETTINGS = ("steps", "learning_rate", "batch", "decay", "record", "start", "seed")
+
+
+def known(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a caller passes on to ``descend``."""
+    for name in settings:
+        if name not in SETTINGS:
+            raise OffdiagError(f"the settings are {', '.join(SETTINGS)}; received {name!r}, which is none of them")
+    return settings
 
 
 def descend(
@@ -52,18 +64,19 @@ def descend(
 
     ``batch`` samples share a step, each with its own mask (one mask for all when connections are dropped). With
     ``decay`` the step size is constant for a half of the time and then falls to 0 linearly. ``record`` objectives are
-    taken, evenly in time. ``start`` is (U, V); without it both are drawn from N(0, 1), as in the paper.
+    taken, evenly in time, and always the last one.
+    ``start`` is (U, V); without it both are drawn from N(0, 1), as in the paper.
     """
     X = matrix(X, "X")
     Y = matrix(Y, "Y", (None, X.shape[1]))
     steps, batch, record = whole(steps, "steps"), whole(batch, "batch"), whole(record, "record")
-    if not isinstance(learning_rate, int | float | np.number) or not 0 < learning_rate < np.inf:
-        raise OffdiagError(f"learning_rate must be a number above 0, received {learning_rate!r}")
-    rng = np.random.default_rng(seed)
+    learning_rate = checks.number(learning_rate, "learning_rate", above=True)
+    rng = np.random.default_rng(checks.seed(seed))
     U, V = (rng.standard_normal((len(M), width)) for M in (Y, X))
     if start is not None:
-        U, V = (matrix(M, name, W.shape).copy() for M, name, W in zip(start, "UV", (U, V), strict=True))
-    times = np.unique(np.linspace(0, steps, record, dtype=np.int64))
+        given = checks.pair(start, "start")
+        U, V = (matrix(M, name, W.shape).copy() for M, name, W in zip(given, "UV", (U, V), strict=True))
+    times = np.unique(np.append(np.linspace(0, steps, record, dtype=np.int64), steps))
     noisy, exact = [], []
     due = 0
     for step in range(steps + 1):

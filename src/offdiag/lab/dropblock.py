@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offdiag.errors import OffdiagError
 from offdiag.lab import checks, descent, frames
 from offdiag.lab.checks import Matrix
 from offdiag.solvers import shrinkage
@@ -46,24 +45,25 @@ class Overlapping(NamedTuple):
 
     def cov(self, width: int) -> Matrix:
         """The covariance of the masks of ``width`` units, all with ``block`` seeds (padded edges)."""
-        block = len(self.characteristic)
+        width, block = checks.whole(width, "width"), len(self.characteristic)
         apart = np.abs(np.subtract.outer(np.arange(width), np.arange(width)))
         padded = np.append(self.characteristic, 0.0)
         return np.asarray(self.keep ** (2 * block) * padded[np.minimum(apart, block)])
 
 
+@checks.finite
 def k_support_squared(a: Any, order: int) -> float:
     """The squared k-support norm of a vector, of any sign and in any order: min Σ a_i²/t_i, 0 ≤ t ≤ 1, Σ t ≤ order.
 
     order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². In print ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3]; that
     is right only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
     """
-    return shrinkage.k_support_squared(_vector(a, "a"), checks.whole(order, "order"))
+    return shrinkage.k_support_squared(checks.vector(a, "a"), checks.whole(order, "order"))
 
 
 def prox(m: Any, order: int, beta: float) -> Matrix:
     """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), in O(d log d) [Pal20 Thm. 2.7]."""
-    return shrinkage.k_support_prox(_vector(m, "m"), checks.whole(order, "order"), _beta(beta))[0]
+    return shrinkage.k_support_prox(checks.vector(m, "m"), checks.whole(order, "order"), _beta(beta))[0]
 
 
 def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
@@ -73,12 +73,18 @@ def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
     For each pair the candidate keeps m_i/(1 + beta) before ρ, m_i − beta·S/c from ρ to λ, 0 after; the pair counts
     if its ρ is the one of its own norm, so that F follows from running sums.
     """
-    m, order, beta = _vector(m, "m"), checks.whole(order, "order"), _beta(beta)
+    m, order, beta = (
+        checks.vector(m, "m"),
+        checks.whole(order, "order"),
+        checks.number(beta, "beta, the weight of the penalty,"),
+    )
+    power = int(np.frexp(np.abs(m).max())[1])
+    m = np.ldexp(m, -power)  # exact, and its squares fit
     places = np.argsort(-np.abs(m), kind="stable")
     a = np.abs(m)[places]
     filled, d = int(np.count_nonzero(a)), len(a)
     if beta == 0 or filled <= order:
-        return np.asarray(m / (1 + beta))
+        return np.asarray(np.ldexp(m / (1 + beta), power))
     sums, squares = (np.concatenate([[0.0], np.cumsum(v)]) for v in (a, a * a))
     best, chosen = np.inf, np.zeros(d)
     last = np.arange(1, filled + 1)
@@ -100,9 +106,10 @@ def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
             chosen[rho - 1 : lam[at]] = np.maximum(a[rho - 1 : lam[at]] - cut[at], 0)
     x = np.empty(d)
     x[places] = chosen
-    return np.asarray(np.copysign(x, m))
+    return np.asarray(np.ldexp(np.copysign(x, m), power))
 
 
+@checks.finite
 def expected_loss(Y: Any, U: Any, V: Any, X: Any, block: int, drop: float) -> float:
     """E‖Y − U diag(z/θ) VᵀX‖² over all masks: ‖Y − UVᵀX‖² + drop/θ·Σ_blocks ‖U_i V_iᵀ X‖² [Pal20 Lemma 2.1]."""
     odds = checks.odds(drop)
@@ -110,6 +117,7 @@ def expected_loss(Y: Any, U: Any, V: Any, X: Any, block: int, drop: float) -> fl
     return float(np.sum((Y - U @ (V.T @ X)) ** 2)) + odds * float(np.sum(frames.block_squares(U, V.T @ X, block)))
 
 
+@checks.finite
 def block_norms(U: Any, V: Any, X: Any, block: int) -> Matrix:
     """‖U_i V_iᵀ X‖ of each block; all equal at a minimum whose bound is tight [Pal20 Thm. 2.5]."""
     X = checks.matrix(X, "X")
@@ -137,7 +145,7 @@ def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
     odds = checks.odds(drop)
     width, block = checks.whole(width, "width"), checks.whole(block, "block")
-    k = checks.blocks(width, block)
+    k, seed = checks.blocks(width, block), checks.seed(seed)
     P, s, Qt = _svd(X)
     seen = Y @ Qt.T  # Y X⁺X in the basis of the rows of X, (a, rank of X)
     outside = float(np.sum((Y - seen @ Qt) ** 2))
@@ -154,8 +162,11 @@ def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 
         L, R = frames.polished(m, L, R, block, odds)
         value = outside + frames.value(m, L, R, block, odds)
     U = A[:, : len(L)] @ L
-    V = P @ ((Bt[: R.shape[1]].T @ R.T) / s[:, None])
-    return Optimum(U @ V.T, U, V, value, bound, value - bound <= EXACT * scale, x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = P @ ((Bt[: R.shape[1]].T @ R.T) / s[:, None])
+        product = U @ V.T
+    checks.in_range(product, "the optimum")
+    return Optimum(product, U, V, value, bound, value - bound <= EXACT * scale, x)
 
 
 def sgd(
@@ -189,7 +200,7 @@ def sgd(
         hidden, inner = V.T @ XX @ V, U.T @ U  # T Tᵀ and UᵀU: everything from second moments
         return YY - 2 * float(np.sum((U.T @ YX) * V.T)) + float(np.sum((1 + C) * inner * hidden))
 
-    return descent.descend(Y, X, width, noise, objective, **settings)
+    return descent.descend(Y, X, width, noise, objective, **descent.known(settings))
 
 
 def overlapping(theta: float, block: int) -> Overlapping:
@@ -218,18 +229,5 @@ def _net(Y: Any, U: Any, V: Any, X: Any) -> tuple[Matrix, Matrix, Matrix, Matrix
     return Y, U, checks.matrix(V, "V", (len(X), U.shape[1])), X
 
 
-def _vector(values: Any, name: str) -> Matrix:
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "buif" or not len(array) or not np.isfinite(array).all():
-        raise OffdiagError(
-            f"{name} must be a vector of finite numbers with at least one entry, received shape {array.shape} and type "
-            f"{array.dtype}"
-            + ("" if array.dtype.kind not in "f" or np.isfinite(array).all() else " with NaN or infinite values")
-        )
-    return array.astype(np.float64)
-
-
 def _beta(beta: Any) -> float:
-    if isinstance(beta, bool) or not isinstance(beta, int | float | np.number) or not 0 <= beta < np.inf:
-        raise OffdiagError(f"beta, the weight of the penalty, must be a number in [0, inf), received {beta!r}")
-    return float(beta)
+    return checks.number(beta, "beta, the weight of the penalty,", high=float(np.finfo(np.float64).max))

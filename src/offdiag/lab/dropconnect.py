@@ -14,6 +14,7 @@ from offdiag.lab import checks, descent
 from offdiag.lab.checks import Matrix
 
 
+@checks.finite
 def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     """E‖Y − U(Z∘V/θ)ᵀA‖² over all masks: ‖Y − UVᵀA‖² + (1−θ)/θ·Σ_k ‖u_k‖² Σ_j V_jk² ‖row j of A‖².
 
@@ -23,6 +24,7 @@ def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ (V**2).T @ np.sum(A**2, axis=1))
 
 
+@checks.finite
 def papers_form(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     """The same as printed: the penalty of dropout, (1−θ)/θ·Σ_k ‖u_k‖² ‖Aᵀv_k‖² [Pal20 Thm. 4.1, Cor. 4.2].
 
@@ -37,9 +39,10 @@ def agree(A: Any, tolerance: float = 1e-9) -> bool:
 
     ``tolerance`` is the largest cosine between two rows that still counts as 0.
     """
-    A = checks.matrix(A, "A")
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 <= tolerance <= 1:
-        raise OffdiagError(f"tolerance, a cosine, must be a number in [0, 1], received {tolerance!r}")
+    A = checks.matrix(A, "A", largest=np.inf)
+    tolerance = checks.number(tolerance, "tolerance, a cosine,", high=1)
+    # by a power of 2 per row, which is exact: squares neither overflow nor vanish
+    A = np.ldexp(A, -np.frexp(np.abs(A).max(axis=1, keepdims=True))[1])
     lengths = np.linalg.norm(A, axis=1, keepdims=True)
     rows = np.divide(A, lengths, out=np.zeros_like(A), where=lengths > 0)
     cosines = rows @ rows.T
@@ -64,14 +67,15 @@ def sgd(Y: Any, X: Any, width: int, keep: float, **settings: Any) -> descent.Tra
     width = checks.whole(width, "width")
     X = checks.matrix(X, "X")
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    odds, inputs = (1 - theta) / theta, np.sum(X**2, axis=1)
 
     def noise(_count: int, rng: descent.Rng) -> Matrix:
         return (rng.random((len(X), width)) < theta) / theta
 
     def objective(U: Matrix, V: Matrix) -> float:
-        return expected_loss(Y, U, V, X, theta)
+        return _fit(Y, U, V, X) + odds * float(np.sum(U**2, axis=0) @ (V**2).T @ inputs)
 
-    return descent.descend(Y, X, width, noise, objective, connections=True, **settings)
+    return descent.descend(Y, X, width, noise, objective, connections=True, **descent.known(settings))
 
 
 def _checked(Y: Any, U: Any, V: Any, A: Any, keep: float) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:

@@ -45,6 +45,7 @@ class Optimum:
     singular_values: Matrix  # (rank,) of the product
 
 
+@checks.finite
 def expected_loss(Y: Any, U: Any, A: Any, mean: Any, cov: Any) -> float:
     """E‖Y − U·diag(z/mean)·A‖² over any random z with this mean (d,) and covariance (d, d) [Pal20 Lemma 3.1].
 
@@ -55,11 +56,12 @@ def expected_loss(Y: Any, U: Any, A: Any, mean: Any, cov: Any) -> float:
     A = checks.matrix(A, "A", (None, Y.shape[1]))
     U = checks.matrix(U, "U", (len(Y), len(A)))
     cov = checks.matrix(cov, "cov", (len(A), len(A)))
-    mean = np.full(len(A), mean) if np.ndim(mean) == 0 else np.asarray(mean)  # one number: the same for all units
+    mean = checks.numbers(mean, "mean", "a number or a vector")
+    mean = np.full(len(A), mean) if mean.ndim == 0 else mean  # one number: the same for all units
     mean = checks.matrix(mean[None] if mean.ndim == 1 else mean, "mean", (1, len(A)))[0]
     if not mean.all():
         raise OffdiagError("mean must not be 0: a unit that is never kept cannot be divided by its mean; leave it out")
-    noise = np.sum(cov / np.outer(mean, mean) * (U.T @ U) * (A @ A.T))
+    noise = np.sum(cov / mean[:, None] / mean * (U.T @ U) * (A @ A.T))
     return float(np.sum((Y - U @ A) ** 2) + noise)
 
 
@@ -68,6 +70,7 @@ def deep_expected_loss(G: Any, weights: Sequence[Any], drops: Sequence[float]) -
     return deep.expected_loss(G, weights, drops)
 
 
+@checks.finite
 def objective(M: Any, U: Any, V: Any, drop: float, second_moment: Any = None) -> float:
     """‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² for white inputs [Mianjy18 Eq. 2]; with E xxᵀ = S ≠ I, distances are measured in S.
 
@@ -83,6 +86,7 @@ def objective(M: Any, U: Any, V: Any, drop: float, second_moment: Any = None) ->
     return float(np.sum((E @ S) * E) + lam * np.sum(np.sum(U**2, axis=0) * np.sum(V * (S @ V), axis=0)))
 
 
+@checks.finite
 def path_norm(U: Any, V: Any) -> float:
     """(Σ over all paths input → unit → output of the squared product of weights)^½ [Mianjy18 Eq. 3].
 

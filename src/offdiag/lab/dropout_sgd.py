@@ -60,8 +60,8 @@ def sgd(
     width, lam = checks.whole(width, "width"), checks.odds(drop)
     steps, runs, batch = checks.whole(steps, "steps"), checks.whole(runs, "runs"), checks.whole(batch, "batch")
     every = max(steps // 100, 1) if record_every is None else checks.whole(record_every, "record_every")
-    if not 0 < learning_rate < np.inf or not 0 <= decay < np.inf:
-        raise OffdiagError(f"learning_rate must be positive and decay not negative: {learning_rate!r}, {decay!r}")
+    learning_rate = checks.number(learning_rate, "learning_rate", above=True)
+    decay, seed = checks.number(decay, "decay"), checks.seed(seed)
     marks = np.append(np.arange(0, steps, every), steps)
     U, V = _started(start, M.shape, width, tied)
     n, keep = len(marks), 1 - drop
@@ -112,5 +112,5 @@ def importances(U: Matrix, V: Matrix) -> Matrix:
 def _started(start: Any, shape: tuple[int, ...], width: int, tied: bool) -> tuple[Matrix | None, Matrix | None]:
     if start is None:
         return None, None
-    U, V = (start, start) if tied else start
+    U, V = (start, start) if tied else checks.pair(start, "start")
     return checks.matrix(U, "U", (shape[0], width)), checks.matrix(V, "V", (shape[1], width))

@@ -13,6 +13,7 @@ Everything takes arrays that broadcast, such as times (T, 1) against eigenvalues
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ from offdiag.lab.montecarlo import Estimate
 from offdiag.lab.montecarlo import estimate as mean_of
 
 Array = NDArray[np.float64]
+_STEEP = 1e12  # starts beyond which the integrator loses digits, and ends nowhere
+_PATIENCE = 200_000  # slopes that one integration may ask for; ordinary ones take a few thousand
 _TINY = 1e-60  # starts below this are first grown by the linear part of the equations, which rules there
 
 
@@ -47,7 +50,7 @@ class Descent:
     W2: Array  # (n_features, hidden)
 
 
-@np.errstate(over="ignore", under="ignore")  # exp(−∞) = 0 is meant
+@np.errstate(over="ignore", under="ignore", invalid="ignore")  # exp(−∞) = 0 is meant; NaN is refused at the end
 def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
     """w(t) = w1(t)·w2(t) of the denoising autoencoder from any start; ``noise=0`` is the plain autoencoder.
 
@@ -73,20 +76,21 @@ def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
     k = np.where(nothing, 1.0, k)
     x = 2 * size / k  # |tanh(θ₀/2)|
     r = 1 + c0 / np.where(nothing, 1, h + 2 * size)  # so that 1 − x = c0·r/k and k − 2|w0| = c0·r, without cancelling
+    less = c0 / k * r  # 1 − x; before any product with c0, which may be as large as 1e200
     P = a**2 / (1 + b) + e * (1 + b)  # (1 + e) − (1 − e)·b, as lz > c0·L
     Q = b**2 / (1 + a) + e * (1 + a)  # (1 + e) − (1 − e)·a, as lz > 2λ
     up = (2 * lam * phi * k + 2 * size * P) / (phi * L * (k + 2 * size) + r * Q)
-    up *= (phi * (c0 * L + 2 * lam * x) + 1 + e) / (phi * (c0 * L * c0 * r / k + 2 * lam * (1 + x)) + (1 + e) * (1 + x))
+    up *= (phi * (c0 * L + 2 * lam * x) + 1 + e) / (phi * (c0 * L * less + 2 * lam * (1 + x)) + (1 + e) * (1 + x))
     # From w0 < 0 the curve crosses 0, unless c0 = 0, where b = 0 and it only comes close; 2ab/(1 + a + b) = a + b − 1.
     down = c0 * r * 2 * lam * phi + 2 * size * (2 * a * b / (1 + a + b) - e * (1 + a + b))
     down /= phi * (L * (k + 2 * size) + 2 * lam * r) + (1 + e) * r
-    below = phi * c0 * L * c0 * r / k + (1 + x) * Q
-    share = (phi * c0 * L + x * Q + c0 * r / k * (1 + e)) / np.where(below > 0, below, 1)
+    below = phi * c0 * L * less + (1 + x) * Q
+    share = (phi * c0 * L + x * Q + less * (1 + e)) / np.where(below > 0, below, 1)
     down *= np.where(below > 0, share, 0.0)  # at c0 = 0 all underflows together when t is large
     return _plain(np.where(nothing, 0.0, np.where(w0 < 0, down, up)))
 
 
-@np.errstate(over="ignore", under="ignore", divide="ignore")  # 1/0 = ∞ makes w(t) = 0, as it should
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")  # 1/0 = ∞ makes w(t) = 0, as it should
 def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
     """w(t) under weight decay from a balanced start: w1 = w2 = √w, or w1 = −w2 = √|w| when w < 0.
 
@@ -180,17 +184,33 @@ def simulate(
 ) -> tuple[Array, Array]:
     """w1(t) and w2(t) by numerical integration (LSODA), noise and decay together, for any start and one mode.
 
-    Meant for what has no closed form, weight decay from unequal weights; errors are near 1e-10.
+    Meant for what has no closed form, weight decay from unequal weights; errors are near 1e-10. Starts are
+    at most 1e12.
     """
     from scipy.integrate import solve_ivp
 
     t = np.atleast_1d(_arrays(t=t)[0])
-    start = [float(v) for v in _arrays(w1=w1, w2=w2)]
-    lam, eps, d, tau = (float(v) for v in _arrays(eigenvalue=eigenvalue, noise=noise, decay=decay, tau=tau))
-    if t.ndim != 1 or (np.diff(t) < 0).any():
-        raise OffdiagError("t must be one time or a list of times in rising order; sort them first")
+    start = [_one(w1=w1), _one(w2=w2)]
+    lam, eps, d, tau = _one(eigenvalue=eigenvalue), _one(noise=noise), _one(decay=decay), _one(tau=tau)
+    if t.ndim != 1 or not len(t) or (np.diff(t) < 0).any():
+        raise OffdiagError(
+            f"t must be one time or a list of times in rising order, received shape {t.shape}; sort them first"
+        )
+    if max(map(abs, start)) > _STEEP:
+        raise OffdiagError(
+            f"w1 and w2 must be at most {_STEEP:g} in size to be integrated, received {start[0]:g} and {start[1]:g}; "
+            "start nearer to 0"
+        )
+    asked = 0
 
     def slope(_: float, w: Array) -> list[float]:
+        nonlocal asked
+        asked += 1
+        if asked > _PATIENCE:
+            raise OffdiagError(
+                f"the integration took more than {_PATIENCE} steps and was stopped; give an earlier last time, a "
+                "larger tau or a smaller start"
+            )
         pull = lam - w[0] * w[1] * (lam + eps)
         return [(w[1] * pull - d * w[0]) / tau, (w[0] * pull - d * w[1]) / tau]
 
@@ -202,6 +222,7 @@ def simulate(
     return found.y[0], found.y[1]
 
 
+@checks.finite
 def expected_loss(X: Any, W1: Any, W2: Any, variance: float) -> float:
     """The mean of 1/2N·Σ‖x − W2W1(x + noise)‖² over noise of this variance; X has a sample per row.
 
@@ -209,15 +230,15 @@ def expected_loss(X: Any, W1: Any, W2: Any, variance: float) -> float:
     """
     X, W1, W2 = _net(X, W1, W2)
     M = W2 @ W1
-    s2 = float(_arrays(variance=variance)[0])
+    s2 = _one(variance=variance)
     return float(np.sum((X - X @ M.T) ** 2) / (2 * len(X)) + s2 / 2 * np.sum(M**2))
 
 
 def sample_loss(X: Any, W1: Any, W2: Any, variance: float, *, draws: int, seed: int = 0) -> Estimate:
     """The same mean by drawing Gaussian noise for every entry of X."""
     X, W1, W2 = _net(X, W1, W2)
-    deviation = float(np.sqrt(_arrays(variance=variance)[0]))
-    rng = np.random.default_rng(seed)
+    deviation = float(np.sqrt(_one(variance=variance)))
+    rng = np.random.default_rng(checks.seed(seed))
     M = W2 @ W1
     losses = [
         np.sum((X - (X + deviation * rng.standard_normal(X.shape)) @ M.T) ** 2) / (2 * len(X))
@@ -228,7 +249,10 @@ def sample_loss(X: Any, W1: Any, W2: Any, variance: float, *, draws: int, seed: 
 
 def eigenbasis(X: Any) -> tuple[Array, Array]:
     """Eigenvalues of Σ xxᵀ, largest first, and its eigenvectors as columns; X has a sample per row."""
-    X = checks.matrix(X, "X")
+    return _eigenbasis(checks.matrix(X, "X"))
+
+
+def _eigenbasis(X: Array) -> tuple[Array, Array]:
     if len(X) < X.shape[1]:  # more features than samples: the singular vectors of X, without squaring it
         _, singular, Vt = np.linalg.svd(X, full_matrices=True)
         return np.concatenate([singular**2, np.zeros(X.shape[1] - len(singular))]), np.ascontiguousarray(Vt.T)
@@ -237,23 +261,54 @@ def eigenbasis(X: Any) -> tuple[Array, Array]:
 
 
 def estimate(
-    X: Any, reconstruct: Callable[[Array], Any], *, basis: tuple[Array, Array] | None = None, modes: int | None = None
+    X: Any, reconstruct: Callable[[Any], Any], *, basis: tuple[Array, Array] | None = None, modes: int | None = None
 ) -> Modes:
     """What any net has learnt of each direction: diag(Vᵀ (Σ x x̂ᵀ) V)/λ [Pretorius18 sec. F].
 
-    ``reconstruct`` takes rows and returns rows. For a linear net that is aligned with the data these are the w of its
-    modes; for any other net they are an estimate, which may leave [0, 1]. ``basis`` saves a repeated ``eigenbasis(X)``,
-    ``modes`` keeps the leading ones only.
+    ``reconstruct`` takes rows and returns rows: any function of an array, or a torch module, which is called as it is
+    (put it into evaluation mode first) with a tensor in the precision of its parameters. For a linear net that is
+    aligned with the data these are the w of its modes; for any other net they are an estimate, which may leave [0, 1].
+    ``basis`` saves a repeated ``eigenbasis(X)``, ``modes`` keeps the leading ones only.
+    X may be of any size; eigenvalues that do not fit into float64 are inf or 0.
     """
-    X = checks.matrix(X, "X")
-    eigenvalues, V = eigenbasis(X) if basis is None else basis
+    X = checks.matrix(X, "X", largest=np.inf)
+    power = int(np.frexp(np.abs(X).max())[1])
+    small = np.ldexp(X, -power)  # of size 1, by a power of 2, which is exact: its squares fit
+    if basis is None:
+        eigenvalues, V = _eigenbasis(small)
+        with np.errstate(over="ignore"):
+            basis = np.ldexp(eigenvalues, 2 * power), V
+    else:
+        basis = checks.pair(basis, "basis", "(eigenvalues, eigenvectors)")
+        V = checks.matrix(basis[1], "the basis", (X.shape[1], None))
+        eigenvalues = np.square(small @ V).sum(axis=0)
     if modes is not None:
-        eigenvalues, V = eigenvalues[: checks.whole(modes, "modes")], V[:, :modes]
-    guess = checks.matrix(reconstruct(X), "what reconstruct returns", X.shape)
-    overlap = np.einsum("ij,ij->j", X @ V, guess @ V)
+        modes = checks.whole(modes, "modes")
+    eigenvalues, V = eigenvalues[:modes], V[:, :modes]
+    guess = checks.matrix(_rows(reconstruct, X), "what reconstruct returns", X.shape, largest=np.inf)
+    overlap = np.einsum("ij,ij->j", small @ V, np.ldexp(guess, -power) @ V)
     floor = max(X.shape) * np.finfo(np.float64).eps * float(eigenvalues[0])
     present = (eigenvalues > floor) & (eigenvalues > 0)
-    return Modes(np.where(present, overlap / np.where(present, eigenvalues, 1), np.nan), eigenvalues)
+    return Modes(np.where(present, overlap / np.where(present, eigenvalues, 1), np.nan), np.asarray(basis[0])[:modes])
+
+
+def _rows(reconstruct: Any, X: Array) -> Any:
+    """What a function or a torch module makes of rows, without its gradients."""
+    if not callable(reconstruct):
+        raise OffdiagError(
+            f"reconstruct must be a function of rows or a torch module, received a {type(reconstruct).__name__}; "
+            "give lambda rows: …"
+        )
+    torch = sys.modules.get("torch")  # a module can only come from a torch that is loaded
+    if torch is None:
+        return reconstruct(X)
+    if isinstance(reconstruct, torch.nn.Module):
+        like = next(reconstruct.parameters(), torch.empty(0))
+        with torch.no_grad():
+            found = reconstruct(torch.as_tensor(X, dtype=like.dtype, device=like.device))
+    else:
+        found = reconstruct(X)
+    return found.detach().cpu().double().numpy() if isinstance(found, torch.Tensor) else found
 
 
 def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tuple[Array, Array]:
@@ -262,8 +317,12 @@ def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tu
     if not 1 <= checks.whole(hidden, "hidden") <= X.shape[1]:
         raise OffdiagError(f"hidden must be 1 to {X.shape[1]}, the number of features, received {hidden}")
     V = eigenbasis(X)[1][:, :hidden]
-    w1, w2 = (np.broadcast_to(v, (hidden,)) for v in _arrays(w1=w1, w2=w2))
-    R = np.linalg.qr(np.random.default_rng(seed).standard_normal((hidden, hidden)))[0]
+    lengths = [_arrays(w1=w1)[0], _arrays(w2=w2)[0]]
+    for name, given in zip(("w1", "w2"), lengths, strict=True):
+        if given.shape not in ((), (1,), (hidden,)):
+            raise OffdiagError(f"{name} must be a number or hold {hidden}, one per hidden unit, received {given.shape}")
+    w1, w2 = (np.broadcast_to(v, (hidden,)) for v in lengths)
+    R = np.linalg.qr(np.random.default_rng(checks.seed(seed)).standard_normal((hidden, hidden)))[0]
     return R @ (w1[:, None] * V.T), (V * w2) @ R.T
 
 
@@ -284,7 +343,7 @@ def gradient_descent(
     tau = N/rate, up to the length of a step. Every ``record`` steps the modes are noted.
     """
     X, W1, W2 = _net(X, W1, W2)
-    rate, s2, gamma = (float(v) for v in _arrays(rate=rate, variance=variance, weight_decay=weight_decay))
+    rate, s2, gamma = _one(rate=rate), _one(variance=variance), _one(weight_decay=weight_decay)
     steps, record = checks.whole(steps, "steps", 0), checks.whole(record, "record")
     eigenvalues, V = eigenbasis(X)
     S = X.T @ X / len(X)
@@ -353,12 +412,7 @@ def _arrays(**values: Any) -> list[Array]:
     """Finite float64 arrays of one shape; all but the weights must be ≥ 0, tau and samples > 0."""
     arrays = []
     for name, value in values.items():
-        array = np.asarray(value)
-        if array.dtype.kind not in "buif":
-            raise OffdiagError(f"{name} must be a number or an array of numbers, received {array.dtype}")
-        array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            raise OffdiagError(f"{name} holds NaN or infinite values; remove them first")
+        array = checks.numbers(value, name, "a number or an array", largest=np.inf)
         if name in ("tau", "samples") and (array <= 0).any():
             raise OffdiagError(f"{name} must be above 0, received {array.min():g}")
         if name in _FREE and (np.abs(array) > 1e100).any():
@@ -373,6 +427,18 @@ def _arrays(**values: Any) -> list[Array]:
         raise OffdiagError(f"shapes that broadcast are needed, received {shapes}; add axes of length 1") from None
 
 
+def _one(**value: Any) -> float:
+    """A single number, checked alike."""
+    (found,) = _arrays(**value)
+    if found.ndim:
+        raise OffdiagError(f"{next(iter(value))} must be one number here, received shape {found.shape}")
+    return float(found)
+
+
 def _plain(values: Array) -> Any:
     """A float for numbers, an array for arrays."""
+    if np.isnan(values).any():
+        raise OffdiagError(
+            "these numbers are too large, or too far apart, for float64; scale them, times and tau alike"
+        )
     return float(values) if values.ndim == 0 else values

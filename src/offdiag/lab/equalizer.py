@@ -81,7 +81,7 @@ def hadamard(r: int) -> Matrix:
 
 def universal(U: Any) -> Matrix:
     """Q = VZ, V the full r×r basis of right singular vectors of U, Z = ``hadamard(r)`` [Mianjy18 Remark 5.2]."""
-    U = matrix(U, "U")
+    U = matrix(U, "U", largest=np.inf)
     Z = hadamard(U.shape[1])
     V = np.linalg.svd(U, full_matrices=True)[2].T  # with fewer rows than columns, the compact basis would not do
     return V @ Z
@@ -116,10 +116,8 @@ def spread(U: Any) -> float:
 
 
 def _scaled(U: Any) -> Matrix:
-    U = matrix(U, "U")
-    return np.asarray(
-        U / (np.abs(U).max() or 1.0)
-    )  # squares neither overflow nor vanish, and Q does not feel the scale
+    U = matrix(U, "U", largest=np.inf)
+    return np.asarray(U / (np.abs(U).max() or 1.0))  # squares neither overflow nor vanish; Q does not feel the scale
 
 
 def _angle(above: float, below: float, g: float) -> tuple[float, float]:

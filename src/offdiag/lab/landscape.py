@@ -69,6 +69,7 @@ class Contours:
     maxima: Matrix  # (·, 2) local maxima: the origin, if anywhere
 
 
+@checks.finite
 def value(M: Any, U: Any, drop: float, V: Any = None) -> float:
     M, U, V, lam, _ = _problem(M, U, V, drop)
     return float(np.sum((M - U @ V.T) ** 2) + lam * np.sum(_squares(U) * _squares(V)))
@@ -102,7 +103,7 @@ def hessian(M: Any, U: Any, drop: float, V: Any = None) -> Matrix:
 
 def signature(H: Any, tolerance: float = 1e-9) -> Signature:
     """Signs of the eigenvalues of a Hessian; those below ``tolerance`` times the largest count as zero."""
-    values = np.linalg.eigvalsh(checks.symmetric(H, "H"))
+    values = np.linalg.eigvalsh(checks.symmetric(H, "H", largest=np.inf))
     flat = tolerance * max(float(np.abs(values).max()), 1e-300)
     negative, positive = int(np.sum(values < -flat)), int(np.sum(values > flat))
     return Signature(negative, len(values) - negative - positive, positive, float(values[0]))
@@ -151,19 +152,19 @@ def critical_points(M: Any, width: int, drop: float, tied: bool = True) -> list[
     return [CriticalPoint(U, V, f, groups, s, _kind(s, f - best <= 1e-10 * scale)) for f, U, V, groups, s in points]
 
 
-def all_minima_global(M: Any, width: int, drop: float) -> Condition:
+def all_minima_global(M: Any, width: int, drop: float, *, tied: bool = False) -> Condition:
     """Whether λ < r·σ_r/Σ_{i≤r}(σ_i − σ_r), the condition of [Mianjy18 Thm. 4.3], and that bound.
 
     It says exactly that the optimum has full rank r, and it is sufficient, not necessary: what it is used for in the
     proof, a direction down from every critical point that is not optimal, exists for every λ (``critical_points``).
-    A flat spectrum has no bound; with fewer than r positive σ the bound is 0.
+    A flat spectrum has no bound; with fewer than r positive σ the bound is 0. With ``tied`` weights the σ are the
+    eigenvalues of M, which must be symmetric, and negative ones cannot be matched.
     """
-    M = checks.matrix(M, "M")
     width, lam = checks.whole(width, "width"), checks.odds(drop)
-    if M.shape[0] == M.shape[1] and np.allclose(M, M.T, rtol=1e-9, atol=1e-9 * np.abs(M).max()):
-        sigma = np.linalg.eigvalsh((M + M.T) / 2)[::-1]
+    if tied:
+        sigma = np.linalg.eigvalsh(checks.symmetric(M, "M"))[::-1]
     else:
-        sigma = np.linalg.svd(M, compute_uv=False)
+        sigma = np.linalg.svd(checks.matrix(M, "M"), compute_uv=False)
     floor = len(sigma) * np.finfo(np.float64).eps * float(np.abs(sigma).max())
     if len(sigma) < width or sigma[width - 1] <= floor:
         return Condition(False, 0.0)
@@ -179,9 +180,8 @@ def contours(m: float, drop: float, *, reach: float | None = None, points: int =
     """
     lam = checks.odds(drop)
     m = float(checks.matrix([[m]], "m")[0, 0])
-    reach = 1.4 * float(np.sqrt(abs(m) or 1.0)) if reach is None else float(reach)
-    if not 0 < reach < np.inf:
-        raise OffdiagError(f"reach, the half width of the grid, must be positive, received {reach!r}")
+    reach = 1.4 * float(np.sqrt(abs(m) or 1.0)) if reach is None else reach
+    reach = checks.number(reach, "reach, the half width of the grid,", high=1e70, above=True)  # its 4th power must fit
     w = np.linspace(-reach, reach, checks.whole(points, "points", 2))
     x, y = np.meshgrid(w, w)
     surface = (m - x**2 - y**2) ** 2 + lam * (x**4 + y**4)

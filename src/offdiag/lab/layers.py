@@ -25,16 +25,22 @@ _NAMES = ("DropBlock1d", "DropConnectLinear", "StructuredDropout")
 def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> Any:
     """What noise z before the last, linear layer adds to Σ‖y − W(x·z/mean)‖² on average: <C̄, (WᵀW)∘(AᵀA)>.
 
-    ``weight`` is (out, width) as in ``nn.Linear``, ``activations`` (rows, width) is what enters the noise, ``cov`` is
-    (width, width) and ``mean`` a number or (width,), those of z; C̄ = cov/(mean·meanᵀ) [Pal20 Lemma 3.1]. It is a sum
-    over the rows of the batch, as the loss it belongs to; divide both alike. Differentiable by weight and activations.
+    ``weight`` is (out, width) as in ``nn.Linear``, or such a layer itself, ``activations`` (rows, width) is what
+    enters the noise, ``cov`` is (width, width) and ``mean`` a number or (width,), those of z;
+    C̄ = cov/(mean·meanᵀ) [Pal20 Lemma 3.1]. It is a sum over the rows of the batch, as the loss it belongs to; divide
+    both alike. Differentiable by weight and activations.
     Train with ``loss(output without noise) + exact_penalty(…)`` in place of drawing masks.
     """
     torch = _torch()
-    cov = torch.as_tensor(cov, dtype=activations.dtype, device=activations.device)
-    mean = torch.as_tensor(mean, dtype=activations.dtype, device=activations.device)
+    activations = _tensor(torch, activations, "activations")
+    if activations.ndim < 1 or not activations.numel():
+        raise OffdiagError(
+            f"activations must be (rows, width) with at least one entry, received {tuple(activations.shape)}"
+        )
+    weight = _tensor(torch, weight.weight if isinstance(weight, torch.nn.Linear) else weight, "weight", activations)
+    cov, mean = _tensor(torch, cov, "cov", activations), _tensor(torch, mean, "mean", activations)
     width = activations.shape[-1]
-    if weight.ndim != 2 or weight.shape[1] != width:
+    if weight.ndim != 2 or not len(weight) or weight.shape[1] != width:
         raise OffdiagError(
             f"weight must be (out, {width}) to follow activations of width {width}, received {tuple(weight.shape)}"
         )
@@ -52,15 +58,16 @@ def emphasized_loss(x: Any, output: Any, kept: Any, dropped_weight: float, kept_
     [Steck20 Eq. 1]. dropped_weight > kept_weight asks the net to predict an entry from the others and not from itself.
     """
     torch = _torch()
-    for name, value in (("dropped_weight", dropped_weight), ("kept_weight", kept_weight)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise OffdiagError(f"{name} must be a number in [0, inf), received {value!r}")
-    if not x.shape == output.shape == kept.shape or x.ndim < 1:
+    dropped_weight = checks.number(dropped_weight, "dropped_weight")
+    kept_weight = checks.number(kept_weight, "kept_weight")
+    output = _tensor(torch, output, "output")
+    x, kept = _tensor(torch, x, "x", output), _tensor(torch, kept, "kept", output)
+    if not x.shape == output.shape == kept.shape or x.ndim < 1 or not x.numel():
         raise OffdiagError(
-            "x, output and kept must have one shape, received "
+            "x, output and kept must have one shape and at least one entry, received "
             f"{tuple(x.shape)}, {tuple(output.shape)} and {tuple(kept.shape)}"
         )
-    kinds = (output.new_tensor(float(weight)) for weight in (kept_weight, dropped_weight))  # in the precision of output
+    kinds = (output.new_tensor(weight) for weight in (kept_weight, dropped_weight))  # in the precision of output
     weights = torch.where(kept.to(torch.bool), *kinds)
     rows = x.numel() // x.shape[-1]
     return torch.sum(weights * (x - output) ** 2) / rows
@@ -84,6 +91,17 @@ def _torch() -> Any:
             "the layers need torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
         ) from None
     return torch
+
+
+def _tensor(torch: Any, values: Any, name: str, like: Any = None) -> Any:
+    """A tensor of floating numbers, made of arrays and lists too; in the precision and on the device of ``like``."""
+    if not isinstance(values, torch.Tensor):
+        values = torch.as_tensor(checks.numbers(values, name, largest=float("inf")))
+    if values.is_complex():
+        raise OffdiagError(f"{name} must be real numbers, received {values.dtype}; take its real part")
+    if like is not None:
+        return values.to(dtype=like.dtype, device=like.device)
+    return values if values.is_floating_point() else values.to(torch.get_default_dtype())
 
 
 def _check_moments(torch: Any, cov: Any, mean: Any, width: int) -> None:
@@ -116,6 +134,8 @@ def _classes() -> dict[str, Any]:
         def forward(self, x: Any) -> Any:
             if not self.training or self.drop == 0:
                 return x
+            if x.ndim < 1:
+                raise OffdiagError("x must have at least one axis, the units to be dropped, received a single number")
             *rows, width = x.shape
             keep = 1 - self.drop
             if self.overlap:
@@ -160,9 +180,8 @@ def _classes() -> dict[str, Any]:
 
         def __init__(self, cov: Any, mean: Any = 1.0, sampler: Callable[[int], Any] | None = None) -> None:
             super().__init__()
-            cov = torch.as_tensor(cov, dtype=torch.float64)
-            mean = torch.as_tensor(mean, dtype=torch.float64)
-            if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not torch.allclose(cov, cov.T):
+            cov, mean = (_tensor(torch, v, name).double() for v, name in ((cov, "cov"), (mean, "mean")))
+            if not cov.numel() or cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not torch.allclose(cov, cov.T):
                 raise OffdiagError(f"cov must be square and symmetric, received shape {tuple(cov.shape)}")
             _check_moments(torch, cov, mean, len(cov))
             values, vectors = torch.linalg.eigh((cov + cov.T) / 2)
@@ -176,7 +195,7 @@ def _classes() -> dict[str, Any]:
             self.sampler = sampler
 
         def forward(self, x: Any) -> Any:
-            if x.shape[-1] != len(self.cov):
+            if x.ndim < 1 or x.shape[-1] != len(self.cov):
                 raise OffdiagError(f"the last axis must be {len(self.cov)} wide, as cov is, received {tuple(x.shape)}")
             if not self.training:
                 return x

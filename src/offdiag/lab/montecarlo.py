@@ -33,6 +33,12 @@ class Estimate:
 
 def estimate(samples: NDArray[np.floating]) -> Estimate:
     """From one number per draw, at least two of them."""
+    samples = checks.numbers(samples, "samples", "a list", largest=np.inf)
+    if samples.ndim != 1 or len(samples) < 2:
+        raise OffdiagError(
+            f"at least 2 samples are needed for a standard error, received shape {samples.shape}; give one number per "
+            "draw"
+        )
     spread = float(np.std(samples, ddof=1, dtype=np.float64))
     return Estimate(float(np.mean(samples, dtype=np.float64)), spread / float(np.sqrt(len(samples))), len(samples))
 
@@ -66,28 +72,28 @@ def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, pa
     return np.asarray(np.lib.stride_tricks.sliding_window_view(seeds, block, axis=1).min(axis=2))
 
 
-def dropconnect(keep: float, shape: Sequence[int], draws: int, rng: Random) -> Array:
+def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
     """(draws, *shape): every weight of a layer kept with probability ``keep``, on its own."""
     keep = checks.keep(keep)
-    return (np.random.default_rng(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
+    return (checks.random(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
 
 
-def gaussian(variance: float, shape: Sequence[int], draws: int, rng: Random) -> Array:
+def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
     """(draws, *shape): noise to be added, independent, of mean 0 and this variance."""
-    if not 0 <= variance < np.inf:
-        raise OffdiagError(f"variance must be a number in [0, inf), received {variance!r}")
-    return np.random.default_rng(rng).standard_normal(_shape(shape, draws)) * math.sqrt(variance)
+    deviation = math.sqrt(checks.number(variance, "variance"))
+    return checks.random(rng).standard_normal(_shape(shape, draws)) * deviation
 
 
-def emphasised(drop: float, shape: Sequence[int], draws: int, rng: Random, kept_weight: float) -> tuple[Array, Array]:
+def emphasised(
+    drop: float, shape: Sequence[int] | int, draws: int, rng: Random, kept_weight: float
+) -> tuple[Array, Array]:
     """(draws, *shape) twice: masks over the data, and the weight of each entry's error [Steck20 Eq. 1].
 
     An entry that was dropped counts 1, one that was kept ``kept_weight``; zeros of the data have masks and weights too.
     """
-    if not 0 <= kept_weight < np.inf:
-        raise OffdiagError(f"kept_weight must be a number in [0, inf), received {kept_weight!r}")
+    kept_weight = checks.number(kept_weight, "kept_weight")
     kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
-    return kept, np.where(kept == 1, float(kept_weight), 1.0)
+    return kept, np.where(kept == 1, kept_weight, 1.0)
 
 
 def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
@@ -117,6 +123,7 @@ def exact_mean(loss: Callable[[Array], float], masks: Array, chances: Array) -> 
 
 def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
     """Mean (width,) and covariance (width, width) of the units; without chances, of a sample of equal weights."""
+    masks = checks.matrix(masks, "masks")
     if chances is None:
         chances = np.full(len(masks), 1 / len(masks))
     masks, chances = _enumeration(masks, chances)
@@ -126,7 +133,7 @@ def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
 
 
 def _enumeration(masks: Any, chances: Any) -> tuple[Array, Array]:
-    masks, chances = np.asarray(masks, dtype=np.float64), np.asarray(chances, dtype=np.float64)
+    masks, chances = checks.numbers(masks, "masks"), checks.numbers(chances, "chances")
     if chances.shape != masks.shape[:1] or (chances < 0).any() or not math.isclose(chances.sum(), 1, abs_tol=1e-9):
         raise OffdiagError(
             f"chances must be one number per mask that add up to 1: {len(masks)} masks, "
@@ -135,5 +142,5 @@ def _enumeration(masks: Any, chances: Any) -> tuple[Array, Array]:
     return masks, chances
 
 
-def _shape(shape: Sequence[int], draws: int) -> tuple[int, ...]:
-    return checks.whole(draws, "draws"), *(checks.whole(size, "shape") for size in shape)
+def _shape(shape: Sequence[int] | int, draws: int) -> tuple[int, ...]:
+    return checks.whole(draws, "draws"), *checks.shape(shape)

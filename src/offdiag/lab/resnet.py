@@ -33,7 +33,13 @@ class Training:
 
 def targets(labels: Any, classes: int = 10) -> Matrix:
     """One column per picture, 1 at its class (classes × pictures)."""
-    return np.asarray(np.eye(classes)[np.asarray(labels, dtype=np.int64)].T)
+    found, classes = checks.vector(labels, "labels"), checks.whole(classes, "classes")
+    wrong = found[(found != np.floor(found)) | (found < 0) | (found >= classes)]
+    if len(wrong):
+        raise OffdiagError(
+            f"labels must be whole numbers from 0 to {classes - 1}, received {wrong[0]:g}; give the number of classes"
+        )
+    return np.asarray(np.eye(classes)[found.astype(np.int64)].T)
 
 
 def train(
@@ -60,12 +66,14 @@ def train(
     images = _images(torch, pixels)
     Y = checks.matrix(Y, "Y", (None, len(images)))
     steps, masks = checks.whole(steps, "steps"), checks.whole(masks, "masks")
+    stages, width = checks.shape(stages, "stages"), checks.whole(width, "width")
+    learning_rate, seed = checks.number(learning_rate, "learning_rate", above=True), checks.seed(seed)
     checks.blocks(checks.whole(hidden, "hidden"), checks.whole(block, "block"))
     C = torch.tensor(dropblock.characteristic(hidden, block, drop), dtype=torch.float32)
     noise = layers.DropBlock1d(block, drop)
     state = torch.random.get_rng_state()
     try:  # the global generator of torch is left as it was found
-        torch.manual_seed(seed)
+        torch.manual_seed(seed % 2**63)
         net = _classes()["ResNet"](images.shape[1], stages, width, hidden)
         head = torch.nn.Linear(hidden, len(Y), bias=False)
         parameters = [*net.parameters(), *head.parameters()]
@@ -96,8 +104,8 @@ def train(
 
 
 def _images(torch: Any, pixels: Any) -> Any:
-    array = np.asarray(pixels)
-    if array.ndim not in (3, 4) or 0 in array.shape or array.dtype.kind not in "buif":
+    array = checks.numbers(pixels, "pixels", largest=1e15)  # squares fit into float32
+    if array.ndim not in (3, 4) or 0 in array.shape:
         raise OffdiagError(
             "pixels must be (pictures, height, width) or (pictures, height, width, colours), received shape "
             f"{array.shape} and type {array.dtype}"

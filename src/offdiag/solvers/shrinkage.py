@@ -44,11 +44,16 @@ def k_support_prox(m: Vector, order: int, beta: float) -> tuple[Vector, Vector]:
     while (ones, some) not in seen:  # once, or a few times where rounding misjudged neighbours
         seen.add((ones, some))
         if ones == some:  # whole entries only
-            t = (size >= a[order - 1]).astype(np.float64)
-            return m * (t / (t + beta)), t
+            if beta * (a[order - 1] - a[order]) >= a[order]:
+                t = (size >= a[order - 1]).astype(np.float64)
+                return m * (t / (t + beta)), t
+            ones, some = order - 1, order + 1  # a tie, or nearly one, that 1 + 1/beta = 1 had hidden: they share
+            seen.add((ones, some))
         c, least, shift = _level(a[ones:some], order - ones, beta)
         t = _weights(a, c, least, shift, beta)
         ones, some = min(int(np.count_nonzero(t == 1)), order), int(np.count_nonzero(t))
+        if (ones, some) in seen and abs(t.sum() - order) > 1e-9 * order:  # pieces that point at each other: both
+            ones, some = min(first for first, _ in seen), max(last for _, last in seen)
     t = _weights(size, c, least, shift, beta)
     return m * (t / (t + beta)), t
 

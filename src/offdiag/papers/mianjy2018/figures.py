@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offdiag import plots_lab
 from offdiag.lab import landscape
 from offdiag.lab.checks import Matrix
 from offdiag.papers.mianjy2018.measure import FIGURE_1, LAMBDAS, Shrinkage, drop_of
 from offdiag.papers.mianjy2018.surface import Curvature
 from offdiag.papers.mianjy2018.training import Toy, Training
-from offdiag.plots_lab import COLOURS, STYLE, panels
+from offdiag.plots_lab import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,9 +25,7 @@ def _styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
     @wraps(draw)
     def styled(*arguments: Any) -> Figure:
-        import matplotlib
-
-        with matplotlib.rc_context(STYLE):
+        with plots_lab._matplotlib().rc_context(plots_lab.STYLE):
             return draw(*arguments)
 
     return styled

@@ -56,7 +56,7 @@ def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
         A = rng.standard_normal((4, 4))
         M, width = A @ A.T, int(rng.integers(2, 4))
         top = float(np.linalg.norm(M, 2))
-        bound = landscape.all_minima_global(M, width, 0.0).bound
+        bound = landscape.all_minima_global(M, width, 0.0, tied=True).bound
         for at, multiple in enumerate(multiples):
             drop = drop_of(multiple * bound)
             agree &= (dropout.optimum(M, width, drop, tied=True).rank == width) == (multiple < 1)

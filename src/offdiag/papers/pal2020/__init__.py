@@ -35,6 +35,7 @@ def run(
     """Compute everything; ``size="small"`` shrinks data, trainings and the deep net. Folders may hold the pictures."""
     begun = time.perf_counter()
     tell = progress or (lambda stage, fraction: None)
+    pictures = deep.pictures(size, seed, mnist=mnist, cifar10=cifar10)  # first: a wrong folder is told at once
     s = measure.SETTINGS[size]
     trials = 200 if size == "paper" else 60
     tell("formulas · masks", 0.0)
@@ -51,9 +52,10 @@ def run(
     tell("blocks · anywhere", 0.0)
     places = measure.anywhere(s, given, seed)
     nets: list[deep.Deep] = []
-    pictures = "no pictures (torch is missing)"
+    words = "no pictures (torch is missing)"
     if deep.available():
-        nets, pictures = deep.trainings(size, seed, progress, mnist=mnist, cifar10=cifar10)
+        nets = deep.trainings(pictures, size, seed, progress)
+        words = "; ".join(some.words for some in pictures)
     equal = max(_unequal(run, given) for run in runs)
     return Reproduction(
         paper="pal2020",
@@ -89,7 +91,7 @@ def run(
         | _of_connects(connects)
         | _of_places(places)
         | _of_nets(nets),
-        data=f"drawn from a standard normal (seed {seed}); {pictures}",
+        data=f"drawn from a standard normal (seed {seed}); {words}",
         seconds=time.perf_counter() - begun,
     )
 

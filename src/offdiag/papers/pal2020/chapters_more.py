@@ -18,11 +18,9 @@ def general(numbers: Numbers, layer: tuple[list[int], Matrix, Matrix, float]) ->
     off = float(np.abs(found / by_d - 1).max())
     return Chapter(
         "Any noise, and the last layer of any net",
-        """The same algebra works for masks of any distribution, with means, variances and correlations of any kind, "
-        "and for
-        the last layer of a deep net: all that counts is the covariance of the mask divided by its means. It also
-        says what
-        noise costs a net that could produce any hidden layer whatever.""",
+        """The same algebra works for masks of any distribution, with means, variances and correlations of any kind, and
+        for the last layer of a deep net: all that counts is the covariance of the mask divided by its means. It also
+        says what noise costs a net that could produce any hidden layer whatever.""",
         [
             Claim(
                 "Lemma 3.1",
@@ -68,14 +66,12 @@ def connect(found: list[Connect]) -> Chapter:
     offset = max(z_score((c.trace.stochastic / c.trace.deterministic - 1)[1:]) for c in found)
     return Chapter(
         "DropConnect is not dropout",
-        """DropConnect drops single connections instead of units. The paper says that for the squared loss this "
-        "comes to the
-        same as dropout. In the proof, a sum over independent connections is treated as if they were dropped
-        together. The
-        correct penalty contains the squared size of each input, not the size of their combination, and both agree
-        exactly
-        when the inputs are uncorrelated. Three kinds of inputs are compared: those of the paper (independent normal
-        numbers, so almost uncorrelated), the same whitened, and inputs of which neighbours correlate by 0.8.""",
+        """DropConnect drops single connections instead of units. The paper says that for the squared loss this comes to
+        the same as dropout. In the proof, a sum over independent connections is treated as if they were dropped
+        together. The correct penalty contains the squared size of each input, not the size of their combination, and
+        both agree exactly when the inputs are uncorrelated. Three kinds of inputs are compared: those of the paper
+        (independent normal numbers, so almost uncorrelated), the same whitened, and inputs of which neighbours
+        correlate by 0.8.""",
         [
             Claim(
                 "Theorem 4.1, Corollary 4.2",
@@ -121,11 +117,10 @@ def anywhere(found: list[Anywhere], s: Setting) -> Chapter:
     apart = float(right.trace.deterministic[-1] / grid.trace.deterministic[-1])
     return Chapter(
         "Blocks on a grid, blocks anywhere",
-        f"""DropBlock as first proposed drops blocks at any position; the theory puts them on a grid. A unit is then "
-        f"covered by
-        {s.block} possible blocks and survives if none of them is dropped, so each must be kept more often for the
-        unit to be
-        kept as often. The paper gives a correction and finds that training is then about the same.""",
+        f"""DropBlock as first proposed drops blocks at any position; the theory puts them on a grid. A unit is then
+        covered by {s.block} possible blocks and survives if none of them is dropped, so each must be kept more often
+        for the unit to be kept as often. The paper gives a correction and finds that training is then about the
+        same.""",
         [
             Claim(
                 "Section 5.3",
@@ -167,11 +162,9 @@ def anywhere(found: list[Anywhere], s: Setting) -> Chapter:
 
 def deep(found: list[Deep], size: str) -> Chapter:
     text = """Does the bound mean anything for a real network? A residual net reads pictures; its last hidden layer
-    has 80
-    units, dropped in blocks of 5 with θ = 0.5, and a linear layer leads to the ten classes (1 for the right one,
-    squared
-    error). The bound holds for every such net, because it holds for every hidden layer. The paper finds that training a
-    ResNet-50 comes close to it, and that the singular values of the predictions are the ones foretold.
+    has 80 units, dropped in blocks of 5 with θ = 0.5, and a linear layer leads to the ten classes (1 for the right one,
+    squared error). The bound holds for every such net, because it holds for every hidden layer. The paper finds that
+    training a ResNet-50 comes close to it, and that the singular values of the predictions are the ones foretold.
 
     """
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,21 +52,46 @@ def available() -> bool:
     return find_spec("torch") is not None
 
 
-def trainings(
-    size: Size, seed: int, progress: Progress | None, *, mnist: str | None, cifar10: str | None
-) -> tuple[list[Deep], str]:
-    """Both data sets, from files or invented; and the words that say which."""
-    found, words = [], []
-    for kind, folder in (("mnist", mnist), ("cifar10", cifar10)):
+class Pictures(NamedTuple):
+    """What one training reads."""
+
+    title: str  # MNIST or CIFAR-10
+    given: bool  # read from files, not invented
+    pixels: images.Pixels
+    labels: images.Pixels
+
+    @property
+    def words(self) -> str:
+        return (
+            f"the first {len(self.labels)} training pictures of {self.title}"
+            if self.given
+            else f"invented pictures in the shape of {self.title}"
+        )
+
+
+def pictures(size: Size, seed: int, *, mnist: str | None, cifar10: str | None) -> list[Pictures]:
+    """Both data sets, from files or invented."""
+    n = settings(size)["pictures"]
+    return [
+        Pictures(
+            "MNIST",
+            mnist is not None,
+            *(images.mnist(mnist, n) if mnist is not None else images.invented(n, "mnist", seed)),
+        ),
+        Pictures(
+            "CIFAR-10",
+            cifar10 is not None,
+            *(images.cifar10(cifar10, n) if cifar10 is not None else images.invented(n, "cifar10", seed)),
+        ),
+    ]
+
+
+def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress | None) -> list[Deep]:
+    """One for each data set."""
+    found = []
+    for title, from_files, pixels, labels in given:
         how = settings(size)
         n = how.pop("pictures")
-        title = {"mnist": "MNIST", "cifar10": "CIFAR-10"}[kind]
-        if folder is None:
-            pixels, labels = images.invented(n, kind, seed)  # type: ignore[arg-type]
-            name = f"invented pictures in the shape of {title}"
-        else:
-            pixels, labels = (images.mnist if kind == "mnist" else images.cifar10)(folder, n)
-            name = f"the first {n} training pictures of {title}"
         if progress is not None:
             progress(f"residual net · {title}", 0.0)
         Y = resnet.targets(labels)
@@ -77,7 +102,7 @@ def trainings(
         best = dropblock.optimum(Y, np.eye(n), HIDDEN, BLOCK, DROP)
         found.append(
             Deep(
-                name=title if folder else f"invented, {title}-like",
+                name=title if from_files else f"invented, {title}-like",
                 pictures=n,
                 parameters=net.parameters,
                 losses=net.losses,
@@ -88,8 +113,7 @@ def trainings(
                 singular=_singular(net.predictions),
             )
         )
-        words.append(name)
-    return found, "; ".join(words)
+    return found
 
 
 def _singular(M: Matrix) -> Matrix:
