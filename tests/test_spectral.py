@@ -310,7 +310,7 @@ def test_data_of_a_lower_rank_than_asked_for_gives_zeros_beyond_it():
         (lambda: S.Ridge(l2="much"), "or 'auto', received 'much'"),
         (lambda: S.DropBlock(block=2.5), "whole number"),
         (lambda: S.DropBlock(block=True), "whole number"),
-        (lambda: S.DropBlock(block=4, width=6)(np.ones(6)), "multiple of its block"),
+        (lambda: S.DropBlock(block=4, width=6), "multiple of its block, received width=6 and block=4; use width=4"),
         (lambda: S.EarlyStop(start=0.0), "start of EarlyStop"),
         (lambda: S.Ridge()(np.ones(3)), "chosen by od.Spectral"),
         (lambda: S.Hard()([1.0, np.nan]), "finite singular values"),

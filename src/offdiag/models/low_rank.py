@@ -91,30 +91,38 @@ class _LowRank(Recommender):
         progress: Progress | None,
     ) -> Self:
         check_range(product)
+        learned = self._learned(product, settings, progress)
+        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self.item_ids_ = item_ids
+        self.popularity_ = sums
+        self.n_users_ = n_users
+        self.settings_ = settings
+        if self.stopped_ == "interrupted":
+            warnings.warn(
+                f"the fit was interrupted after {len(self.objectives_) - 1} iterations; "
+                f"the best weights so far are kept, objective {self.objective_:.6g}",
+                InterruptedFitWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _learned(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+        """What the fit found, by the name of the attribute; may complete the settings."""
         live = np.flatnonzero(product.g > 0)
         if settings["rank"] >= len(live):
             settings["rank"] = len(live)
             found = self._full_rank(product, live, settings)
         else:
             found = self._factors(product, settings, progress)
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        self.weights_ = LowRank(found.U, found.V)
-        self.objective_ = found.objective
-        self.objectives_ = found.objectives
-        self.stopped_ = found.stopped
-        self.kkt_residual_ = found.kkt_residual
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
-        self.settings_ = settings
-        if found.stopped == "interrupted":
-            warnings.warn(
-                f"the fit was interrupted after {len(found.objectives) - 1} iterations; "
-                f"the best weights so far are kept, objective {found.objective:.6g}",
-                InterruptedFitWarning,
-                stacklevel=3,
-            )
-        return self
+        return {
+            "weights_": LowRank(found.U, found.V),
+            "objective_": found.objective,
+            "objectives_": found.objectives,
+            "stopped_": found.stopped,
+            "kkt_residual_": found.kkt_residual,
+        }
 
     def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
         raise NotImplementedError

@@ -125,13 +125,16 @@ class DropBlock(Shrink):
     name: ClassVar[str] = "dropblock"
     limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "block": (1, np.inf), "width": (1, np.inf)}
 
+    def __post_init__(self) -> None:
+        Shrink.__post_init__(self)
+        if self.width is not None and self.width % self.block:
+            raise OffdiagError(
+                f"the width of DropBlock must be a multiple of its block, received width={self.width} and "
+                f"block={self.block}; use width={max(self.width - self.width % self.block, self.block)}"
+            )
+
     def factors(self, sigma: Vector) -> Vector:
         width = self.width or max(len(sigma) - len(sigma) % self.block, self.block)
-        if width % self.block:
-            raise OffdiagError(
-                f"the width {width} of DropBlock must be a multiple of its block, received block={self.block}; "
-                f"use {width - width % self.block or self.block}"
-            )
         beta = self.drop / (1 - self.drop) / (width // self.block)
         kept = np.where(np.arange(len(sigma)) < width, sigma, 0.0)  # as many components as there are units
         shrunk, _ = k_support_prox(kept, self.block, beta)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.errors import InterruptedFitWarning
 from offdiag.models.low_rank import _LowRank
 from offdiag.models.settings import Auto
 from offdiag.models.shrinks import (
@@ -26,7 +24,7 @@ from offdiag.models.shrinks import (
 )
 from offdiag.progress import Progress
 from offdiag.solvers import spectral
-from offdiag.solvers.products import Product, ScaledProduct, check_range, item_scale
+from offdiag.solvers.products import Product, ScaledProduct, item_scale
 from offdiag.weights import Symmetric
 
 __all__ = [
@@ -43,8 +41,15 @@ __all__ = [
 ]
 
 
+class _Spectrum(_LowRank):
+    """What a fit of Spectral learns besides the weights."""
+
+    total_: float  # ‖X‖², with the weights of users and items
+    auto_l2_: float  # what l2="auto" of a shrink means for this data
+
+
 @dataclass(kw_only=True, eq=False)
-class Spectral(_LowRank):
+class Spectral(_Spectrum):
     """B = Q f(σ) Qᵀ from X = P σ Qᵀ: the components of the data, each as much as ``shrink`` lets it.
 
     ``shrink`` is one of od.spectral.Hard(), Ridge(), WeightDecay(), Dropout(), DropBlock(), EarlyStop(), or its text,
@@ -79,16 +84,9 @@ class Spectral(_LowRank):
         chosen = _resolved(model.shrink, self.auto_l2_)
         model.weights_ = replace(spectrum, shrink=chosen(spectrum.sigma))
         model.settings_ = self.settings_ | {"shrink": str(chosen)}
-        model._tell_objective()
+        model.objective_ = _left(model.weights_, self.total_)
+        model.objectives_ = [model.objective_]
         return model
-
-    def _tell_objective(self) -> None:
-        """‖XR − X̂R‖², the squared error that the shrinkage leaves, components not found included."""
-        spectrum = cast(Symmetric, self.weights_)
-        squares = spectrum.sigma**2
-        left = float((squares * (1 - spectrum.shrink) ** 2).sum())
-        self.objective_ = max(self.total_ - float(squares.sum()), 0.0) + left
-        self.objectives_ = [self.objective_]
 
     def _spectrum(self) -> Symmetric:
         return cast(Symmetric, self._fitted().weights_)
@@ -100,43 +98,33 @@ class Spectral(_LowRank):
             settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
         return settings | {"l2": "auto"}  # resolved for a shrink that asks for it, now or later: cheap
 
-    def _solve(
-        self,
-        product: Product,
-        settings: dict[str, Any],
-        item_ids: NDArray[Any],
-        sums: NDArray[np.float64],
-        n_users: int,
-        progress: Progress | None,
-    ) -> Self:
-        check_range(product)
+    def _learned(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
         settings["rank"] = min(settings["rank"], int(np.count_nonzero(product.g)))
         l2 = settings.pop("l2")
         chosen = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), l2)
+        settings["shrink"] = str(chosen)
         scale = item_scale(product.g, settings["item_power"])
         if settings["item_power"]:
             product = ScaledProduct(product, scale)
         found = spectral.decompose(product, settings["rank"], seed=self.seed, progress=progress)
         sigma = np.sqrt(found.eigenvalues)
-        factors = chosen(sigma)
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        self.weights_ = Symmetric(found.Q, sigma, factors, scale.astype(product.dtype))
-        self.total_ = found.total  # ‖X‖², with the weights of users and items
-        self.auto_l2_ = l2  # what l2="auto" of a shrink means here
-        self.stopped_ = "closed form" if found.stopped == "converged" else found.stopped
-        self.kkt_residual_ = None
-        self._tell_objective()
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
-        self.settings_ = settings | {"shrink": str(chosen)}
-        if found.stopped == "interrupted":
-            warnings.warn(
-                "the decomposition was interrupted; the components found so far are kept",
-                InterruptedFitWarning,
-                stacklevel=3,
-            )
-        return self
+        weights = Symmetric(found.Q, sigma, chosen(sigma), scale.astype(product.dtype))
+        left = _left(weights, found.total)
+        return {
+            "weights_": weights,
+            "objective_": left,
+            "objectives_": [left],
+            "stopped_": "closed form" if found.stopped == "converged" else found.stopped,
+            "kkt_residual_": None,
+            "total_": found.total,
+            "auto_l2_": l2,
+        }
+
+
+def _left(weights: Symmetric, total: float) -> float:
+    """‖XR − X̂R‖², the squared error that the shrinkage leaves, components not found included."""
+    squares = weights.sigma**2
+    return max(total - float(squares.sum()), 0.0) + float((squares * (1 - weights.shrink) ** 2).sum())
 
 
 def _is_auto(shrink: Any) -> bool:
