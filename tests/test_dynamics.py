@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from offdiag.errors import OffdiagError
-from offdiag.lab import dynamics
+from offdiag.lab import dynamics, modes
 
 GOOD = 1e-9  # relative to max(1, |w|)
 
@@ -478,7 +478,7 @@ def test_the_denoising_curve_from_huge_starts(w1, w2, t):
 def test_an_integration_that_does_not_end_is_stopped(monkeypatch):
     w1, w2 = dynamics.simulate(2.0, 1e12, 5e11, 1.0, noise=0.1, tau=1.0)
     assert w1[0] * w2[0] == pytest.approx(dynamics.dae(2.0, 1e12, 5e11, 1.0, 0.1, 1.0), rel=1e-7)
-    monkeypatch.setattr(dynamics, "_PATIENCE", 20)
+    monkeypatch.setattr(modes, "_PATIENCE", 20)
     with pytest.raises(OffdiagError, match="more than 20 steps .* larger tau"):
         dynamics.simulate(2.0, 0.1, 0.5, 1.0, tau=1.0)
 

@@ -1,0 +1,266 @@
+"""One direction of a linear autoencoder: how its weight grows, where it ends, how fast it may be driven.
+
+The closed forms behind ``lab.dynamics``, which has them all under its own name and says what the letters mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.lab import checks
+
+Array = NDArray[np.float64]
+_STEEP = 1e12  # starts beyond which the integrator loses digits, and ends nowhere
+_PATIENCE = 200_000  # slopes that one integration may ask for; ordinary ones take a few thousand
+_TINY = 1e-60  # starts below this are first grown by the linear part of the equations, which rules there
+
+
+@np.errstate(over="ignore", under="ignore", invalid="ignore")  # exp(−∞) = 0 is meant; NaN is refused at the end
+def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
+    """w(t) = w1(t)·w2(t) of the denoising autoencoder from any start; ``noise=0`` is the plain autoencoder.
+
+    The same curve as [Pretorius18 Eq. 5], written as a quotient of sums whose terms do not cancel: it neither
+    overflows when λt/τ is large nor loses digits when w1² and w2² are nearly or exactly equal.
+    """
+    t, w1, w2, lam, eps, tau = arrays(t=t, w1=w1, w2=w2, eigenvalue=eigenvalue, noise=noise, tau=tau)
+    L = lam + eps
+    time = t / tau
+    time, w1, w2 = _grown(time, w1, w2, lam)
+    w0 = w1 * w2
+    size = np.abs(w0)
+    c0 = np.abs((w2 - w1) * (w2 + w1))  # w2² − w1² never changes
+    lz = np.hypot(c0 * L, 2 * lam)
+    at_rest = lz == 0
+    a = np.where(at_rest, 1.0, 2 * lam / np.where(at_rest, 1, lz))
+    b = np.where(at_rest, 0.0, c0 * L / np.where(at_rest, 1, lz))  # a² + b² = 1
+    e = np.exp(-lz * time)
+    phi = _integral(lz, time)  # (1 − e)/lz
+    h = np.hypot(c0, 2 * size)
+    k = c0 + h
+    nothing = k == 0  # w1 = w2 = 0 stays there
+    k = np.where(nothing, 1.0, k)
+    x = 2 * size / k  # |tanh(θ₀/2)|
+    r = 1 + c0 / np.where(nothing, 1, h + 2 * size)  # so that 1 − x = c0·r/k and k − 2|w0| = c0·r, without cancelling
+    less = c0 / k * r  # 1 − x; before any product with c0, which may be as large as 1e200
+    P = a**2 / (1 + b) + e * (1 + b)  # (1 + e) − (1 − e)·b, as lz > c0·L
+    Q = b**2 / (1 + a) + e * (1 + a)  # (1 + e) − (1 − e)·a, as lz > 2λ
+    up = (2 * lam * phi * k + 2 * size * P) / (phi * L * (k + 2 * size) + r * Q)
+    up *= (phi * (c0 * L + 2 * lam * x) + 1 + e) / (phi * (c0 * L * less + 2 * lam * (1 + x)) + (1 + e) * (1 + x))
+    # From w0 < 0 the curve crosses 0, unless c0 = 0, where b = 0 and it only comes close; 2ab/(1 + a + b) = a + b − 1.
+    down = c0 * r * 2 * lam * phi + 2 * size * (2 * a * b / (1 + a + b) - e * (1 + a + b))
+    down /= phi * (L * (k + 2 * size) + 2 * lam * r) + (1 + e) * r
+    below = phi * c0 * L * less + (1 + x) * Q
+    share = (phi * c0 * L + x * Q + less * (1 + e)) / np.where(below > 0, below, 1)
+    down *= np.where(below > 0, share, 0.0)  # at c0 = 0 all underflows together when t is large
+    return _plain(np.where(nothing, 0.0, np.where(w0 < 0, down, up)))
+
+
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")  # 1/0 = ∞ makes w(t) = 0, as it should
+def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
+    """w(t) under weight decay from a balanced start: w1 = w2 = √w, or w1 = −w2 = √|w| when w < 0.
+
+    [Pretorius18 Eq. 7] with λ in the exponent, where it is missing in print: E = exp(2λξt/τ), ξ = 1 − Nγ/λ. For unequal
+    starts there is no closed form; ``simulate`` integrates.
+    """
+    t, w, lam, d, tau = arrays(t=t, w=w, eigenvalue=eigenvalue, decay=decay, tau=tau)
+    # Opposite weights pull each other to 0: |w| obeys the same equation with λ + Nγ as its rate of decay.
+    rate = np.where(w < 0, -(lam + d), lam - d)
+    time = 2 * t / tau
+    e = np.exp(-np.abs(rate) * time)
+    phi = _integral(np.abs(rate), time)
+    size = np.abs(w)
+    grows = 1 / (e / np.where(size > 0, size, 1) + lam * phi)
+    shrinks = size * e / (1 + lam * size * phi)
+    return _plain(np.sign(w) * np.where(size == 0, 0.0, np.where(rate > 0, grows, shrinks)))
+
+
+def dae_fixed_point(eigenvalue: Any, noise: Any) -> Any:
+    """λ/(λ + ε), where a denoising autoencoder ends [Pretorius18 sec. E]; 0 for a direction without variance."""
+    lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
+    return _plain(_ratio(lam, lam + eps))
+
+
+def wdae_fixed_point(eigenvalue: Any, decay: Any) -> Any:
+    """max(0, 1 − Nγ/λ): weight decay switches directions with λ ≤ Nγ off [Pretorius18 sec. E, with Nγ for γ]."""
+    lam, d = arrays(eigenvalue=eigenvalue, decay=decay)
+    return _plain(_ratio(np.maximum(lam - d, 0), lam))
+
+
+def equivalent_decay(eigenvalue: Any, noise: Any) -> Any:
+    """The Nγ that ends where the noise ε ends, λε/(λ + ε): another one for each λ [Pretorius18 sec. E, Nγ for γ]."""
+    lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
+    return _plain(lam * _ratio(eps, lam + eps))
+
+
+def dae_learning_rate(eigenvalue: Any, noise: Any, samples: Any = 1) -> Any:
+    """α = N/(2λ + 3ε): one over the curvature at w1 = w2 = 1 [Pretorius18 Eq. 8, where τ must be read as N].
+
+    Cautious: on a balanced way up from 0 the curvature stays below 2λ/N, which it has at the fixed point.
+    """
+    lam, eps, n = arrays(eigenvalue=eigenvalue, noise=noise, samples=samples)
+    return _plain(_ratio(n, 2 * lam + 3 * eps, otherwise=np.inf))
+
+
+def wdae_learning_rate(eigenvalue: Any, decay: Any, samples: Any = 1) -> Any:
+    """α = N/(2λ + Nγ), likewise [Pretorius18 Eq. 8, with Nγ for γ]."""
+    lam, d, n = arrays(eigenvalue=eigenvalue, decay=decay, samples=samples)
+    return _plain(_ratio(n, 2 * lam + d, otherwise=np.inf))
+
+
+def learning_rate_ratio(eigenvalue: Any, noise: Any, decay: Any) -> Any:
+    """R = (2λ + Nγ)/(2λ + 3ε), the DAE's rate over the WDAE's [Pretorius18 sec. D, with Nγ for γ]."""
+    lam, eps, d = arrays(eigenvalue=eigenvalue, noise=noise, decay=decay)
+    return _plain(_ratio(2 * lam + d, 2 * lam + 3 * eps, otherwise=np.inf))
+
+
+def dae_hessian(w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Array:
+    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + ε/2τ·w² by w1 and w2 [Pretorius18 sec. D]."""
+    w1, w2, lam, eps, tau = arrays(w1=w1, w2=w2, eigenvalue=eigenvalue, noise=noise, tau=tau)
+    L = lam + eps
+    mixed = 2 * w1 * w2 * L - lam
+    return _two_by_two(w2**2 * L / tau, mixed / tau, w1**2 * L / tau)
+
+
+def wdae_hessian(w1: Any, w2: Any, eigenvalue: Any, decay: Any, tau: Any) -> Array:
+    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + Nγ/2τ·(w1² + w2²) by w1 and w2 [Pretorius18 sec. D]."""
+    w1, w2, lam, d, tau = arrays(w1=w1, w2=w2, eigenvalue=eigenvalue, decay=decay, tau=tau)
+    mixed = 2 * w1 * w2 * lam - lam
+    return _two_by_two((w2**2 * lam + d) / tau, mixed / tau, (w1**2 * lam + d) / tau)
+
+
+def dae_time(fraction: Any, w: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
+    """Steps until w(t) is that fraction of its fixed point, from w1 = w2 = √w; inf if it never is.
+
+    In [Pretorius18 sec. B] with c0 = 0: τ/2λ·ln(w_f (w* − w0)/(w0 (w* − w_f))), for a start below or above.
+    """
+    fraction, w, lam, eps, tau = arrays(fraction=fraction, w=w, eigenvalue=eigenvalue, noise=noise, tau=tau)
+    return _plain(_time(fraction, w, _ratio(lam, lam + eps), 2 * lam / tau))
+
+
+def wdae_time(fraction: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
+    """The same under weight decay: τ/2(λ − Nγ)·ln(…) [Pretorius18 sec. C]; inf where the direction is switched off."""
+    fraction, w, lam, d, tau = arrays(fraction=fraction, w=w, eigenvalue=eigenvalue, decay=decay, tau=tau)
+    gain = np.maximum(lam - d, 0)
+    return _plain(_time(fraction, w, _ratio(gain, lam), 2 * gain / tau))
+
+
+def simulate(
+    t: Any, w1: float, w2: float, eigenvalue: float, *, noise: float = 0.0, decay: float = 0.0, tau: float
+) -> tuple[Array, Array]:
+    """w1(t) and w2(t) by numerical integration (LSODA), noise and decay together, for any start and one mode.
+
+    Meant for what has no closed form, weight decay from unequal weights; errors are near 1e-10. Starts are
+    at most 1e12.
+    """
+    from scipy.integrate import solve_ivp
+
+    t = np.atleast_1d(arrays(t=t)[0])
+    start = [one(w1=w1), one(w2=w2)]
+    lam, eps, d, tau = one(eigenvalue=eigenvalue), one(noise=noise), one(decay=decay), one(tau=tau)
+    if t.ndim != 1 or not len(t) or (np.diff(t) < 0).any():
+        raise OffdiagError(
+            f"t must be one time or a list of times in rising order, received shape {t.shape}; sort them first"
+        )
+    if max(map(abs, start)) > _STEEP:
+        raise OffdiagError(
+            f"w1 and w2 must be at most {_STEEP:g} in size to be integrated, received {start[0]:g} and {start[1]:g}; "
+            "start nearer to 0"
+        )
+    asked = 0
+
+    def slope(_: float, w: Array) -> list[float]:
+        nonlocal asked
+        asked += 1
+        if asked > _PATIENCE:
+            raise OffdiagError(
+                f"the integration took more than {_PATIENCE} steps and was stopped; give an earlier last time, a "
+                "larger tau or a smaller start"
+            )
+        pull = lam - w[0] * w[1] * (lam + eps)
+        return [(w[1] * pull - d * w[0]) / tau, (w[0] * pull - d * w[1]) / tau]
+
+    if t[-1] == 0:
+        return np.full(t.shape, start[0]), np.full(t.shape, start[1])
+    found = solve_ivp(slope, (0.0, float(t[-1])), start, method="LSODA", t_eval=t, rtol=1e-11, atol=1e-14)
+    if not found.success:
+        raise OffdiagError(f"the integration stopped ({found.message}); give an earlier last time or a larger tau")
+    return found.y[0], found.y[1]
+
+
+def _grown(time: Array, w1: Array, w2: Array, lam: Array) -> tuple[Array, Array, Array]:
+    """Starts so small that their products would underflow, moved along w1 ± w2 ∝ exp(±λt/τ) towards 1e-60."""
+    largest = np.maximum(np.abs(w1), np.abs(w2))
+    tiny = (largest < _TINY) & (largest > 0) & (lam > 0)
+    if not tiny.any():
+        return time, w1, w2
+    log_growth = np.where(tiny, np.log(_TINY / np.where(tiny, largest, _TINY)), 0)
+    log_growth = np.minimum(log_growth, lam * time)
+    up, down = (w1 + w2) / 2 * np.exp(log_growth), (w1 - w2) / 2 * np.exp(-log_growth)
+    left = np.maximum(time - log_growth / np.where(lam > 0, lam, 1), 0)
+    return np.where(tiny, left, time), np.where(tiny, up + down, w1), np.where(tiny, up - down, w2)
+
+
+def _integral(rate: Array, time: Array) -> Array:
+    """∫₀^time exp(−rate·s) ds, which is (1 − e)/rate, also for rates near 0."""
+    z = rate * time
+    small = z < 1e-16
+    return np.where(small, time, -np.expm1(-z) / np.where(small, 1, rate))
+
+
+def _time(fraction: Array, w: Array, end: Array, rate: Array) -> Array:
+    goal = fraction * end
+    reached = (w > 0) & (rate > 0) & ((w - goal) * (goal - end) >= 0) & (goal > 0) & (goal != end)
+    w, goal, end, rate = (np.where(reached, v, u) for v, u in ((w, 1.0), (goal, 1.0), (end, 2.0), (rate, 1.0)))
+    return np.where(reached, np.log(goal * (end - w) / (w * (end - goal))) / rate, np.inf)
+
+
+def _ratio(top: Array, bottom: Array, otherwise: float = 0.0) -> Array:
+    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), otherwise)
+
+
+def _two_by_two(first: Array, mixed: Array, second: Array) -> Array:
+    first, mixed, second = np.broadcast_arrays(first, mixed, second)
+    return np.stack([np.stack([first, mixed], axis=-1), np.stack([mixed, second], axis=-1)], axis=-2)
+
+
+_FREE = {"w", "w1", "w2"}  # may be negative
+
+
+def arrays(**values: Any) -> list[Array]:
+    """Finite float64 arrays of one shape; all but the weights must be ≥ 0, tau and samples > 0."""
+    found = []
+    for name, value in values.items():
+        array = checks.numbers(value, name, "a number or an array", largest=np.inf)
+        if name in ("tau", "samples") and (array <= 0).any():
+            raise OffdiagError(f"{name} must be above 0, received {array.min():g}")
+        if name in _FREE and (np.abs(array) > 1e100).any():
+            raise OffdiagError(f"{name} must be at most 1e100 in size, received {np.abs(array).max():g}")
+        if name not in _FREE and (array < 0).any():
+            raise OffdiagError(f"{name} must be at least 0, received {array.min():g}")
+        found.append(array)
+    try:
+        return list(np.broadcast_arrays(*found))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, found, strict=True))
+        raise OffdiagError(f"shapes that broadcast are needed, received {shapes}; add axes of length 1") from None
+
+
+def one(**value: Any) -> float:
+    """A single number, checked alike."""
+    (found,) = arrays(**value)
+    if found.ndim:
+        raise OffdiagError(f"{next(iter(value))} must be one number here, received shape {found.shape}")
+    return float(found)
+
+
+def _plain(values: Array) -> Any:
+    """A float for numbers, an array for arrays."""
+    if np.isnan(values).any():
+        raise OffdiagError(
+            "these numbers are too large, or too far apart, for float64; scale them, times and tau alike"
+        )
+    return float(values) if values.ndim == 0 else values
