@@ -1,0 +1,24 @@
+"""The shapes of W. All answer ``X @ W``, and yield the scores of many users tile by tile, never all at once."""
+
+from typing import Any
+
+from offdiag.weights.constant import Constant
+from offdiag.weights.factors import LowRank, Symmetric
+from offdiag.weights.matrices import Dense, Packed
+from offdiag.weights.networks import TanhNetwork
+from offdiag.weights.tiles import USERS_AT_ONCE, Tile, Weights
+
+KINDS: dict[str, type[Any]] = {k.kind: k for k in (Packed, Dense, LowRank, Symmetric, TanhNetwork, Constant)}
+
+__all__ = [
+    "KINDS",
+    "USERS_AT_ONCE",
+    "Constant",
+    "Dense",
+    "LowRank",
+    "Packed",
+    "Symmetric",
+    "TanhNetwork",
+    "Tile",
+    "Weights",
+]
