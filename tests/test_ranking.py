@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag import ranking, weights
-from offdiag.weights import Dense
+from offdiag import ranking
+from offdiag.weights import Dense, tiles
 from tests import oracles
 from tests.strategies import interactions
 
@@ -48,7 +48,7 @@ def test_tiles_and_threads_do_not_change_a_list(monkeypatch):
     whole = model.recommend(X, k=20)
     expected = oracles.top_k(model.predict(X), X.toarray() > 0, 20)
     assert np.array_equal(whole.indices, expected)
-    monkeypatch.setattr(weights, "TILE_BYTES", 1 << 12)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 1 << 12)
     monkeypatch.setattr(ranking, "USERS_PER_PASS", 300)
     assert np.array_equal(model.recommend(X, k=20).indices, expected)
     assert np.array_equal(model.predict(X), X @ model.weights_)

@@ -11,7 +11,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag import ranking, weights
 from offdiag.models.recommender import Recommender
-from offdiag.weights import Dense, LowRank
+from offdiag.weights import Dense, LowRank, tiles
 from tests import oracles
 from tests.strategies import dtypes, interactions
 
@@ -84,7 +84,7 @@ def test_lists_are_those_of_a_stable_sort_of_the_dense_scores(X, rank, dtype, ex
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("tile_bytes", "users_per_pass"), [(96 << 20, 16_384), (1, 16_384), (300 * 70 * 4, 300)])
 def test_borders_of_tiles_and_passes_do_not_show(monkeypatch, dtype, tile_bytes, users_per_pass):
-    monkeypatch.setattr(weights, "TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(tiles, "TILE_BYTES", tile_bytes)
     monkeypatch.setattr(ranking, "USERS_PER_PASS", users_per_pass)
     X, W = histories(700, 500), factors(500, 7, dtype)
     expected = X.toarray() @ exact(W)

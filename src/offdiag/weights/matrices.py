@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import packed
-from offdiag.weights.tiles import DENSE_WIDTH, TILE_BYTES, Tile, Tiled
+from offdiag.weights import tiles
+from offdiag.weights.tiles import Tile, Tiled
 
 
 class _Matrix(Tiled):
@@ -35,7 +36,7 @@ class _Matrix(Tiled):
         place_of[rows] = places
         history = place_of[X.indices]
         data = X.data.astype(self.dtype, copy=False)
-        width = min(m, max(64, TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize)))
+        width = min(m, max(64, tiles.TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize)))
         weights = np.empty(len(rows) * width, dtype=self.dtype)
         parts = kernels.n_threads() if len(rows) * m > 1 << 22 else 1  # small requests are not worth a thread
         for lo in range(0, m, width):
@@ -147,8 +148,8 @@ class Dense(_Matrix):
         from offdiag import kernels
 
         history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)
-        for lo in range(0, self.shape[1], DENSE_WIDTH):
-            hi = min(lo + DENSE_WIDTH, self.shape[1])
+        for lo in range(0, self.shape[1], tiles.DENSE_WIDTH):
+            hi = min(lo + tiles.DENSE_WIDTH, self.shape[1])
 
             def score(first: int, last: int, lo: int = lo, hi: int = hi) -> NDArray[np.floating]:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
