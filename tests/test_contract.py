@@ -40,6 +40,8 @@ EVERY = (
     | LOW_RANK
     | SPECTRAL
     | {"auto": lambda **kw: od.EDLAE(**kw), "Popularity": lambda **kw: od.Popularity()}
+    | {"EDLAE normalised": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, item_power=0.6, **kw)}
+    | {"RDLAE": lambda **kw: od.RDLAE(l2=2.0, propensity_power=0.3, **kw)}
     | {"low rank auto": lambda **kw: od.LowRankEDLAE(**kw)}
 )
 PRECISIONS = ["float32", "float64"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offdiag.evaluation import Result, evaluate
     from offdiag.gramian import Gram, gram
     from offdiag.models import spectral
-    from offdiag.models.full_rank import DLAE, EASE, EDLAE
+    from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
     from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
     from offdiag.models.spectral import Spectral
     from offdiag.persist import load
@@ -37,6 +37,7 @@ __all__ = [
     "NotEnoughMemory",
     "OffdiagError",
     "Popularity",
+    "RDLAE",
     "Result",
     "Spectral",
     "UnknownItemsWarning",
@@ -68,6 +69,7 @@ _HOME = {
     "NotEnoughMemory": "errors",
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
+    "RDLAE": "models.full_rank",
     "Result": "evaluation",
     "Spectral": "models.spectral",
     "UnknownItemsWarning": "errors",

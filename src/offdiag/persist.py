@@ -28,6 +28,7 @@ _MODELS = {
     "EASE": "offdiag.models.full_rank",
     "DLAE": "offdiag.models.full_rank",
     "EDLAE": "offdiag.models.full_rank",
+    "RDLAE": "offdiag.models.full_rank",
     "LowRankDLAE": "offdiag.models.low_rank",
     "LowRankEDLAE": "offdiag.models.low_rank",
     "ZeroDiagonalLAE": "offdiag.models.low_rank",

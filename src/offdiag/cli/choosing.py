@@ -13,6 +13,7 @@ MODELS = {
     "edlae": "EDLAE",
     "dlae": "DLAE",
     "ease": "EASE",
+    "rdlae": "RDLAE",
     "low-rank-edlae": "LowRankEDLAE",
     "low-rank-dlae": "LowRankDLAE",
     "zero-diagonal": "ZeroDiagonalLAE",

@@ -1,4 +1,4 @@
-"""EASE, DLAE and EDLAE: one inverse, three readings of it [Steck19, Steck20]; see docs/models.md."""
+"""EASE, DLAE, EDLAE and RDLAE: one inverse, four readings of it [Steck19, Steck20, Moon23]; see docs/models.md."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from numpy.typing import NDArray
+
 from offdiag import packed
+from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.models import defaults
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
+from offdiag.solvers.products import item_scale
 from offdiag.weights import Packed
 
 
@@ -22,6 +26,8 @@ class _FullRank(Recommender):
 
     l2: float | Auto
     user_power: float | Auto
+    item_power: float
+    propensity_power: float
     storage: Literal["packed", "dense"]
     dtype: Literal["float32", "float64"]
     objective_: float  # the minimum that was reached (docs/models.md), in squared units of the weighted data
@@ -52,15 +58,21 @@ class _FullRank(Recommender):
         """Overwrites G's values: they become the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
+        l2 = settings["l2"] / scale
+        if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
+            g = G.values[packed.diagonal_positions(G.n_items)].astype(np.float64)
+            l2 = l2 / item_scale(g, settings["item_power"]) ** 2
         solution = cholesky.solve(
             G.values,
             G.n_items,
             dropout=settings.get("dropout", 0.0),
-            l2=settings["l2"] / scale,
+            l2=l2,
             kept_weight=settings.get("kept_weight", 0.0),
+            max_diagonal=settings.get("max_diagonal"),
             progress=progress,
         )
-        weights = Packed(solution.C, solution.scale, solution.diagonal)
+        rarity = _inverse_propensity(G.item_counts, settings["propensity_power"]).astype(solution.C.dtype)
+        weights = Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
         self.objective_ = solution.objective * scale
@@ -78,7 +90,16 @@ class _FullRank(Recommender):
     def _checked(self) -> dict[str, Any]:
         """The hyper-parameters of the mathematics, validated."""
         params = checked(self.get_params())
+        if params["item_power"] == "auto":
+            raise OffdiagError(f"item_power of {type(self).__name__} must be a number, received 'auto'")
         return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
+
+
+def _inverse_propensity(counts: NDArray[np.int64], power: float) -> NDArray[np.float64]:
+    """(n_i / max n)^−power: 1 over the chance that an interaction with item i shows, if that grows so with n_i."""
+    out: NDArray[np.float64] = np.ones(len(counts))
+    np.power(counts / max(int(counts.max(initial=1)), 1), -power, where=counts > 0, out=out)
+    return out
 
 
 @dataclass(kw_only=True, eq=False)
@@ -87,6 +108,8 @@ class EASE(_FullRank):
 
     l2: float | Auto = "auto"
     user_power: float | Auto = "auto"
+    item_power: float = 0.0
+    propensity_power: float = 0.0
     storage: Literal["packed", "dense"] = "packed"
     dtype: Literal["float32", "float64"] = "float32"
 
@@ -98,6 +121,8 @@ class DLAE(_FullRank):
     dropout: float | Auto = "auto"
     l2: float | Auto = "auto"
     user_power: float | Auto = "auto"
+    item_power: float = 0.0
+    propensity_power: float = 0.0
     storage: Literal["packed", "dense"] = "packed"
     dtype: Literal["float32", "float64"] = "float32"
 
@@ -117,5 +142,24 @@ class EDLAE(_FullRank):
     l2: float | Auto = "auto"
     kept_weight: float = 0.0
     user_power: float | Auto = "auto"
+    item_power: float = 0.0
+    propensity_power: float = 0.0
+    storage: Literal["packed", "dense"] = "packed"
+    dtype: Literal["float32", "float64"] = "float32"
+
+
+@dataclass(kw_only=True, eq=False)
+class RDLAE(_FullRank):
+    """Denoising without emphasis, but no item may explain itself by more than a share: DLAE with |B_ii| ≤ max_diagonal.
+
+    max_diagonal=0 is EDLAE, 1 is DLAE; with dropout=0 it is known as RLAE.
+    """
+
+    dropout: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    max_diagonal: float = 0.1
+    user_power: float | Auto = "auto"
+    item_power: float = 0.0
+    propensity_power: float = 0.0
     storage: Literal["packed", "dense"] = "packed"
     dtype: Literal["float32", "float64"] = "float32"

@@ -16,6 +16,8 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "dropout": (0, 1, False, True),
     "l2": (0, np.inf, False, True),
     "kept_weight": (0, 1, True, False),
+    "max_diagonal": (0, 1, True, False),
+    "propensity_power": (-5, 5, True, False),
     "user_power": (-5, 5, True, True),
     "item_power": (-5, 5, True, True),
     "learning_rate": (0, np.inf, False, False),

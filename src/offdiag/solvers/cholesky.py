@@ -67,13 +67,15 @@ def solve(
     m: int,
     *,
     dropout: float,
-    l2: float,
+    l2: float | NDArray[np.float64],
     kept_weight: float,
+    max_diagonal: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """All full-rank models from packed G, which is overwritten by C.
 
-    ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE).
+    ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE), ``l2`` one number or one per item.
+    With ``max_diagonal`` = ξ it is instead the problem without emphasis under |B_ii| ≤ ξ [Moon23].
     """
     where = packed.diagonal_positions(m)
     g = values[where].astype(np.float64)
@@ -87,6 +89,12 @@ def solve(
     invert(values, m, progress)
     C_ii = values[where].astype(np.float64)
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
+    if max_diagonal is not None:
+        # Column i is the free optimum where that keeps its diagonal 1 − Λ_i C_ii below ξ; else it sits on the bound.
+        nu = np.maximum(lam, (1 - max_diagonal) / C_ii)
+        diagonal = np.where(cold, 0.0, 1 - nu * C_ii)
+        objective = float(np.sum((lam + nu * C_ii * (nu - 2 * lam))[~cold]))
+        return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
     a, b = 1.0, float(kept_weight)
     if b == 0:
         nu, diagonal = 1 / C_ii, np.zeros(m)  # [Steck20 Eq. 8]; the diagonal is free here, 0 by convention
