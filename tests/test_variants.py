@@ -103,6 +103,20 @@ def test_propensities_are_those_of_a_regression_on_targets_divided_by_them(make,
         close(B[others, i], column, dtype)
 
 
+@pytest.mark.parametrize("storage", ["packed", "dense"])
+def test_propensities_can_be_changed_after_the_fit(storage):
+    X = example()
+    one = od.EDLAE(l2=2.0, propensity_power=0.2, storage=storage).fit(X)
+    other = od.EDLAE(l2=2.0, propensity_power=-0.3, storage=storage).fit(X)
+    before = one.predict(X)
+    changed = one.with_propensity(-0.3)
+    np.testing.assert_allclose(changed.weights_.toarray(), other.weights_.toarray(), rtol=2e-6)
+    assert changed.settings_ == other.settings_
+    assert changed.get_params() == other.get_params()
+    assert one.settings_["propensity_power"] == 0.2
+    assert np.array_equal(one.predict(X), before)
+
+
 def test_propensities_move_rare_items_up():
     inter = od.synthetic.interactions(800, 100, 12_000, seed=3)
     split = od.split.strong(inter, held_out=0.2, seed=0)

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from offdiag import lab
     from offdiag.baselines.autoencoders import EmphasizedDAE
+    from offdiag.baselines.cdae import CDAE
+    from offdiag.baselines.item_knn import ItemKNN
+    from offdiag.baselines.mult import MultDAE, MultVAE
     from offdiag.baselines.popularity import Popularity
+    from offdiag.baselines.slim import SLIM
+    from offdiag.baselines.wmf import WMF
     from offdiag.data import datasets, prepare, split, synthetic
     from offdiag.data.interactions import Interactions
     from offdiag.data.read import read
@@ -21,10 +26,12 @@ if TYPE_CHECKING:
     from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
     from offdiag.models.spectral import Spectral
     from offdiag.persist import load
+    from offdiag.tuning import Tuned, tune
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022
+    "CDAE",
     "DLAE",
     "EASE",
     "EDLAE",
@@ -32,15 +39,21 @@ __all__ = [
     "Gram",
     "Interactions",
     "InterruptedFitWarning",
+    "ItemKNN",
     "LowRankDLAE",
     "LowRankEDLAE",
+    "MultDAE",
+    "MultVAE",
     "NotEnoughMemory",
     "OffdiagError",
     "Popularity",
     "RDLAE",
     "Result",
+    "SLIM",
     "Spectral",
+    "Tuned",
     "UnknownItemsWarning",
+    "WMF",
     "WeightDecayLAE",
     "ZeroDiagonalLAE",
     "__version__",
@@ -54,9 +67,11 @@ __all__ = [
     "spectral",
     "split",
     "synthetic",
+    "tune",
 ]
 
 _HOME = {
+    "CDAE": "baselines.cdae",
     "DLAE": "models.full_rank",
     "EASE": "models.full_rank",
     "EDLAE": "models.full_rank",
@@ -64,21 +79,28 @@ _HOME = {
     "Gram": "gramian",
     "Interactions": "data.interactions",
     "InterruptedFitWarning": "errors",
+    "ItemKNN": "baselines.item_knn",
     "LowRankDLAE": "models.low_rank",
     "LowRankEDLAE": "models.low_rank",
+    "MultDAE": "baselines.mult",
+    "MultVAE": "baselines.mult",
     "NotEnoughMemory": "errors",
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
     "RDLAE": "models.full_rank",
     "Result": "evaluation",
+    "SLIM": "baselines.slim",
     "Spectral": "models.spectral",
+    "Tuned": "tuning",
     "UnknownItemsWarning": "errors",
+    "WMF": "baselines.wmf",
     "WeightDecayLAE": "models.low_rank",
     "ZeroDiagonalLAE": "models.low_rank",
     "evaluate": "evaluation",
     "gram": "gramian",
     "load": "persist",
     "read": "data.read",
+    "tune": "tuning",
 }
 _MODULES = {
     "datasets": "data.datasets",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from offdiag import packed
@@ -18,7 +18,7 @@ from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_scale
-from offdiag.weights import Packed
+from offdiag.weights import Dense, Packed
 
 
 class _FullRank(Recommender):
@@ -54,6 +54,20 @@ class _FullRank(Recommender):
         settings = defaults.from_gram(G, settings)
         return self._solve(G.astype(self.dtype), settings, item_ids, progress)
 
+    def with_propensity(self, power: float) -> Self:
+        """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
+        model = copy.copy(self._fitted())
+        model.propensity_power = float(power)
+        model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
+        before = _inverse_propensity(self.popularity_, self.settings_["propensity_power"])
+        ratio = (_inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
+        W = self.weights_
+        if isinstance(W, Packed):
+            model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
+        else:
+            model.weights_ = Dense(W.toarray() * ratio)
+        return model
+
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
         """Overwrites G's values: they become the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
@@ -71,7 +85,7 @@ class _FullRank(Recommender):
             max_diagonal=settings.get("max_diagonal"),
             progress=progress,
         )
-        rarity = _inverse_propensity(G.item_counts, settings["propensity_power"]).astype(solution.C.dtype)
+        rarity = _inverse_propensity(G.item_sums, settings["propensity_power"]).astype(solution.C.dtype)
         weights = Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
@@ -95,10 +109,11 @@ class _FullRank(Recommender):
         return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
 
 
-def _inverse_propensity(counts: NDArray[np.int64], power: float) -> NDArray[np.float64]:
+def _inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """(n_i / max n)^−power: 1 over the chance that an interaction with item i shows, if that grows so with n_i."""
-    out: NDArray[np.float64] = np.ones(len(counts))
-    np.power(counts / max(int(counts.max(initial=1)), 1), -power, where=counts > 0, out=out)
+    out: NDArray[np.float64] = np.ones(len(popularity))
+    live = popularity > 0
+    out[live] = (popularity[live] / popularity.max(initial=0.0)) ** -power
     return out
 
 

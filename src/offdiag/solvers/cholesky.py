@@ -74,7 +74,7 @@ def solve(
 ) -> Solution:
     """All full-rank models from packed G, which is overwritten by C.
 
-    ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE), ``l2`` one number or one per item.
+    ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE), ``l2`` a number or one per item.
     With ``max_diagonal`` = ξ it is instead the problem without emphasis under |B_ii| ≤ ξ [Moon23].
     """
     where = packed.diagonal_positions(m)
@@ -89,22 +89,33 @@ def solve(
     invert(values, m, progress)
     C_ii = values[where].astype(np.float64)
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
+    nu, diagonal = emphasis(lam, C_ii, dropout=dropout, kept_weight=kept_weight, max_diagonal=max_diagonal)
+    diagonal[cold] = 0.0
+    # Column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii); on a bound of its diagonal more.
+    column = nu * (1 - free) if max_diagonal is None else lam + nu * C_ii * (nu - 2 * lam)
+    objective = float(np.sum(column[~cold]))
+    return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
+
+
+def emphasis(
+    lam: NDArray[np.float64],
+    C_ii: NDArray[np.float64],
+    *,
+    dropout: float,
+    kept_weight: float,
+    max_diagonal: float | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """ν and the diagonal of B = −C·dMat(ν) off the diagonal, for Λ and the diagonal of C; docs/models.md."""
     if max_diagonal is not None:
         # Column i is the free optimum where that keeps its diagonal 1 − Λ_i C_ii below ξ; else it sits on the bound.
         nu = np.maximum(lam, (1 - max_diagonal) / C_ii)
-        diagonal = np.where(cold, 0.0, 1 - nu * C_ii)
-        objective = float(np.sum((lam + nu * C_ii * (nu - 2 * lam))[~cold]))
-        return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
+        return nu, 1 - nu * C_ii
     a, b = 1.0, float(kept_weight)
     if b == 0:
-        nu, diagonal = 1 / C_ii, np.zeros(m)  # [Steck20 Eq. 8]; the diagonal is free here, 0 by convention
-    else:
-        w = a * dropout + b * (1 - dropout)
-        nu = a * lam / (b + (a - b) * free)  # the exact optimum for every b; docs/models.md
-        diagonal = w * (1 - free) / (b + (a - b) * free)
-        diagonal[cold] = 0.0
-    objective = float(np.sum((nu * (1 - free))[~cold]))  # column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii)
-    return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
+        return 1 / C_ii, np.zeros(len(lam))  # [Steck20 Eq. 8]; the diagonal is free here, 0 by convention
+    free = lam * C_ii
+    w = a * dropout + b * (1 - dropout)
+    return a * lam / (b + (a - b) * free), w * (1 - free) / (b + (a - b) * free)  # exact for every b
 
 
 def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Callable[[float], None] | None:

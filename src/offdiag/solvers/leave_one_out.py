@@ -10,25 +10,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.solvers import shared
+
 
 def user_loss(G: NDArray[np.float64], X: NDArray[np.float32], weight: NDArray[np.float64]) -> Callable[[float], float]:
     """l2 → mean over the rows x of X of ‖leave-one-out error‖²/‖x‖²; G sums weight·x xᵀ over these and other users."""
-    theta, Q = np.linalg.eigh(G)
-    theta = np.maximum(theta, 0.0)
-    Q2, Q32 = Q * Q, Q.astype(np.float32)
-    Z = X @ Q32  # (users, m) histories in the eigenbasis
-    w = weight.astype(np.float32)[:, None]
-    size = np.einsum("ij,ij->i", X, X).astype(np.float64)
+    ray = shared.ray(G, np.ones(len(G)))
+    Z = ray.project(X)  # (users, m) histories in the eigenbasis
 
     def loss(l2: float) -> float:
-        D = 1 / (theta + l2)
-        C_ii = (Q2 @ D).astype(np.float32)
-        ZD = Z * D.astype(np.float32)
-        Y = ZD @ Q32.T  # rows y = C x
-        t = np.einsum("ij,ij->i", ZD, Z)[:, None]  # x·y
-        error = Y / C_ii
-        error /= np.maximum(1 - w * (t - Y * error), 1e-6)  # the user's own leverage taken out
-        return float(np.mean(np.einsum("ij,ij->i", error, error) / size))
+        y, t = ray.apply(Z, l2), ray.quadratic(Z, l2)
+        return float(np.mean(shared.left_out(X, y, ray.diagonal(l2), t, weight)))
 
     return loss
 

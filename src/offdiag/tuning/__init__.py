@@ -1,0 +1,6 @@
+"""Settings by trial on validation users: shared work, early rejection, a budget, and a study that can be resumed."""
+
+from offdiag.tuning.search import tune
+from offdiag.tuning.trials import Trial, Tuned
+
+__all__ = ["Trial", "Tuned", "tune"]

@@ -1,0 +1,171 @@
+"""How a setting is measured: the Gram is counted once per user_power, and a small problem comes before the whole.
+
+The small problem has the most popular items and some of the users. Its Gram is a part of the whole one, so a look at it
+costs hundredths of a second where a fit takes seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory, packed
+from offdiag.data.split import HeldOut
+from offdiag.errors import OffdiagError
+from offdiag.evaluation import Result, evaluate
+from offdiag.gramian import Gram, as_matrix, gram
+from offdiag.models.recommender import Recommender
+from offdiag.progress import Progress
+from offdiag.solvers import shared
+from offdiag.weights import Packed
+
+SMALL_ITEMS = 800
+SMALL_USERS = 600  # validation users of the small problem
+SMALL_TRAIN = 5_000  # training users of the small problem, for models that do not learn from a Gram
+LEFT_OUT = 500  # training users whose exact leave-one-out error is reported
+
+
+@dataclass(frozen=True, eq=False)
+class Small:
+    """Some columns, some validation users and some training users."""
+
+    items: NDArray[np.int64]
+    held_out: HeldOut
+    rows: NDArray[np.int64]
+
+
+class Bench:
+    """Training data, validation users, and what all trials share."""
+
+    def __init__(self, train: Any, validation: Any, metric: str) -> None:
+        self.train, self.metric = train, metric
+        self.matrix = as_matrix(train)
+        self.item_ids = getattr(train, "item_ids", None)
+        self.validation = validation
+        self.small = _small(self.matrix, validation)
+        self._grams: dict[float, Gram] = {}
+        m = self.matrix.shape[1]
+        there = memory.available()
+        fits = there is None or there // 4 // max(4 * packed.size(m), 1)
+        self._most_grams = 5 if fits is True else min(int(fits), 5)
+
+    def gram(self, user_power: float, progress: Progress | None = None) -> Gram:
+        """From the cache, or counted; as many are kept as a quarter of the free memory holds."""
+        if user_power not in self._grams:
+            while len(self._grams) >= max(self._most_grams, 1):
+                self._grams.pop(next(iter(self._grams)))
+            self._grams[user_power] = gram(self.matrix, user_power, progress=progress)
+        return self._grams[user_power]
+
+    def whole(self, model: Any, progress: Progress | None) -> Result:
+        """Fit on all training data and measure all validation users."""
+        user_power = getattr(model, "user_power", None)
+        if hasattr(model, "fit_gram") and isinstance(user_power, int | float) and self._most_grams:
+            model.fit_gram(self.gram(user_power, progress), item_ids=self.item_ids, progress=progress)
+        else:
+            _fit(model, self.train, self.validation, progress)
+        return self.measured(model)
+
+    def measured(self, model: Any) -> Result:
+        return evaluate(model, self.validation, [self.metric])
+
+    def glance(self, model: Any, progress: Progress | None = None) -> Result | None:
+        """The same on the small problem; None where the whole one is small."""
+        if self.small is None:
+            return None
+        items = self.small.items
+        user_power = getattr(model, "user_power", None)
+        if hasattr(model, "fit_gram") and isinstance(user_power, int | float) and self._most_grams:
+            model.fit_gram(part_of(self.gram(user_power, progress), items))
+        else:
+            part = sparse.csr_array(self.matrix[self.small.rows][:, items])
+            _fit(model, part, self.small.held_out, progress)
+        return evaluate(model, self.small.held_out, [self.metric])
+
+    def left_out_error(self, model: Any) -> float | None:
+        """Mean ‖e‖²/‖x‖² of training users had each been left out (exact, Λ held fixed); None where it has no formula.
+
+        e is the error of predicting each item from the others through the model's own inverse C.
+        """
+        weights = getattr(model, "weights_", None)
+        settings = getattr(model, "settings_", {})
+        if not isinstance(weights, Packed) or settings.get("kept_weight", 0.0) not in (0.0, 1.0):
+            return None
+        if settings.get("propensity_power"):
+            return None
+        n_u = np.diff(self.matrix.indptr)
+        users = np.flatnonzero(n_u >= 2)
+        if not len(users):
+            return None
+        users = users[np.linspace(0, len(users) - 1, min(LEFT_OUT, len(users))).astype(np.int64)]
+        X = sparse.csr_array(self.matrix[users]).astype(np.float32)
+        dense = X.toarray()
+        y = (dense - X @ weights) / -weights.scale  # B = I − C·dMat(ν)
+        C_ii = weights.C[packed.diagonal_positions(len(weights.scale))].astype(np.float64)
+        t = np.einsum("ij,ij->i", dense, y, dtype=np.float64)
+        weight = n_u[users].astype(np.float64) ** -settings["user_power"]
+        return float(np.mean(shared.left_out(dense, y, C_ii, t, weight)))
+
+    def fingerprint(self) -> str:
+        """Of training data and validation users: a study belongs to one of them."""
+        digest = hashlib.blake2b(digest_size=16)
+        parts = [self.matrix, sparse.csr_array(self.validation.histories), sparse.csr_array(self.validation.targets)]
+        for part in parts:
+            digest.update(str(part.shape).encode())
+            for array in (part.indptr, part.indices, part.data):
+                digest.update(np.ascontiguousarray(array).astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+        return digest.hexdigest()
+
+
+def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
+    """The Gram of some of the items, from that of all: users keep the weight they have there."""
+    m = len(items)
+    values = np.empty(packed.size(m), dtype=G.dtype)
+    local = np.arange(m)
+    values[packed.positions(m, local, local)] = G.values[packed.positions(G.n_items, items, items)]
+    return replace(G, values=values, item_counts=G.item_counts[items], item_sums=G.item_sums[items])
+
+
+def _fit(model: Recommender, X: Any, validation: Any, progress: Progress | None) -> None:
+    """Models that stop early on validation users are given them."""
+    words: dict[str, Any] = {"progress": progress}
+    if "validation" in inspect.signature(model.fit).parameters:  # type: ignore[attr-defined]
+        words["validation"] = validation
+    model.fit(X, **words)  # type: ignore[attr-defined]
+
+
+def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:
+    n, m = matrix.shape
+    if m < 1.5 * SMALL_ITEMS:
+        return None
+    popular = np.argsort(-np.bincount(matrix.indices, minlength=m), kind="stable")[:SMALL_ITEMS]
+    items = np.sort(popular)
+    histories = sparse.csr_array(sparse.csr_array(validation.histories)[:, items])
+    targets = sparse.csr_array(sparse.csr_array(validation.targets)[:, items])
+    users = np.flatnonzero((np.diff(histories.indptr) > 0) & (np.diff(targets.indptr) > 0))
+    if len(users) < 50:  # too few to reject anything by
+        return None
+    users = users[np.linspace(0, len(users) - 1, min(SMALL_USERS, len(users))).astype(np.int64)]
+    rows = np.linspace(0, n - 1, min(SMALL_TRAIN, n)).astype(np.int64)
+    return Small(items, HeldOut(histories[users], targets[users], np.arange(len(users))), rows)
+
+
+def validation_of(split: Any) -> Any:
+    """The validation part, which must exist and have users with targets; the test part is never touched."""
+    train, validation = getattr(split, "train", None), getattr(split, "validation", None)
+    if train is None or not hasattr(split, "validation"):
+        raise OffdiagError(f"expected a split with train and validation, received {type(split).__name__}; see od.split")
+    if validation is None:
+        raise OffdiagError(
+            "this split has no validation users to tune on, and the test users must not be used for that; "
+            "make one with od.split.strong(…) or od.split.weak(…, validation=0.1)"
+        )
+    if not sparse.csr_array(validation.targets).nnz:
+        raise OffdiagError("none of the validation users has a target, so no setting can be compared; hold out more")
+    return validation

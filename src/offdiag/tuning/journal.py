@@ -1,0 +1,78 @@
+"""A study as lines of JSON: a header that says what is tuned on what, then a line per finished trial.
+
+Appended to and flushed after every trial, so a run that is killed loses the trial it was at and nothing else. A line
+that was cut off is dropped when the study is taken up again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from offdiag.errors import OffdiagError
+from offdiag.tuning.trials import Trial
+
+FORMAT = "offdiag study 1"
+
+
+class Journal:
+    """The file, or nothing at all when no path is given."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
+        self._path = None if path is None else Path(path)
+        self.trials: list[Trial] = []
+        if self._path is None:
+            return
+        if self._path.is_dir() or not self._path.resolve().parent.is_dir():
+            raise OffdiagError(f"expected a file name in a folder that exists for the study, received {str(path)!r}")
+        header = json.loads(json.dumps({"format": FORMAT, **header}))
+        if self._path.exists() and self._path.stat().st_size:
+            self.trials = self._resume(header)
+        else:
+            self._write([header], "w")
+
+    def add(self, trial: Trial) -> None:
+        self.trials.append(trial)
+        if self._path is not None:
+            self._write([asdict(trial)], "a")
+
+    def _resume(self, header: dict[str, Any]) -> list[Trial]:
+        assert self._path is not None
+        name = str(self._path)
+        text = self._path.read_text(encoding="utf-8", errors="replace")
+        whole = text[: text.rfind("\n") + 1]
+        try:
+            first, *lines = [json.loads(line) for line in whole.splitlines()]
+            if first.get("format") != FORMAT:
+                raise ValueError("another format")
+            trials = [Trial(**line) for line in lines]
+        except (ValueError, TypeError, AttributeError) as error:
+            raise OffdiagError(
+                f"expected a study written by offdiag in {name!r}, received something else ({error}); "
+                "choose another file, or delete this one"
+            ) from None
+        differing = [key for key in header if first.get(key) != header[key]]
+        if differing:
+            told = ", ".join(
+                f"{key} {_short(first.get(key))} there and {_short(header[key])} here" for key in differing
+            )
+            raise OffdiagError(f"the study in {name!r} is of something else: {told}; choose another file")
+        if len(whole) < len(text):  # a line cut off by a kill
+            with self._path.open("r+b") as file:
+                file.truncate(len(whole.encode("utf-8")))
+        return trials
+
+    def _write(self, lines: list[dict[str, Any]], mode: str) -> None:
+        assert self._path is not None
+        with self._path.open(mode, encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "…"

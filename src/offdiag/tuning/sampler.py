@@ -1,0 +1,66 @@
+"""Optuna proposes: a tree-structured Parzen estimator that learns from every trial, also the rejected ones."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from offdiag.errors import OffdiagError
+from offdiag.tuning import spaces
+from offdiag.tuning.trials import COMPLETE, PRUNED, Trial
+
+STARTUP = 5  # trials before the estimator is trusted
+
+
+class Sampler:
+    """An Optuna study in memory; silent."""
+
+    def __init__(self, space: spaces.Space, seed: int) -> None:
+        optuna = _optuna()
+        self._space = space
+        self._distributions = spaces.distributions(space)
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # multivariate is marked experimental
+                sampler = optuna.samplers.TPESampler(
+                    seed=seed % 2**31, multivariate=True, n_startup_trials=STARTUP, n_ei_candidates=64
+                )
+            self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+    def propose(self) -> dict[str, Any]:
+        """Settings to try next."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial = self._study.ask(self._distributions)
+            # What becomes of it is told by ``learn``, as for trials that others proposed.
+            self._study.tell(trial, state=_optuna().trial.TrialState.FAIL)
+        return dict(trial.params)
+
+    def learn(self, trial: Trial) -> None:
+        """Take a finished trial into account."""
+        params = spaces.nearest(trial.settings, self._space)
+        if params is None or trial.origin == "propensity" or trial.state not in (COMPLETE, PRUNED):
+            return
+        optuna = _optuna()
+        pruned = trial.state == PRUNED
+        self._study.add_trial(
+            optuna.trial.create_trial(
+                params=params,
+                distributions=self._distributions,
+                state=optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE,
+                value=None if pruned else trial.value,
+                intermediate_values={0: trial.small_value or 0.0} if pruned else {},
+            )
+        )
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise OffdiagError("tuning needs optuna: pip install 'offdiag[tune]'") from None
+    return optuna

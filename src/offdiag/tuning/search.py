@@ -1,0 +1,333 @@
+"""``od.tune``: the automatic settings first, then those of a map, then Optuna's; the best on validation users wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
+from offdiag.evaluation import Result, _parse
+from offdiag.models import defaults
+from offdiag.progress import Progress
+from offdiag.tuning import screening, spaces
+from offdiag.tuning.bench import Bench, validation_of
+from offdiag.tuning.journal import Journal
+from offdiag.tuning.sampler import Sampler
+from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, best_of
+
+LATE = 0.002  # of the best value: a lead of the small problem that is not trusted
+PROPENSITIES = (-0.1, 0.05, 0.1, 0.15, 0.2)  # tried on the best model at the end; they cost no fit
+
+
+class _OutOfTime(Exception):  # noqa: N818 - not an error of anybody
+    """Raised from the progress of a trial when the budget is spent."""
+
+
+def tune(
+    model: Any,
+    split: Any,
+    metric: str = "ndcg@100",
+    trials: int = 40,
+    *,
+    seconds: float | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    space: Mapping[str, Any] | None = None,
+    start: Iterable[Mapping[str, Any]] = (),
+    study: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Tuned:
+    """The settings of a model that are best on the validation users of a split. The test users are never looked at.
+
+    ``model`` is a class such as ``od.EDLAE``, or an instance whose settings, where they are not the defaults, are held
+    fixed. ``fixed`` holds more; ``space`` replaces bounds: {"l2": (10, 1000, "log"), "rank": [50, 100]}. ``start``
+    are settings to try early. ``study`` is a file that makes the search resumable: the same call goes on where it was.
+    Ctrl-C, or the end of ``seconds``, gives the best found by then.
+    """
+    _parse(metric)
+    cls, fixed = _given(model, fixed)
+    _check_budget(trials, seconds)
+    bench = Bench(split.train if hasattr(split, "train") else None, validation_of(split), metric)
+    clock = _Clock(seconds, trials, progress)
+    try:
+        first, scale = _automatic(cls, bench, fixed, clock)
+    except _OutOfTime:
+        raise _too_short(seconds) from None
+    bounds = spaces.space_of(cls, scale, fixed, space)
+    given = [_start(cls, settings, bounds, fixed) for settings in start]
+    header = {
+        "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
+        "space": {name: str(spaces._parsed(name, what, None)) for name, what in (space or {}).items()},
+    }  # fmt: skip
+    search = _Search(cls, bench, fixed, bounds, Journal(study, header), clock, seed)
+    proposed = search.proposals([("automatic", first), *(("given", settings) for settings in given)], scale, trials)
+    stopped = "trials"
+    try:
+        for origin, settings in proposed:
+            search.attempt(origin, settings)
+            if clock.over():
+                raise _OutOfTime
+        search.propensities(trials)
+    except _OutOfTime:
+        stopped = "seconds"
+    except KeyboardInterrupt:
+        if not search.complete:
+            raise
+        stopped = "interrupted"
+        warnings.warn(
+            f"tuning was interrupted after {len(search.trials)} trials; the best of them is kept",
+            InterruptedFitWarning,
+            stacklevel=2,
+        )
+    if not search.complete:
+        if stopped == "seconds":
+            raise _too_short(seconds)
+        raise OffdiagError(
+            f"none of the {len(search.trials)} trials could be fitted; the last: {search.trials[-1].note}"
+        )
+    best = best_of(search.trials)
+    return Tuned(
+        model=cls(**fixed | best.settings),
+        settings=fixed | best.settings,
+        value=float(best.value or 0.0),
+        sem=float("nan") if best.sem is None else best.sem,
+        metric=metric,
+        trials=list(search.trials),
+        seconds=clock.elapsed(),
+        stopped=stopped,
+    )
+
+
+class _Clock:
+    """Progress of the whole search, and the end of its budget."""
+
+    def __init__(self, seconds: float | None, trials: int, progress: Progress | None) -> None:
+        self._begin, self._seconds, self._trials, self._progress = time.perf_counter(), seconds, trials, progress
+        self.done, self.told = 0, ""
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self._begin
+
+    def over(self) -> bool:
+        return self._seconds is not None and self.elapsed() >= self._seconds
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        if self.over():
+            raise _OutOfTime
+        if self._progress:
+            share = (self.done + min(fraction, 1.0) * 0.9) / max(self._trials, 1)
+            if self._seconds is not None:
+                share = max(share, self.elapsed() / self._seconds)
+            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.told}", min(share, 1.0))
+
+
+class _Search:
+    """The loop: propose, glance, fit, measure, write down."""
+
+    def __init__(
+        self, cls: Any, bench: Bench, fixed: dict[str, Any], space: spaces.Space, journal: Journal, clock: _Clock,
+        seed: int,
+    ) -> None:  # fmt: skip
+        self.cls, self.bench, self.fixed, self.space, self.journal, self.clock = (
+            cls, bench, fixed, space, journal, clock,
+        )  # fmt: skip
+        self.sampler = Sampler(space, seed + len(journal.trials))
+        for trial in journal.trials:
+            self.sampler.learn(trial)
+        self.clock.done = len(journal.trials)
+        self._rival: Result | None = None  # the best complete trial on the small problem
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self.journal.trials
+
+    @property
+    def complete(self) -> bool:
+        return any(trial.state == COMPLETE for trial in self.trials)
+
+    def proposals(
+        self, first: list[tuple[str, dict[str, Any]]], scale: spaces.Scale, trials: int
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Settings until there are enough trials; what an earlier run of the study did is not proposed again."""
+        last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
+        done = Counter(trial.origin for trial in self.trials)
+        for origin, settings in first:
+            if done[origin] > 0:
+                done[origin] -= 1
+            elif len(self.trials) < max(last, 1):
+                yield origin, settings
+        if len(self.trials) < last and screening.applies(self.cls, self.fixed, self.bench):
+            mapped = screening.screen(self.cls, self.bench, self.fixed, scale.l2, self.clock)
+            for settings in mapped[done["screening"] :]:
+                if len(self.trials) < last:
+                    yield "screening", settings
+        while self.space and len(self.trials) < last:
+            yield "sampler", self.sampler.propose()
+
+    def attempt(self, origin: str, settings: dict[str, Any]) -> None:
+        """One trial: reject on the small problem, or fit and measure."""
+        begin = time.perf_counter()
+        number = len(self.trials)
+        glance: Result | None = None
+        try:
+            glance = self._glance(settings)
+            if glance is not None and origin == "sampler" and self._hopeless(glance):
+                self._add(number, origin, settings, PRUNED, begin, glance=glance)
+                return
+            model = self.cls(**self.fixed | settings)
+            result = self.bench.whole(model, self.clock)
+        except NotEnoughMemory:
+            raise
+        except OffdiagError as error:
+            self._add(number, origin, settings, FAILED, begin, glance=glance, note=str(error))
+            return
+        if getattr(model, "stopped_", None) == "interrupted":
+            raise KeyboardInterrupt
+        learned = {name: value for name, value in model.settings_.items() if name in settings}
+        error_left_out = self.bench.left_out_error(model)
+        better = not self.complete or result.mean[self.bench.metric] > float(best_of(self.trials).value or 0.0)
+        self._add(
+            number, origin, settings | learned, COMPLETE, begin, result=result, glance=glance, left_out=error_left_out
+        )
+        if better:
+            self._rival = glance
+            self.clock.told = f" · best {self.bench.metric} {result.mean[self.bench.metric]:.4f}"
+
+    def propensities(self, trials: int) -> None:
+        """Divide the scores of the best model by powers of popularity: trials that need no fit of their own."""
+        left = trials - len(self.trials)
+        if left <= 0 or not self._tries_propensities(trials):
+            return
+        tried = sum(trial.origin == "propensity" for trial in self.trials)
+        best = best_of([trial for trial in self.trials if trial.origin != "propensity"])
+        model = self.cls(**self.fixed | best.settings)
+        self.bench.whole(model, self.clock)
+        for power in PROPENSITIES[tried : tried + left]:
+            begin = time.perf_counter()
+            result = self.bench.measured(model.with_propensity(power))
+            settings = best.settings | {"propensity_power": power}
+            self._add(len(self.trials), "propensity", settings, COMPLETE, begin, result=result)
+            self.clock("propensities", 1.0)
+
+    def _tries_propensities(self, trials: int) -> bool:
+        searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
+        return searched and hasattr(self.cls, "with_propensity") and trials >= 4 * len(PROPENSITIES)
+
+    def _glance(self, settings: dict[str, Any]) -> Result | None:
+        if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
+            self._rival = self.bench.glance(self.cls(**self.fixed | best_of(self.trials).settings))
+        return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
+
+    def _hopeless(self, glance: Result) -> bool:
+        """Surely behind the best trial on the small problem, by paired differences."""
+        if self._rival is None or self.bench.metric not in glance.per_user:
+            return False
+        test = glance.compare(self._rival)
+        margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric]
+        return bool(test.difference[self.bench.metric] < -margin)
+
+    def _add(
+        self,
+        number: int,
+        origin: str,
+        settings: dict[str, Any],
+        state: str,
+        begin: float,
+        *,
+        result: Result | None = None,
+        glance: Result | None = None,
+        left_out: float | None = None,
+        note: str = "",
+    ) -> None:
+        metric = self.bench.metric
+        sem = None if result is None or not np.isfinite(result.sem[metric]) else result.sem[metric]
+        trial = Trial(
+            number=number,
+            origin=origin,
+            settings=_plain(settings),
+            state=state,
+            value=None if result is None else result.mean[metric],
+            sem=sem,
+            small_value=None if glance is None else glance.mean[metric],
+            left_out_error=left_out,
+            seconds=time.perf_counter() - begin,
+            note=note,
+        )
+        self.journal.add(trial)
+        self.sampler.learn(trial)
+        self.clock.done = len(self.trials)
+
+
+def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """The class, and the settings that are held: those of an instance that are not its defaults, and ``fixed``."""
+    held = dict(fixed or {})
+    if isinstance(model, type):
+        if not dataclasses.is_dataclass(model):
+            raise OffdiagError(f"expected a model such as od.EDLAE, received {model.__name__}")
+        return model, held
+    if not dataclasses.is_dataclass(model):
+        raise OffdiagError(f"expected a model such as od.EDLAE, received {type(model).__name__}")
+    own = {f.name: getattr(model, f.name) for f in dataclasses.fields(model) if getattr(model, f.name) != f.default}
+    return type(model), own | held
+
+
+def _automatic(cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock) -> tuple[dict[str, Any], spaces.Scale]:
+    """The settings the model would choose itself, as numbers where they can be known before the fit."""
+    n_u = np.diff(bench.matrix.indptr)
+    if not bench.matrix.nnz:
+        raise OffdiagError("there is nothing to learn from: the training part has no interaction")
+    fields = {f.name: f.default for f in dataclasses.fields(cls)} | fixed
+    linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
+    l2 = 1.0
+    settings: dict[str, Any] = {}
+    if cls.__module__.startswith("offdiag.models.") and linear.get("user_power", 0.0) is not None and linear:
+        unit = defaults.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
+        l2 = unit["l2"] / defaults._share(unit)
+        known = unit | ({} if linear.get("l2", "auto") == "auto" else {"l2": linear["l2"]})
+        settings = {name: known[name] for name in linear}
+    scale = spaces.Scale(
+        n_items=bench.matrix.shape[1],
+        n_interactions=bench.matrix.nnz,
+        mean_history=float(n_u[n_u > 0].mean()),
+        l2=l2,
+    )
+    searched = spaces._SEARCHED.get(cls.__name__, ())
+    rest = {name: fields[name] for name in searched if name not in settings}
+    return {name: value for name, value in (settings | rest).items() if name not in fixed}, scale
+
+
+def _start(cls: Any, settings: Mapping[str, Any], space: spaces.Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    known = {f.name for f in dataclasses.fields(cls)}
+    for name in settings:
+        if name not in known:
+            raise OffdiagError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(sorted(known))}")
+    return {name: value for name, value in settings.items() if name not in fixed}
+
+
+def _check_budget(trials: int, seconds: float | None) -> None:
+    if not isinstance(trials, int | np.integer) or isinstance(trials, bool) or trials < 1:
+        raise OffdiagError(f"trials must be a whole number of at least 1, received {trials!r}")
+    if seconds is not None and not seconds > 0:
+        raise OffdiagError(f"seconds must be above 0, or None for no limit, received {seconds!r}")
+
+
+def _too_short(seconds: float | None) -> OffdiagError:
+    return OffdiagError(
+        f"the budget of {seconds:g} seconds ended before a first trial was finished; give more seconds, "
+        "or none for no limit"
+    )
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers and words that JSON knows."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value if isinstance(value, int | float) else str(value)
+        for name, value in settings.items()
+    }

@@ -1,0 +1,142 @@
+"""Which settings of a model are searched, and between which bounds: scaled by the data, none set by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+
+POWER_STEP = 0.25  # of user_power: each value needs a Gram of its own
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from low to high, both possible."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+    step: float | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What of the data the bounds depend on."""
+
+    n_items: int
+    n_interactions: int
+    mean_history: float
+    l2: float  # at which EASE would best predict a user it has not seen (``models.defaults``)
+
+
+Space = dict[str, Range | tuple[Any, ...]]
+
+_LINEAR = ("dropout", "l2", "user_power")
+_SEARCHED: dict[str, tuple[str, ...]] = {
+    "EASE": ("l2", "user_power"),
+    "DLAE": _LINEAR,
+    "EDLAE": _LINEAR,
+    "RDLAE": (*_LINEAR, "max_diagonal"),
+    "LowRankDLAE": ("rank", *_LINEAR),
+    "LowRankEDLAE": ("rank", *_LINEAR),
+    "ZeroDiagonalLAE": ("rank", *_LINEAR),
+    "WeightDecayLAE": ("rank", "l2", "user_power"),
+    "Spectral": ("rank", "item_power", "user_power"),
+    "Popularity": (),
+}
+
+
+def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Mapping[str, Any] | None) -> Space:
+    """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
+    name = cls.__name__
+    fields = getattr(cls, "__dataclass_fields__", {})
+    for setting in [*fixed, *(given or {})]:
+        if setting not in fields:
+            raise OffdiagError(f"{name} has no setting {setting!r}; it has {', '.join(fields)}")
+    if name not in _SEARCHED and not given:
+        raise OffdiagError(
+            f"expected one of {', '.join(_SEARCHED)} or a space for {name}, received none; "
+            "pass space={'setting': (low, high), …}"
+        )
+    bounds = _bounds(name, scale)
+    space: Space = {setting: bounds[setting] for setting in _SEARCHED.get(name, ()) if setting not in fixed}
+    for setting, wanted in (given or {}).items():
+        space[setting] = _parsed(setting, wanted, bounds.get(setting))
+    return {setting: what for setting, what in space.items() if setting not in fixed}
+
+
+def _bounds(name: str, scale: Scale) -> Space:
+    most = max(2, min(1000, scale.n_items // 2))
+    # Without dropout, and the more so at low rank, l2 has all of the regularisation to do.
+    l2_high = 300 * scale.l2 if name in ("WeightDecayLAE", "LowRankDLAE") else 30 * scale.l2
+    return {
+        "l2": Range(scale.l2 / 30, l2_high, log=True),
+        "dropout": Range(0.0, 0.95),
+        "user_power": Range(0.0, 1.0, step=POWER_STEP),
+        "max_diagonal": Range(0.0, 0.5),
+        "rank": Range(min(16, most), most, log=True, whole=True),
+        "item_power": Range(0.0, 1.0),
+    }
+
+
+def _parsed(name: str, wanted: Any, known: Range | tuple[Any, ...] | None) -> Range | tuple[Any, ...]:
+    """(low, high), (low, high, "log"), or a list of choices."""
+    if isinstance(wanted, list):
+        if not wanted:
+            raise OffdiagError(f"expected at least one choice for {name}, received an empty list")
+        return tuple(wanted)
+    numbers = isinstance(wanted, tuple) and all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in wanted[:2]
+    )
+    if not numbers or len(wanted) not in (2, 3) or wanted[2:] not in ((), ("log",)):
+        raise OffdiagError(
+            f"expected (low, high), (low, high, 'log') or a list of choices for {name}, received {wanted!r}"
+        )
+    low, high = wanted[:2]
+    if not (np.isfinite([low, high]).all() and low < high) or (wanted[2:] and low <= 0):
+        raise OffdiagError(f"expected low < high (and above 0 for 'log') for {name}, received {wanted!r}")
+    whole = isinstance(low, int) and isinstance(high, int) and isinstance(known, Range) and known.whole
+    return Range(low, high, log=bool(wanted[2:]), whole=whole)
+
+
+def distributions(space: Space) -> dict[str, Any]:
+    """The same for Optuna."""
+    from optuna import distributions as kinds
+
+    out: dict[str, Any] = {}
+    for name, what in space.items():
+        if not isinstance(what, Range):
+            out[name] = kinds.CategoricalDistribution(what)
+        elif what.whole:
+            out[name] = kinds.IntDistribution(int(what.low), int(what.high), log=what.log)
+        else:
+            out[name] = kinds.FloatDistribution(what.low, what.high, log=what.log, step=what.step)
+    return out
+
+
+def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:
+    """The point of the space next to some settings, for the sampler to learn from; None where there is none."""
+    out: dict[str, Any] = {}
+    for name, what in space.items():
+        value = settings.get(name)
+        if isinstance(what, Range):
+            if not isinstance(value, int | float):
+                return None
+            clipped = min(max(value, what.low), what.high)
+            if what.step:
+                clipped = what.low + round((clipped - what.low) / what.step) * what.step
+            out[name] = round(clipped) if what.whole else float(clipped)
+        elif value in what:
+            out[name] = value
+        else:
+            return None
+    return out
+
+
+def known_models() -> Sequence[str]:
+    return tuple(_SEARCHED)
