@@ -86,6 +86,8 @@ def test_what_the_user_sets_is_kept_and_the_rest_follows():
         "l2": 3.0,
         "kept_weight": 0.0,
         "user_power": 0.1,
+        "item_power": 0.0,
+        "propensity_power": 0.0,
     }
     more, less = od.EDLAE(dropout=0.8).fit(X).settings_, od.EDLAE(dropout=0.1).fit(X).settings_
     assert more["l2"] < less["l2"]

@@ -32,7 +32,7 @@ def from_data(
     if settings["l2"] == "auto":
         if progress:
             progress("choosing l2", 0.0)
-        settings["l2"] = _share(settings) * unseen_user_l2(matrix, settings["user_power"])
+        settings["l2"] = share(settings) * unseen_user_l2(matrix, settings["user_power"])
         if progress:
             progress("choosing l2", 1.0)
     return settings
@@ -42,7 +42,7 @@ def from_gram(G: Gram, settings: dict[str, Any]) -> dict[str, Any]:
     """The same when only the Gram is known: cross-validation with average instead of exact leverages."""
     settings = _constants(settings, G.user_power)
     if settings["l2"] == "auto":
-        settings["l2"] = _share(settings) * gram_l2(G)
+        settings["l2"] = share(settings) * gram_l2(G)
     return settings
 
 
@@ -51,7 +51,8 @@ def _constants(settings: dict[str, Any], user_power: float) -> dict[str, Any]:
     return {name: fixed.get(name, value) if value == "auto" else value for name, value in settings.items()}
 
 
-def _share(settings: dict[str, Any]) -> float:
+def share(settings: dict[str, Any]) -> float:
+    """What is left for l2 beside dropout, in units of L."""
     return float(1.3 - 0.55 * settings.get("dropout", 0.0))
 
 

@@ -50,6 +50,7 @@ class Bench:
         self.validation = validation
         self.small = _small(self.matrix, validation)
         self._grams: dict[float, Gram] = {}
+        self._last: Any = None
         m = self.matrix.shape[1]
         there = memory.available()
         fits = there is None or there // 4 // max(4 * packed.size(m), 1)
@@ -67,7 +68,12 @@ class Bench:
         """Fit on all training data and measure all validation users."""
         user_power = getattr(model, "user_power", None)
         if hasattr(model, "fit_gram") and isinstance(user_power, int | float) and self._most_grams:
-            model.fit_gram(self.gram(user_power, progress), item_ids=self.item_ids, progress=progress)
+            words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
+            if (
+                "start" in inspect.signature(model.fit_gram).parameters
+            ):  # iterative, and quick from a neighbour's answer
+                words["start"], self._last = self._last, model
+            model.fit_gram(self.gram(user_power, progress), **words)
         else:
             _fit(model, self.train, self.validation, progress)
         return self.measured(model)

@@ -61,10 +61,10 @@ def tune(
     except _OutOfTime:
         raise _too_short(seconds) from None
     bounds = spaces.space_of(cls, scale, fixed, space)
-    given = [_start(cls, settings, bounds, fixed) for settings in start]
+    given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(spaces._parsed(name, what, None)) for name, what in (space or {}).items()},
+        "space": {name: str(spaces.parsed(name, what, None)) for name, what in (space or {}).items()},
     }  # fmt: skip
     search = _Search(cls, bench, fixed, bounds, Journal(study, header), clock, seed)
     proposed = search.proposals([("automatic", first), *(("given", settings) for settings in given)], scale, trials)
@@ -110,7 +110,7 @@ class _Clock:
 
     def __init__(self, seconds: float | None, trials: int, progress: Progress | None) -> None:
         self._begin, self._seconds, self._trials, self._progress = time.perf_counter(), seconds, trials, progress
-        self.done, self.told = 0, ""
+        self.done, self.told, self._shown = 0, "", 0.0
 
     def elapsed(self) -> float:
         return time.perf_counter() - self._begin
@@ -125,7 +125,8 @@ class _Clock:
             share = (self.done + min(fraction, 1.0) * 0.9) / max(self._trials, 1)
             if self._seconds is not None:
                 share = max(share, self.elapsed() / self._seconds)
-            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.told}", min(share, 1.0))
+            self._shown = max(self._shown, min(share, 1.0))  # a trial has several stages, but the bar never goes back
+            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.told}", self._shown)
 
 
 class _Search:
@@ -284,30 +285,20 @@ def _automatic(cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock) -> 
     if not bench.matrix.nnz:
         raise OffdiagError("there is nothing to learn from: the training part has no interaction")
     fields = {f.name: f.default for f in dataclasses.fields(cls)} | fixed
-    linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
+    settings: dict[str, Any] = {name: fields[name] for name in spaces.searched(cls)}
     l2 = 1.0
-    settings: dict[str, Any] = {}
-    if cls.__module__.startswith("offdiag.models.") and linear.get("user_power", 0.0) is not None and linear:
-        unit = defaults.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
-        l2 = unit["l2"] / defaults._share(unit)
-        known = unit | ({} if linear.get("l2", "auto") == "auto" else {"l2": linear["l2"]})
-        settings = {name: known[name] for name in linear}
-    scale = spaces.Scale(
-        n_items=bench.matrix.shape[1],
-        n_interactions=bench.matrix.nnz,
-        mean_history=float(n_u[n_u > 0].mean()),
-        l2=l2,
-    )
-    searched = spaces._SEARCHED.get(cls.__name__, ())
-    rest = {name: fields[name] for name in searched if name not in settings}
-    return {name: value for name, value in (settings | rest).items() if name not in fixed}, scale
+    if {"l2", "user_power"} <= set(fields):  # a model of the Gram: its l2 is a multiple of that of EASE
+        linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
+        chosen = defaults.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
+        l2 = chosen["l2"] / defaults.share(chosen)
+        settings |= {name: value for name, value in chosen.items() if linear[name] == "auto"}
+    scale = spaces.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
+    return {name: value for name, value in settings.items() if name not in fixed}, scale
 
 
-def _start(cls: Any, settings: Mapping[str, Any], space: spaces.Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    known = {f.name for f in dataclasses.fields(cls)}
+def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings:
-        if name not in known:
-            raise OffdiagError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(sorted(known))}")
+        spaces.check_setting(cls, name)
     return {name: value for name, value in settings.items() if name not in fixed}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,13 @@ _SEARCHED: dict[str, tuple[str, ...]] = {
     "ZeroDiagonalLAE": ("rank", *_LINEAR),
     "WeightDecayLAE": ("rank", "l2", "user_power"),
     "Spectral": ("rank", "item_power", "user_power"),
+    "SLIM": ("l1", "l2", "user_power"),
+    "ItemKNN": ("neighbours", "balance", "user_power"),
+    "WMF": ("rank", "alpha", "l2"),
+    "CDAE": ("dropout", "positive_weight", "learning_rate"),
+    "MultDAE": ("dropout", "l2", "learning_rate"),
+    "MultVAE": ("dropout", "beta", "learning_rate"),
+    "EmphasizedDAE": ("dropout", "kept_weight", "learning_rate"),
     "Popularity": (),
 }
 
@@ -54,10 +61,8 @@ _SEARCHED: dict[str, tuple[str, ...]] = {
 def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Mapping[str, Any] | None) -> Space:
     """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
     name = cls.__name__
-    fields = getattr(cls, "__dataclass_fields__", {})
     for setting in [*fixed, *(given or {})]:
-        if setting not in fields:
-            raise OffdiagError(f"{name} has no setting {setting!r}; it has {', '.join(fields)}")
+        check_setting(cls, setting)
     if name not in _SEARCHED and not given:
         raise OffdiagError(
             f"expected one of {', '.join(_SEARCHED)} or a space for {name}, received none; "
@@ -66,25 +71,46 @@ def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Mapping[s
     bounds = _bounds(name, scale)
     space: Space = {setting: bounds[setting] for setting in _SEARCHED.get(name, ()) if setting not in fixed}
     for setting, wanted in (given or {}).items():
-        space[setting] = _parsed(setting, wanted, bounds.get(setting))
+        space[setting] = parsed(setting, wanted, bounds.get(setting))
     return {setting: what for setting, what in space.items() if setting not in fixed}
 
 
 def _bounds(name: str, scale: Scale) -> Space:
     most = max(2, min(1000, scale.n_items // 2))
-    # Without dropout, and the more so at low rank, l2 has all of the regularisation to do.
-    l2_high = 300 * scale.l2 if name in ("WeightDecayLAE", "LowRankDLAE") else 30 * scale.l2
-    return {
-        "l2": Range(scale.l2 / 30, l2_high, log=True),
+    bounds: Space = {
+        "l2": Range(scale.l2 / 30, 30 * scale.l2, log=True),
         "dropout": Range(0.0, 0.95),
         "user_power": Range(0.0, 1.0, step=POWER_STEP),
         "max_diagonal": Range(0.0, 0.5),
         "rank": Range(min(16, most), most, log=True, whole=True),
         "item_power": Range(0.0, 1.0),
+        "kept_weight": Range(0.0, 1.0),
+        "propensity_power": Range(-0.2, 0.5),
+        "l1": Range(scale.l2 / 1000, scale.l2, log=True),
+        "neighbours": Range(min(10, most), most, log=True, whole=True),
+        "shrink": Range(scale.mean_history / 10, 100 * scale.mean_history, log=True),
+        "balance": Range(0.0, 1.0),
+        "alpha": Range(1.0, 100.0, log=True),
+        "beta": Range(0.05, 1.0, log=True),
+        "positive_weight": Range(1.0, 30.0, log=True),
+        "learning_rate": Range(3e-4, 5e-3, log=True),
     }
+    return bounds | _own_bounds(name, scale, most)
 
 
-def _parsed(name: str, wanted: Any, known: Range | tuple[Any, ...] | None) -> Range | tuple[Any, ...]:
+def _own_bounds(name: str, scale: Scale, most: int) -> Space:
+    """Where a setting of that name means something else, or more, in one model."""
+    if name in ("WeightDecayLAE", "LowRankDLAE"):
+        # Without dropout, and the more so at low rank, l2 has all of the regularisation to do.
+        return {"l2": Range(scale.l2 / 30, 300 * scale.l2, log=True)}
+    if name == "WMF":
+        return {"l2": Range(1e-4, 0.3, log=True), "rank": Range(min(32, most), min(512, most), log=True, whole=True)}
+    if name in ("CDAE", "MultDAE", "MultVAE", "EmphasizedDAE"):
+        return {"l2": Range(1e-7, 1e-3, log=True), "dropout": Range(0.2, 0.9)}
+    return {}
+
+
+def parsed(name: str, wanted: Any, known: Range | tuple[Any, ...] | None) -> Range | tuple[Any, ...]:
     """(low, high), (low, high, "log"), or a list of choices."""
     if isinstance(wanted, list):
         if not wanted:
@@ -138,5 +164,12 @@ def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:
     return out
 
 
-def known_models() -> Sequence[str]:
-    return tuple(_SEARCHED)
+def check_setting(cls: type, name: str) -> None:
+    fields = getattr(cls, "__dataclass_fields__", {})
+    if name not in fields:
+        raise OffdiagError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(fields) or 'none'}")
+
+
+def searched(cls: type) -> tuple[str, ...]:
+    """The settings that are searched when nothing is said."""
+    return _SEARCHED.get(cls.__name__, ())
