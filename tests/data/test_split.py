@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from offdiag.data import split
+from offdiag.data import split, synthetic
 from offdiag.data.read import read
 from offdiag.errors import OffdiagError
 
@@ -182,3 +182,19 @@ def test_a_given_split_lines_up_the_columns():
 def test_an_impossible_split_is_one_clear_line(call):
     with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
         call(random_interactions())
+
+
+def test_a_validation_part_is_carved_out_of_train_and_test_stays():
+    inter = synthetic.interactions(80, 40, 1500, seed=2)
+    whole = split.weak(inter, held_out=0.2, seed=1)
+    carved = split.carve(whole, validation=0.25, seed=3)
+    assert carved.test is whole.test
+    together = carved.train.matrix + carved.validation.targets
+    assert (together != whole.train.matrix).nnz == 0
+    assert carved.train.matrix.multiply(carved.validation.targets).nnz == 0
+    assert carved.validation.targets.nnz == pytest.approx(0.25 * whole.train.nnz, rel=0.1)
+    assert (carved.validation.histories != carved.train.matrix).nnz == 0
+    again = split.carve(whole, validation=0.25, seed=3)
+    assert (again.validation.targets != carved.validation.targets).nnz == 0
+    with pytest.raises(OffdiagError, match="has validation users already"):
+        split.carve(carved)

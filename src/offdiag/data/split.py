@@ -201,6 +201,18 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     return Split(spread[0].select_users(in_train), split.validation, split.test)
 
 
+def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
+    """A split without validation users, as many published ones are, with a random part of train held out to tune on.
+
+    At least one interaction of each user with two or more becomes a validation target and leaves train. The test part
+    stays as it is: once settings are chosen, fit on the train part of the split that came in.
+    """
+    if split.validation is not None:
+        raise OffdiagError("this split has validation users already; tune on those")
+    inner = weak(split.train, held_out=validation, seed=seed)
+    return Split(inner.train, inner.test, split.test)
+
+
 def _union(ids: list[NDArray[Any]], noun: str) -> NDArray[Any]:
     if len({a.dtype.kind for a in ids}) > 1:
         raise OffdiagError(

@@ -1,0 +1,108 @@
+"""od.tune beside irspack's tuner, and on a published split: time, accuracy on test users, in one run.
+
+Strong generalisation on MovieLens-1M: both tuners get 40 trials on the same validation users; the settings each finds
+are then fitted to the same training users and measured once on the same test users. The tuners run alternately in
+fresh processes. On the UltraGCN split validation is carved out of train. Writes results/tune.json.
+
+    python benchmarks/tune.py [FOLDER WITH DATA SETS] [irspack] [ultragcn]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from defaults import SHARED, splits
+from measure import machine
+from run import say
+from scipy import sparse
+
+import offdiag as od
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "tune.json"
+TRIALS = 40
+REPEATS = 3
+METRIC = "ndcg@100"
+
+
+def tune_offdiag(folder: Path, seed: int) -> dict[str, Any]:
+    split = splits(folder)["ml-1m"]()
+    od.tune(od.EDLAE, od.split.strong(od.synthetic.interactions(300, 60, 5000)), trials=6)  # compile first
+    start = time.perf_counter()
+    found = od.tune(od.EDLAE, split, metric=METRIC, trials=TRIALS, seed=seed)
+    return {"seconds": time.perf_counter() - start, "settings": found.settings, "validation": found.value}
+
+
+def tune_irspack(folder: Path, seed: int) -> dict[str, Any]:
+    from irspack import EDLAERecommender, EvaluatorWithColdUser
+
+    split = splits(folder)["ml-1m"]()
+    X, held_out = sparse.csr_matrix(split.train.matrix), split.validation
+    assert held_out is not None
+    evaluator = EvaluatorWithColdUser(
+        sparse.csr_matrix(held_out.histories), sparse.csr_matrix(held_out.targets), cutoff=100, target_metric="ndcg"
+    )
+    EDLAERecommender(X[:50, :40], reg=300.0, dropout_p=0.33).learn()
+    start = time.perf_counter()
+    best, _ = EDLAERecommender.tune(X, evaluator, n_trials=TRIALS, tuning_random_seed=seed)
+    seconds = time.perf_counter() - start
+    settings = {"dropout": best["dropout_p"], "l2": best["reg"], "user_power": 0.0}
+    return {"seconds": seconds, "settings": settings, "validation": None}
+
+
+def compare(folder: Path) -> dict[str, Any]:
+    """Both tuners, alternately; each model measured on the test users by one and the same function."""
+    split = splits(folder)["ml-1m"]()
+    runs: dict[str, list[dict[str, Any]]] = {"offdiag": [], "irspack": []}
+    results: dict[str, list[od.Result]] = {"offdiag": [], "irspack": []}
+    for seed in range(REPEATS):
+        for name in runs:
+            command = [sys.executable, __file__, str(folder), f"--run={name}", str(seed)]
+            out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            found = json.loads(out.splitlines()[-1])
+            result = od.evaluate(od.EDLAE(**found["settings"]).fit(split.train), split.test, [METRIC, "recall@20"])
+            runs[name].append(found | {"test": result.to_dict()})
+            results[name].append(result)
+            say(f"  {name}, seed {seed}: {found['seconds']:.1f} s, test {METRIC} {result.mean[METRIC]:.4f}")
+    medians = {name: statistics.median(run["seconds"] for run in found) for name, found in runs.items()}
+    ratio = medians["offdiag"] / medians["irspack"]
+    tests = [ours.compare(theirs).to_dict() for ours, theirs in zip(*results.values(), strict=True)]
+    say(f"  → time ratio {ratio:.3f}; paired differences {[test['difference'][METRIC] for test in tests]}")
+    return {"trials": TRIALS, "seconds": medians, "ratio": ratio, "runs": runs, "ours_minus_theirs": tests}
+
+
+def ultragcn(folder: Path) -> dict[str, Any]:
+    """Tuned on a part of train, fitted to all of it, measured on the published test part, once."""
+    parts = [od.read(folder / "ml-1m-ultragcn" / f"{part}.txt", format="adjacency") for part in ("train", "test")]
+    split = od.split.given(*parts)
+    found = od.tune(od.EDLAE, od.split.carve(split), metric="ndcg@20", trials=TRIALS)
+    result = od.evaluate(found.model.fit(split.train), split.test, ["recall_all@20", "ndcg@20"])
+    say(f"  {found.settings} in {found.seconds:.0f} s\n{result}")
+    return {"settings": found.settings, "seconds": found.seconds, "test": result.to_dict(), "trials": TRIALS}
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
+    if not folder.is_dir():
+        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    if words and words[0].startswith("--run="):
+        task = {"offdiag": tune_offdiag, "irspack": tune_irspack}[words[0].removeprefix("--run=")]
+        sys.stdout.write(json.dumps(task(folder, int(words[1]))) + "\n")
+        return
+    tasks = {"irspack": compare, "ultragcn": ultragcn}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in words or tasks:
+        say(f"{name}:")
+        results |= {name: tasks[name](folder), "machine": machine()}
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
