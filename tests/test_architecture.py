@@ -20,7 +20,7 @@ GROUPS = [
     {"models", "baselines"},
     {"evaluation", "persist"},
     {"tuning", "diagnostics"},
-    {"plots", "plots_lab", "plots_low_rank", "report"},
+    {"plots", "plots_lab", "plots_low_rank", "plots_tuning", "report"},
     {"papers"},
     {"server"},
     {"cli", "__main__"},

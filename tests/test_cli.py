@@ -19,7 +19,7 @@ from offdiag import cli
 from offdiag.cli import commands, console, reading
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["demo", "fit", "evaluate", "recommend", "similar", "explain", "info", "datasets", "reproduce"]
+COMMANDS = ["demo", "fit", "tune", "evaluate", "recommend", "similar", "explain", "info", "datasets", "reproduce"]
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +165,49 @@ def test_fit_tells_a_person_what_it_did(run, model):
     assert code == 0
     assert f"model         {od.load(f'{model}.tmp.od').__class__.__name__}" in out
     assert "300 users" in out
+
+
+@pytest.mark.parametrize(
+    ("model", "texts", "expected"),
+    [
+        ("rdlae", ["max_diagonal=0.2", "item-power=0.5"], {"max_diagonal": 0.2, "item_power": 0.5}),
+        ("edlae", ["propensity_power=-0.1", "l2=auto"], {"propensity_power": -0.1, "l2": "auto"}),
+        ("slim", ["l1=2", "l2=20", "non-negative=false"], {"l1": 2, "l2": 20, "non_negative": False}),
+        ("item-knn", ["neighbours=7", "shrink = 3.5"], {"neighbours": 7, "shrink": 3.5}),
+        ("wmf", ["rank=4", "alpha=2"], {"rank": 4, "alpha": 2}),
+        ("spectral", ["shrink=ridge:l2=30", "rank=5"], {"shrink": od.spectral.Ridge(l2=30), "rank": 5}),
+    ],
+)
+def test_any_setting_can_be_given_by_its_name(run, folder, model, texts, expected):
+    words = [word for text in texts for word in ("--set", text)]
+    code, _, err = run("fit", "train.csv", "-o", "set.tmp.od", "--model", model, "--seed", 5, *words)
+    assert (code, err) == (0, "")
+    params = od.load(folder / "set.tmp.od").get_params()
+    assert {name: params[name] for name in expected} == expected
+    assert params.get("seed", 5) == 5
+
+
+def test_fit_tells_how_slim_and_a_net_ended(run, folder):
+    code, out, _ = run("fit", "train.csv", "-o", "ended.tmp.od", "--model", "slim", "--json")
+    assert code == 0
+    said, model = json.loads(out), od.load(folder / "ended.tmp.od")
+    assert (said["objective"], said["gap"]) == (model.objective_, model.gap_)
+    assert f"objective     {model.objective_:.8g}, within" in run("info", "ended.tmp.od")[1]
+    pytest.importorskip("torch")
+    options = ["--model", "mult-dae", "--rank", 5, "--epochs", 2]
+    code, out, _ = run("fit", "train.csv", "-o", "ended.tmp.od", *options)
+    assert code == 0
+    best = od.load(folder / "ended.tmp.od").best_epoch_
+    assert f"epochs        2, the weights are those after {best}\n" in out
+
+
+def test_an_option_serves_every_model_that_has_the_setting(run, folder):
+    code, _, err = run("fit", "train.csv", "-o", "knn.tmp.od", "--model", "item-knn", "--shrink", 4, "--user-power", 0)
+    assert (code, err) == (0, "")
+    assert od.load(folder / "knn.tmp.od").settings_["shrink"] == 4.0
+    code, _, err = run("fit", "train.csv", "-o", "knn.tmp.od", "--item-power", 0.5)
+    assert (code, err) == (0, "")
+    assert od.load(folder / "knn.tmp.od").settings_["item_power"] == 0.5
 
 
 def test_fit_reads_ratings_with_a_threshold_and_minimum_counts(run):
@@ -423,6 +466,13 @@ def test_the_demo_takes_a_file_and_is_reproducible(run, folder):
         ("user,item\n1,2\n", ["--storage", "sparse"], "packed"),
         ("user,item\n1,2\n", ["--model", "ease", "--dropout", "0.5"], "does not take --dropout"),
         ("user,item\n1,2\n", ["--model", "popularity", "--l2", "5"], "no settings"),
+        ("user,item\n1,2\n", ["--set", "l2"], "NAME=VALUE"),
+        ("user,item\n1,2\n", ["--set", "l2=5", "--set", "l2=6"], "twice"),
+        ("user,item\n1,2\n", ["--set", "l2=5", "--l2", "6"], "give it once"),
+        ("user,item\n1,2\n", ["--set", "magic=5"], "has no setting 'magic'; it has dropout, l2"),
+        ("user,item\n1,2\n", ["--set", "seed=5"], "--seed"),
+        ("user,item\n1,2\n", ["--set", "l2=low"], "l2 must be a number"),
+        ("user,item\n1,2\n", ["--model", "item-knn", "--shrink", "hard"], "shrink must be a number"),
         ("user,item\n1,2\n2,2\n", ["--validate"], "held_out"),
         ("user,item\n1,2\n", ["--metric", "ndcg@10"], "--validate"),
         ("user,item\n1,2\n", ["--seed", "-1"], "--seed"),

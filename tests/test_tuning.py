@@ -112,6 +112,13 @@ def test_every_public_model_can_be_tuned_and_its_bounds_hold_its_defaults():
         spaces.distributions(space)
 
 
+def test_a_range_of_a_whole_number_proposes_whole_numbers(split):
+    tuned = od.tune(od.WeightDecayLAE, split, trials=5, space={"rank": (3, 30)}, fixed={"user_power": 0.0})
+    ranks = [trial.settings["rank"] for trial in tuned.trials if trial.origin == "sampler"]
+    assert len(ranks) == 4
+    assert all(isinstance(rank, int) and 3 <= rank <= 30 for rank in ranks)
+
+
 # The shared work
 
 

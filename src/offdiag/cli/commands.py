@@ -1,15 +1,14 @@
-"""The eight commands: what each takes and in which order it calls the library."""
+"""The commands: what each takes and in which order it calls the library."""
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, choosing, console, facts, reading, reproduce
+from offdiag.cli import answers, console, facts, fitting, reading, reproduce, tuning
+from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, ModelFile, Seed
 from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
 
@@ -22,16 +21,6 @@ app = typer.Typer(
     help="Recommendation with linear autoencoders: exact, fast, explainable.",
 )
 app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Papers")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
-DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option("--metric", help="e.g. ndcg@100; give it several times. Default: recall@20, recall@50, ndcg@100."),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")]
-DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")
 
 
 def _version(wanted: bool) -> None:
@@ -63,9 +52,9 @@ def demo(
     out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
     users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
     items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
-    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
-    min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
-    min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
+    at_least: AtLeast = None,
+    min_users: MinUsers = 1,
+    min_items: MinItems = 1,
     seed: Seed = 0,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008
@@ -91,119 +80,8 @@ def demo(
         demonstration.show(study, Path(out))
 
 
-@app.command(epilog="Example: `offdiag fit ratings.csv --value rating --at-least 4 --out films.od --validate`")
-@reads_data
-def fit(
-    data: DataFile,
-    out: Annotated[str, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(choosing.MODELS)}.")] = "edlae",
-    dropout: Annotated[str | None, typer.Option(help="Probability of dropping an item, or auto.")] = None,
-    l2: Annotated[str | None, typer.Option("--l2", help="Penalty on the weights, or auto.")] = None,
-    kept_weight: Annotated[
-        float | None, typer.Option(help="EDLAE: weight of entries that were not dropped, 0 to 1.")
-    ] = None,
-    user_power: Annotated[str | None, typer.Option(help="A user of n items counts n^-power per item; or auto.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
-    storage: Annotated[str | None, typer.Option(help="packed (half the memory) or dense.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Low rank: numbers per item on either side.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="Low rank: at most this many.")] = None,
-    starts: Annotated[int | None, typer.Option(help="Low rank: keep the best of so many beginnings.")] = None,
-    products: Annotated[
-        str | None, typer.Option(help="Low rank: gram (items × items numbers), data (without them) or auto.")
-    ] = None,
-    shrink: Annotated[
-        str | None, typer.Option(help="Spectral: e.g. dropout:drop=0.5, ridge:l2=300, hard; see docs/cli.md.")
-    ] = None,
-    item_power: Annotated[
-        str | None, typer.Option(help="Spectral: items weigh popularity^-power in the decomposition; or auto.")
-    ] = None,
-    width: Annotated[int | None, typer.Option(help="EmphasizedDAE: hidden units.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="EmphasizedDAE: times that every user is seen.")] = None,
-    at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
-    min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
-    min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
-    validate: Annotated[
-        bool, typer.Option("--validate", help="Measure on held-out users first, then fit on everyone.")
-    ] = False,
-    metric: Metrics = None,
-    seed: Seed = 0,
-    json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
-) -> None:
-    """Learn a model from a table of interactions and save it to one file.
-
-    Settings that are not given are chosen from the data (auto).
-    """
-    import offdiag as od
-    from offdiag import persist
-
-    number = console.number_or_auto
-    given = {
-        "dropout": number("dropout")(dropout),
-        "l2": number("l2")(l2),
-        "kept_weight": kept_weight,
-        "user_power": number("user-power")(user_power),
-        "dtype": dtype,
-        "storage": storage,
-        "rank": rank,
-        "iterations": iterations,
-        "starts": starts,
-        "products": products,
-        "shrink": shrink,
-        "item_power": number("item-power")(item_power),
-        "width": width,
-        "epochs": epochs,
-    }
-    learner = choosing.new_model(model, given, seed)
-    choosing.check_target(out, data)
-    if metric and not validate:
-        raise OffdiagError("--metric says what --validate measures; add --validate")
-    start = time.perf_counter()
-    result = None
-    with console.working() as work:
-        work.begin(f"reading {Path(data).name}")
-        inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-        if validate:
-            work.begin("validating")
-            split = od.split.strong(inter, held_out=0.1, seed=seed)
-            trial = learner.fit(split.train, progress=work)
-            if getattr(trial, "stopped_", None) == "interrupted":
-                raise KeyboardInterrupt  # the fit that counts has not begun, so there is nothing worth saving
-            result = od.evaluate(trial, split.test, metrics=metric or DEFAULT_METRICS, progress=work)
-        work.begin(f"fitting {type(learner).__name__}")
-        learner.fit(inter, progress=work)
-        persist.save(learner, out, metrics=result, progress=work)
-    ended = choosing.outcome(vars(learner))
-    if ended.get("stopped") == "interrupted":
-        console.note(f"interrupted; the best model found by then is saved to {out}")
-    about = {
-        "model": type(learner).__name__,
-        "settings": learner.settings_,
-        **ended,
-        "users": inter.n_users,
-        "items": inter.n_items,
-        "interactions": inter.nnz,
-        "metrics": None if result is None else result.to_dict(),
-        "seconds": time.perf_counter() - start,
-        "file": out,
-        "bytes": os.path.getsize(out),
-    }
-    if json:
-        console.show_json(about)
-        return
-    console.show_pairs(
-        {
-            "model": about["model"],
-            "settings": facts.settings_text(learner.settings_, learner.get_params()),
-            "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
-            **choosing.outcome_pairs(ended),
-            "time": console.seconds(time.perf_counter() - start),
-            "saved to": f"{out} ({facts.size(os.path.getsize(out))})",
-        }
-    )
-    if result is not None:
-        console.say(f"\nMeasured on {result.n_users:,} users held out of a first fit:")
-        console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(result.to_dict()))
+app.command(epilog=fitting.EXAMPLE)(reads_data(fitting.fit))
+app.command(epilog=tuning.EXAMPLE)(reads_data(tuning.tune))
 
 
 @app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")

@@ -64,7 +64,7 @@ def tune(
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(spaces.parsed(name, what, None)) for name, what in (space or {}).items()},
+        "space": {name: str(spaces.parsed(name, what)) for name, what in (space or {}).items()},
     }  # fmt: skip
     search = _Search(cls, bench, fixed, bounds, Journal(study, header), clock, seed)
     proposed = search.proposals([("automatic", first), *(("given", settings) for settings in given)], scale, trials)
@@ -75,6 +75,10 @@ def tune(
             if clock.over():
                 raise _OutOfTime
         search.propensities(trials)
+        for origin, settings in search.more(trials):
+            search.attempt(origin, settings)
+            if clock.over():
+                raise _OutOfTime
     except _OutOfTime:
         stopped = "seconds"
     except KeyboardInterrupt:
@@ -193,7 +197,7 @@ class _Search:
             raise KeyboardInterrupt
         learned = {name: value for name, value in model.settings_.items() if name in settings}
         error_left_out = self.bench.left_out_error(model)
-        better = not self.complete or result.mean[self.bench.metric] > float(best_of(self.trials).value or 0.0)
+        better = not self.complete or result.mean[self.bench.metric] > float(self._best_fitted().value or 0.0)
         self._add(
             number, origin, settings | learned, COMPLETE, begin, result=result, glance=glance, left_out=error_left_out
         )
@@ -206,16 +210,28 @@ class _Search:
         left = trials - len(self.trials)
         if left <= 0 or not self._tries_propensities(trials):
             return
-        tried = sum(trial.origin == "propensity" for trial in self.trials)
-        best = best_of([trial for trial in self.trials if trial.origin != "propensity"])
+        best = self._best_fitted()
+        done = [trial.settings for trial in self.trials if trial.origin == "propensity"]
+        powers = [power for power in PROPENSITIES if best.settings | {"propensity_power": power} not in done][:left]
+        if not powers:
+            return
         model = self.cls(**self.fixed | best.settings)
         self.bench.whole(model, self.clock)
-        for power in PROPENSITIES[tried : tried + left]:
+        for power in powers:
             begin = time.perf_counter()
             result = self.bench.measured(model.with_propensity(power))
             settings = best.settings | {"propensity_power": power}
             self._add(len(self.trials), "propensity", settings, COMPLETE, begin, result=result)
             self.clock("propensities", 1.0)
+
+    def more(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """A resumed study may have tried the propensities of its best trial before: the sampler gets what is left."""
+        while self.space and len(self.trials) < trials:
+            yield "sampler", self.sampler.propose()
+
+    def _best_fitted(self) -> Trial:
+        """The best trial with a fit of its own."""
+        return best_of([trial for trial in self.trials if trial.origin != "propensity"])
 
     def _tries_propensities(self, trials: int) -> bool:
         searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
@@ -223,7 +239,7 @@ class _Search:
 
     def _glance(self, settings: dict[str, Any]) -> Result | None:
         if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
-            self._rival = self.bench.glance(self.cls(**self.fixed | best_of(self.trials).settings))
+            self._rival = self.bench.glance(self.cls(**self.fixed | self._best_fitted().settings))
         return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
 
     def _hopeless(self, glance: Result) -> bool:

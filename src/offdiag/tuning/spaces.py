@@ -71,7 +71,8 @@ def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Mapping[s
     bounds = _bounds(name, scale)
     space: Space = {setting: bounds[setting] for setting in _SEARCHED.get(name, ()) if setting not in fixed}
     for setting, wanted in (given or {}).items():
-        space[setting] = parsed(setting, wanted, bounds.get(setting))
+        default = cls.__dataclass_fields__[setting].default  # type: ignore[attr-defined]
+        space[setting] = parsed(setting, wanted, whole=isinstance(default, int) and not isinstance(default, bool))
     return {setting: what for setting, what in space.items() if setting not in fixed}
 
 
@@ -110,8 +111,8 @@ def _own_bounds(name: str, scale: Scale, most: int) -> Space:
     return {}
 
 
-def parsed(name: str, wanted: Any, known: Range | tuple[Any, ...] | None) -> Range | tuple[Any, ...]:
-    """(low, high), (low, high, "log"), or a list of choices."""
+def parsed(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any, ...]:
+    """(low, high), (low, high, "log"), or a list of choices; whole numbers where the setting is one."""
     if isinstance(wanted, list):
         if not wanted:
             raise OffdiagError(f"expected at least one choice for {name}, received an empty list")
@@ -126,7 +127,6 @@ def parsed(name: str, wanted: Any, known: Range | tuple[Any, ...] | None) -> Ran
     low, high = wanted[:2]
     if not (np.isfinite([low, high]).all() and low < high) or (wanted[2:] and low <= 0):
         raise OffdiagError(f"expected low < high (and above 0 for 'log') for {name}, received {wanted!r}")
-    whole = isinstance(low, int) and isinstance(high, int) and isinstance(known, Range) and known.whole
     return Range(low, high, log=bool(wanted[2:]), whole=whole)
 
 

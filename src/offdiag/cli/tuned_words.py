@@ -1,0 +1,111 @@
+"""What `offdiag tune` tells: everything for a program, tables for a person."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offdiag.cli import answers, console, facts
+
+if TYPE_CHECKING:
+    from offdiag import Interactions, Result, Tuned
+
+SHOWN = 10  # trials of the table for a person
+
+
+def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict[str, Any]:
+    """Everything for a program."""
+    from offdiag import plots_tuning
+
+    found = tuned.to_dict()
+    automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
+    return {
+        "model": found["model"],
+        "metric": tuned.metric,
+        "settings": tuned.settings,
+        "validation": {
+            "value": tuned.value,
+            "sem": tuned.sem,
+            "users": int(np.count_nonzero(np.diff(split.validation.targets.indptr))),
+            "automatic": automatic,
+        },
+        "test": result.to_dict(),
+        "influence": [vars(part) for part in plots_tuning.influence(tuned)],
+        "stopped": tuned.stopped,
+        "search_seconds": tuned.seconds,
+        "users": inter.n_users,
+        "items": inter.n_items,
+        "interactions": inter.nnz,
+        "trials": found["trials"],
+    }
+
+
+def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
+    """The same for a person, on stdout."""
+    from offdiag.report import setting_text
+
+    states = [trial.state for trial in tuned.trials]
+    counted = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
+    automatic = said["validation"]["automatic"]
+    untuned = "" if automatic is None else f"; {automatic:.4f} with the automatic settings"
+    pairs = {
+        "model": said["model"],
+        "best settings": settings_text(tuned),
+        "validation": f"{tuned.metric} {answers.with_error(tuned.value, tuned.sem)}, "
+        f"{said['validation']['users']:,} users, the best of {len(states):,} trials{untuned}",
+        "test": f"{tuned.metric} {answers.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
+        f"{result.n_users:,} other users, measured once (mean ± standard error)",
+        "trials": f"{', '.join(counted)}, {console.seconds(tuned.seconds)}; {_ended(tuned)}",
+    }
+    if said["study"] is not None:
+        more = " with more --trials" if tuned.stopped == "trials" else ""
+        pairs["study"] = f"{said['study']}; the same command{more} goes on from there"
+    if said["plot"] is not None:
+        pairs["plot"] = said["plot"]
+    if said["file"] is not None:
+        everyone = f"fitted on all {said['users']:,} users"
+        pairs["saved to"] = f"{said['file']} ({facts.size(said['bytes'])}), {everyone}"
+    console.show_pairs(pairs)
+    best = sorted((t for t in tuned.trials if t.value is not None), key=lambda t: (-(t.value or 0.0), t.number))
+    names = list(dict.fromkeys(name for trial in best for name in trial.settings))
+    console.say(f"\nThe best trials, {tuned.metric} on the validation users:")
+    console.show_table(
+        [">trial", "proposed by", *(f">{name}" for name in names), f">{tuned.metric}", ">left-out error", ">seconds"],
+        [
+            [
+                t.number, t.origin, *(setting_text(t.settings[n]) if n in t.settings else "" for n in names),
+                answers.with_error(t.value or 0.0, math.nan if t.sem is None else t.sem),
+                answers.number(t.left_out_error), f"{t.seconds:.1f}",
+            ]
+            for t in best[:SHOWN]
+        ],
+    )  # fmt: skip
+    if said["influence"]:
+        console.say("\nWhich settings mattered:")
+        console.show_table(
+            ["setting", ">best", ">within 1 % of the best", ">explains"],
+            [
+                [p["setting"], setting_text(p["best"]), _between(p), "-" if p["share"] is None else f"{p['share']:.0%}"]
+                for p in said["influence"]
+            ],
+        )
+        console.say(
+            "explains: share of the differences between trials that follows this setting alone; a hint, no more"
+        )
+
+
+def _ended(tuned: Tuned) -> str:
+    said = {"trials": "all were made", "seconds": "the time was over", "interrupted": "interrupted"}
+    return said.get(tuned.stopped, tuned.stopped)
+
+
+def _between(part: dict[str, Any]) -> str:
+    from offdiag.report import setting_text
+
+    return " to ".join(dict.fromkeys(setting_text(value) for value in part["good"]))
+
+
+def settings_text(tuned: Tuned) -> str:
+    return facts.settings_text(tuned.settings, {})

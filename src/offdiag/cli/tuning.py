@@ -1,0 +1,188 @@
+"""`offdiag tune`: settings by validation users, one measurement on test users, and a model of everybody."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from offdiag.cli import choosing, console, fitting, reading, tuned_words
+from offdiag.cli.options import AtLeast, DataFile, Json, MinItems, MinUsers, Seed
+from offdiag.cli.reading import Columns
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag import Interactions, Result, Tuned
+
+EXAMPLE = (
+    "Examples: `offdiag tune ratings.csv --value rating --at-least 4 --out films.od`, "
+    "`offdiag tune ratings.csv --model slim --seconds 600 --study slim.study --plot trials.svg`"
+)
+
+
+def tune(
+    data: DataFile,
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(choosing.MODELS)}.")] = "edlae",
+    metric: Annotated[str, typer.Option("--metric", help="What shall be best on the validation users.")] = "ndcg@100",
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Settings that are tried, those of a study too.")] = 40,
+    seconds: Annotated[float | None, typer.Option("--seconds", help="End the search after this time.")] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", metavar="FILE", help="Keep the trials there; the same command goes on.")
+    ] = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option("--fixed", metavar="NAME=VALUE", help="A setting that is not searched; several times."),
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range", metavar="NAME=LOW:HIGH[:log]", help="Bounds of a setting, or choices NAME=A,B,C; several times."
+        ),
+    ] = None,
+    held_out: Annotated[
+        float, typer.Option("--held-out", help="Share of users to validate on; as many to test on.")
+    ] = 0.1,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="MODEL", help="Fit the best on everyone and save it there.")
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Draw the trials into this SVG file.")
+    ] = None,
+    at_least: AtLeast = None,
+    min_users: MinUsers = 1,
+    min_items: MinItems = 1,
+    seed: Seed = 0,
+    json: Json = False,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+) -> None:
+    """Find the settings of a model that are best on validation users, and measure them once on test users.
+
+    Bounds come from the data; nothing needs to be given. Needs optuna (the extra tune).
+    """
+    from offdiag.evaluation import _parse
+
+    _parse(metric)
+    cls = choosing.model_class(model)
+    held = held_settings(model, fixed, seed)
+    space = {name: bounds(name, text) for name, text in choosing.assignments(ranges, "range").items()}
+    choosing.check_named(model, space)
+    if both := sorted(set(held) & set(space)):
+        raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
+    _check_files(data, out, plot, study)
+    begin = time.perf_counter()
+    with console.working() as work:
+        work.begin(f"reading {Path(data).name}")
+        inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+        given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
+        split, tuned = _searched(cls, inter, held_out, metric, given, work)
+        if tuned.stopped == "interrupted":
+            console.note(f"interrupted after {len(tuned.trials):,} trials; going on with the best of them")
+        try:
+            if plot is not None:
+                _draw(tuned, plot)
+            result = _measured(tuned, split, work)
+            if out is not None:
+                _save(tuned.model, inter, out, result, work)
+        except KeyboardInterrupt:  # what the search found is not lost with it
+            console.note(f"the best settings found: {tuned_words.settings_text(tuned)}")
+            raise
+    about = tuned_words.about(tuned, result, inter, split)
+    about |= {"study": study, "plot": plot, "file": out, "bytes": None if out is None else os.path.getsize(out)}
+    about["seconds"] = time.perf_counter() - begin
+    if json:
+        console.show_json(about)
+    else:
+        tuned_words.show(tuned, result, about)
+
+
+def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[str, Any]:
+    """The settings of --fixed, and the seed of a model that draws; a value the model refuses is told now."""
+    held = {name: choosing.typed(value) for name, value in choosing.assignments(fixed, "fixed").items()}
+    choosing.check_named(model, held)
+    learner = choosing.new_model(model, held, seed)
+    if hasattr(learner, "_checked"):
+        learner._checked()
+    return held | ({"seed": seed} if "seed" in learner.get_params() else {})
+
+
+def bounds(name: str, text: str) -> Any:
+    """low:high, low:high:log, or choices divided by commas, as od.tune takes them."""
+    wanted = f"--range takes {name}=LOW:HIGH, {name}=LOW:HIGH:log or choices {name}=A,B,C"
+    if "," in text:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise OffdiagError(f"{wanted}, received {text!r}")
+        return [choosing.typed(part) for part in parts]
+    low, high, *rest = [*text.split(":"), ""]
+    numbers = [choosing.typed(low), choosing.typed(high)]
+    real = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in numbers)
+    if not real or rest not in ([""], ["log", ""]):
+        raise OffdiagError(f"{wanted}, received {text!r}")
+    return (*numbers, "log") if rest == ["log", ""] else tuple(numbers)
+
+
+def _check_files(data: str, out: str | None, plot: str | None, study: str | None) -> None:
+    """Say now that a file cannot be written, or that two are the same."""
+    named = {"out": (out, "model.od"), "plot": (plot, "trials.svg"), "study": (study, "edlae.study")}
+    places: dict[Path, str] = {}
+    for option, (name, example) in named.items():
+        if name is None:
+            continue
+        choosing.check_target(name, data, option, example)
+        other = places.setdefault(Path(name).resolve(), option)
+        if other != option:
+            raise OffdiagError(f"--{other} and --{option} are the same file {name!r}; choose two names")
+
+
+def _searched(
+    cls: Any, inter: Interactions, held_out: float, metric: str, given: dict[str, Any], work: console.Work
+) -> tuple[Any, Tuned]:
+    import offdiag as od
+
+    split = od.split.strong(inter, held_out=held_out, seed=given["seed"])
+    work.begin(f"tuning {cls.__name__}")
+    try:
+        return split, od.tune(cls, split, metric, progress=_steady(work), **given)
+    except KeyboardInterrupt:
+        if given["study"] is not None and os.path.exists(given["study"]):
+            console.note(f"finished trials are kept in {given['study']}")
+        raise
+
+
+def _steady(work: console.Work) -> Callable[[str, float], None]:
+    """Progress that never goes back, as one piece of work: else the time left would start anew at every trial."""
+    most = 0.0
+
+    def tell(stage: str, fraction: float) -> None:
+        nonlocal most
+        most = max(most, fraction)
+        work(f"search · {stage}", most)
+
+    return tell
+
+
+def _measured(tuned: Tuned, split: Any, work: console.Work) -> Result:
+    work.begin("measuring the best on test users")
+    result: Result = fitting.measured(tuned.model, split, [tuned.metric], work)
+    return result
+
+
+def _save(learner: Any, inter: Interactions, out: str, result: Result, work: console.Work) -> None:
+    from offdiag import persist
+
+    work.begin(f"fitting {type(learner).__name__} on everyone")
+    learner.fit(inter, progress=work)
+    persist.save(learner, out, metrics=result, progress=work)
+    if getattr(learner, "stopped_", None) == "interrupted":
+        console.note(f"interrupted; the best model found by then is saved to {out}")
+
+
+def _draw(tuned: Tuned, plot: str) -> None:
+    from offdiag import plots_tuning, report
+
+    report.replace_text(Path(plot), plots_tuning.overview(tuned).svg())

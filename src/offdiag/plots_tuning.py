@@ -1,0 +1,369 @@
+"""Figures of a search for settings: what each trial was worth and which settings mattered, drawn as in `plots`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.plots import WIDTH, Figure, _Frame, _line, _short, _text, _text_width
+from offdiag.plots_low_rank import _mark, _number, _ticks_between
+
+if TYPE_CHECKING:
+    from offdiag import Tuned
+    from offdiag.tuning import Trial
+
+# Who proposed a trial: name in the legend, colour, mark. In black and white the marks tell them apart.
+ORIGINS = {
+    "automatic": ("automatic", 2, "square"),
+    "given": ("given", 5, "plus"),
+    "screening": ("map", 4, "cross"),
+    "sampler": ("sampler", 1, "circle"),
+    "propensity": ("propensities", 3, "triangle"),
+}
+BEST = 3  # colour of the running best
+NEAR = 0.01  # of the best value: as good for practical purposes
+DEPTH = 2.5  # how far down the picture goes, in distances of the middle trial from the best one
+STRIP = 18  # below the axis of values: trials that were rejected early
+PANEL = 118  # height of a panel
+COLUMNS = ((46.0, 212.0), (230.0, 392.0))  # left and right of the panels in a row
+
+
+@dataclass(frozen=True)
+class Influence:
+    """How much one setting decided."""
+
+    setting: str
+    best: Any
+    good: list[Any]  # least and most, or the choices, of trials within 1 % of the best one
+    share: float | None  # of the variance between trials that a parabola in this setting alone explains
+
+
+def influence(tuned: Tuned) -> list[Influence]:
+    """For each setting with more than one value in complete trials, the most decisive first.
+
+    Where there was a small problem, the share is that of the values on it: those exist for rejected trials too. The
+    sampler looks where it expects good values, so a share is a hint, not a measurement of the setting itself.
+    """
+    found = []
+    for name in _searched(tuned):
+        shown = _of_setting(tuned, name)
+        top = float(_best(shown).value or 0.0)
+        good = [t.settings[name] for t in shown if float(t.value or 0.0) >= (1 - NEAR) * top]
+        good = [min(good), max(good)] if all(map(_is_number, good)) else list(dict.fromkeys(good))
+        every = [t for t in tuned.trials if name in t.settings and t.state != "failed" and t.origin != "propensity"]
+        on_small = bool(every) and all(t.small_value is not None for t in every)
+        pairs = [(t.settings[name], t.small_value if on_small else t.value) for t in (every if on_small else shown)]
+        share = None if _after_the_search(shown) else _explained(pairs)
+        found.append(Influence(name, _best(shown).settings[name], good, share))
+    return sorted(found, key=lambda part: -(part.share or 0.0))
+
+
+def history(tuned: Tuned) -> Figure:
+    """The value of each trial in order, the best so far with ± one standard error, and the trials rejected early."""
+    complete = _complete(tuned)
+    low, high = _bounds(tuned, error=True)
+    legend, top = _legend(tuned)
+    last = max(trial.number for trial in tuned.trials)
+    frame = _Frame(x=(-0.6, last + 0.6), y=(low, high), top=top + 22, bottom=top + 222)
+    ticks = _inside(low, high)
+    out = [legend, frame.y_axis(tuned.metric, [(v, _number(v, ticks)) for v in ticks])]
+    out.append(_band(complete, frame, last))
+    out += [_trial(t, frame.px(t.number), frame, tuned) for t in complete]
+    best = tuned.best
+    out.append(_ring(frame.px(best.number), frame.py(float(best.value or 0.0))))
+    rest = [trial for trial in tuned.trials if trial.value is None]
+    out += [_rejected(trial, frame.px(trial.number), frame.bottom + STRIP / 2 + 1) for trial in rest]
+    lower = replace(frame, bottom=frame.bottom + (STRIP if rest else 0))
+    if rest:
+        out.append(_line(frame.left, frame.bottom, frame.right, frame.bottom, "grid"))
+    steps = [float(v) for v in _ticks_between(0, max(last, 1)) if v <= last and v == round(v)]
+    out.append(lower.x_axis([(v, f"{v:.0f}") for v in steps], "trial"))
+    label = f"{len(complete)} complete of {len(tuned.trials)} trials; best {tuned.metric} {tuned.value:.4f}"
+    return Figure(label, lower.bottom + 42, "".join(out))
+
+
+def panels(tuned: Tuned) -> Figure:
+    """The value of complete trials against each searched setting, on one scale; below, what was rejected early."""
+    names = _searched(tuned)
+    if not names:
+        raise OffdiagError("no setting had more than one value in the trials, so there is nothing to draw")
+    low, high = _bounds(tuned, error=False)
+    legend, top = _legend(tuned)
+    out = [legend, _text(0, top + 14, tuned.metric, "soft small")]
+    y = top + 16
+    for n, name in enumerate(names):
+        left, right = COLUMNS[n % 2]
+        frame = _Frame(x=_x_bounds(tuned, name), y=(low, high), top=y, bottom=y + PANEL, left=left, right=right)
+        out.append(_panel(tuned, name, frame, labels=n % 2 == 0))
+        y += (PANEL + 50) if n % 2 or n == len(names) - 1 else 0
+    return Figure(f"{tuned.metric} against {', '.join(names)}", y - 6, "".join(out))
+
+
+def overview(tuned: Tuned) -> Figure:
+    """Both in one drawing: the trials in order, then a panel for each setting."""
+    above = history(tuned)
+    if not _searched(tuned):
+        return above
+    below = panels(tuned)
+    legend, top = _legend(tuned)
+    cut = top - 4  # one legend is enough
+    marks = below.marks.replace(legend, "", 1)
+    shifted = f'<g transform="translate(0 {above.height + 10 - cut:g})">{marks}</g>'
+    return Figure(f"{above.label}; {below.label}", above.height + below.height + 10 - cut, above.marks + shifted)
+
+
+def _panel(tuned: Tuned, name: str, frame: _Frame, *, labels: bool) -> str:
+    out = []
+    ticks = _inside(*frame.y)
+    for value in ticks:
+        y = frame.py(value)
+        out.append(_line(frame.left, y, frame.right, y, "grid"))
+        if labels:
+            out.append(_text(frame.left - 6, y + 4, _number(value, ticks), "end soft small"))
+    place = _scale(tuned, name)
+    out += [
+        _rejected(trial, frame.px(place(trial.settings[name])), frame.bottom - 3.5, small=True)
+        for trial in _rejected_of(tuned, name)
+    ]
+    shown = _of_setting(tuned, name)
+    out += [_trial(t, frame.px(place(t.settings[name])), frame, tuned, small=True) for t in shown]
+    best = _best(shown)
+    out.append(_ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
+    suffix = " (log scale)" if _is_log(tuned, name) else ""
+    out.append(frame.x_axis(_x_ticks(tuned, name), _short(name + suffix, frame.right - frame.left, 12)))
+    return "".join(out)
+
+
+def _band(complete: Sequence[Trial], frame: _Frame, last: int) -> str:
+    """The best so far as steps, and one standard error on either side of it."""
+    best, corners, edges = -math.inf, [], []
+    for trial in complete:
+        value = float(trial.value or 0.0)
+        if value > best:
+            best, sem = value, trial.sem or 0.0
+            corners.append((trial.number, best, sem))
+    ends = [*(number for number, _, _ in corners[1:]), last + 0.5]
+    line = []
+    for (start, value, sem), end in zip(corners, ends, strict=True):
+        line += [(frame.px(start), frame.py(value)), (frame.px(end), frame.py(value))]
+        up, down = (max(min(v, frame.y[1]), frame.y[0]) for v in (value + sem, value - sem))
+        edges.append((frame.px(start), frame.px(end), frame.py(up), frame.py(down)))
+    upper = [(x, up) for start, end, up, _ in edges for x in (start, end)]
+    lower = [(x, down) for start, end, _, down in reversed(edges) for x in (end, start)]
+    return (
+        f'<polygon class="f{BEST}" fill-opacity="0.13" points="{_points(upper + lower)}"/>'
+        f'<polyline class="line s{BEST}" style="stroke-width: 1.6" points="{_points(line)}"/>'
+    )
+
+
+def _trial(trial: Trial, x: float, frame: _Frame, tuned: Tuned, *, small: bool = False) -> str:
+    """A mark at the value; what lies below the picture is an arrow at its lower edge."""
+    value = float(trial.value or 0.0)
+    error = "" if trial.sem is None else f" ± {trial.sem:.4f}"
+    title = f"trial {trial.number}, {trial.origin}: {tuned.metric} {value:.4f}{error}; {_told(trial)}"
+    _, colour, shape = ORIGINS.get(trial.origin, ORIGINS["sampler"])
+    if value < frame.y[0]:
+        return _arrow(x, frame.bottom - 8, colour, title)
+    return _shape(x, frame.py(value), shape, colour, title, 0.8 if small else 1.0)
+
+
+def _shape(x: float, y: float, shape: str, colour: int, title: str, size: float = 1.0) -> str:
+    if shape == "triangle":
+        d = f"M{x - 4.8:.1f} {y + 4:.1f}L{x:.1f} {y - 5:.1f}L{x + 4.8:.1f} {y + 4:.1f}Z"
+        mark = f'<path class="f{colour} halo" d="{d}"><title>{escape(title)}</title></path>'
+    else:
+        mark = _mark(x, y, shape, colour, title)
+    if size == 1.0:
+        return mark
+    return f'<g transform="translate({x * (1 - size):.2f} {y * (1 - size):.2f}) scale({size:g})">{mark}</g>'
+
+
+def _arrow(x: float, y: float, colour: int, title: str) -> str:
+    d = f"M{x - 3.5:.1f} {y:.1f}L{x + 3.5:.1f} {y:.1f}L{x:.1f} {y + 6:.1f}Z"
+    return f'<path class="f{colour}" fill-opacity="0.7" d="{d}"><title>{escape(title)}</title></path>'
+
+
+def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
+    """A short stroke: rejected on few items and users, or impossible to fit."""
+    half = 2.5 if small else 4.0
+    why = trial.note or f"rejected early, {trial.small_value or 0.0:.4f} on the small problem"
+    title = f"<title>{escape(f'trial {trial.number}: {why}; {_told(trial)}')}</title>"
+    kind = "soft" if trial.state == "pruned" else "fm"
+    return (
+        f'<rect class="{kind}" x="{x - 0.75:.1f}" y="{y - half:.1f}" width="1.5" height="{2 * half:g}">{title}</rect>'
+    )
+
+
+def _ring(x: float, y: float) -> str:
+    return f'<circle class="error" fill="none" cx="{x:.1f}" cy="{y:.1f}" r="7"/>'
+
+
+def _legend(tuned: Tuned) -> tuple[str, float]:
+    """The marks that occur, in as many rows as they need; also the height."""
+    present = [origin for origin in ORIGINS if any(trial.origin == origin for trial in _complete(tuned))]
+    entries = [(ORIGINS[origin][0], origin) for origin in present] + [("best so far ± s.e.", "best")]
+    if any(trial.value is None for trial in tuned.trials):
+        entries.append(("rejected early", "rejected"))
+    out, x, y = [], 0.0, 8.0
+    for name, kind in entries:
+        lead = 28.0 if kind == "best" else 16.0
+        need = lead + _text_width(name, 12)
+        if x and x + need > WIDTH:
+            x, y = 0.0, y + 19
+        if kind == "best":
+            out.append(f'<rect class="f{BEST}" fill-opacity="0.13" x="{x:.1f}" y="{y - 6:g}" width="22" height="12"/>')
+            out.append(_line(x, y, x + 22, y, f"line s{BEST}", ' style="stroke-width: 1.6"'))
+        elif kind == "rejected":
+            out.append(f'<rect class="soft" x="{x + 5:.1f}" y="{y - 4:g}" width="1.5" height="8"/>')
+        else:
+            _, colour, shape = ORIGINS[kind]
+            out.append(_shape(x + 6, y, shape, colour, name))
+        out.append(_text(x + lead, y + 4.5, name, "small"))
+        x += need + 12
+    return "".join(out), y + 8
+
+
+def _complete(tuned: Tuned) -> list[Trial]:
+    found = [trial for trial in tuned.trials if trial.value is not None]
+    if not found:
+        raise OffdiagError("a figure of a search needs at least one complete trial, received none")
+    return found
+
+
+def _searched(tuned: Tuned) -> list[str]:
+    """Settings that had more than one value among the complete trials."""
+    names = dict.fromkeys(name for trial in _complete(tuned) for name in trial.settings)
+    return [name for name in names if len({t.settings[name] for t in _of_setting(tuned, name)}) > 1]
+
+
+def _of_setting(tuned: Tuned, name: str) -> list[Trial]:
+    """Complete trials that say something about a setting.
+
+    Trials of propensities repeat the best of the others with changed scores: they speak of that one setting, in which
+    the trial they started from has power 0.
+    """
+    complete = _complete(tuned)
+    tried = [trial for trial in complete if trial.origin == "propensity"]
+    others = [trial for trial in complete if trial.origin != "propensity"]
+    if name != "propensity_power" or not tried:
+        return [t for t in others or tried if name in t.settings]
+    start = [t for t in others if {**t.settings, name: None} == {**tried[0].settings, name: None}][:1]
+    return [replace(t, settings={**t.settings, name: t.settings.get(name, 0.0)}) for t in start] + tried
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    return max(trials, key=lambda trial: float(trial.value or 0.0))
+
+
+def _bounds(tuned: Tuned, *, error: bool) -> tuple[float, float]:
+    """Of the values shown, and of the error of the best; a few hopeless trials would squeeze all others into a line."""
+    values = np.array([float(trial.value or 0.0) for trial in _complete(tuned)])
+    best = float(values.max())
+    floor = best - DEPTH * (best - float(np.median(values)))
+    low = float(values[values >= floor].min())
+    sem = (tuned.best.sem or 0.0) if error else 0.0
+    room = max(best - low, sem, 1e-3 * (abs(best) or 1.0))
+    return max(min(low - 0.12 * room, best - sem), 0.0), max(best + 0.12 * room, best + sem)
+
+
+def _inside(low: float, high: float, about: int = 4) -> list[float]:
+    ticks = [v for v in _ticks_between(low, high, about) if low - 1e-12 <= v <= high + 1e-12]
+    return ticks if len(ticks) > 1 else [low, high]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _rejected_of(tuned: Tuned, name: str) -> list[Trial]:
+    """Trials without a value that can be placed on the axis of a setting."""
+    rejected = [trial for trial in tuned.trials if trial.value is None and name in trial.settings]
+    return [t for t in rejected if not _is_log(tuned, name) or (_is_number(t.settings[name]) and t.settings[name] > 0)]
+
+
+def _values(tuned: Tuned, name: str) -> list[Any]:
+    """All values of a setting, those of rejected trials too."""
+    return [trial.settings[name] for trial in [*_of_setting(tuned, name), *_rejected_of(tuned, name)]]
+
+
+def _is_log(tuned: Tuned, name: str) -> bool:
+    return _spans_decades([trial.settings[name] for trial in _of_setting(tuned, name)])
+
+
+def _spans_decades(values: Sequence[Any]) -> bool:
+    """Whether a setting is of the kind that is doubled rather than added to; shares between 0 and 1 are not."""
+    if not all(map(_is_number, values)) or min(values) <= 0:
+        return False
+    return bool(max(values) >= 10 * min(values) and (max(values) > 1 or max(values) <= 0.1))
+
+
+def _scale(tuned: Tuned, name: str) -> Any:
+    """From a value of the setting to its place on the axis."""
+    values = _values(tuned, name)
+    if not all(map(_is_number, values)):
+        order = {str(value): n for n, value in enumerate(sorted(set(values), key=str))}
+        return lambda value: float(order[str(value)])
+    return math.log10 if _is_log(tuned, name) else float
+
+
+def _x_bounds(tuned: Tuned, name: str) -> tuple[float, float]:
+    place = _scale(tuned, name)
+    places = [place(value) for value in _values(tuned, name)]
+    pad = 0.06 * ((max(places) - min(places)) or 1.0)
+    return min(places) - pad, max(places) + pad
+
+
+def _x_ticks(tuned: Tuned, name: str) -> list[tuple[float, str]]:
+    values = _values(tuned, name)
+    if not all(map(_is_number, values)):
+        return [(float(n), str(value)) for n, value in enumerate(sorted(set(values), key=str))]
+    low, high = _x_bounds(tuned, name)
+    if _is_log(tuned, name):
+        decades = range(math.ceil(low), math.floor(high) + 1)
+        steps = (1, 3) if len(decades) <= 2 else (1,)
+        marks = [s * 10.0**d for d in range(math.floor(low), math.ceil(high) + 1) for s in steps]
+        return [(math.log10(v), f"{v:g}") for v in marks if low <= math.log10(v) <= high]
+    ticks = _ticks_between(low, high, 4)
+    return [(v, _number(v, ticks)) for v in ticks if low <= v <= high]
+
+
+def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
+    """Share of the variance that a parabola (a mean per choice) explains, less what chance would; None for too few."""
+    settings = [setting for setting, _ in pairs]
+    values = np.array([value for _, value in pairs], dtype=np.float64)
+    if all(map(_is_number, settings)):
+        x = np.array(settings, dtype=np.float64)
+        x = np.log(x) if _spans_decades(settings) else x
+        x = (x - x.mean()) / (x.std() or 1.0)
+        columns = [np.ones_like(x), x, x**2][: len(set(settings))]
+    else:
+        words = np.array(list(map(str, settings)))
+        columns = [(words == choice).astype(np.float64) for choice in sorted(set(words))]
+    n, k = len(values), len(columns)
+    total = float(np.sum((values - values.mean()) ** 2))
+    if n < k + 3 or total <= 0:
+        return None
+    design = np.stack(columns, axis=1)
+    residual = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
+    return max(0.0, 1 - float(residual @ residual) / (n - k) / (total / (n - 1)))
+
+
+def _after_the_search(trials: Sequence[Trial]) -> bool:
+    """Whether a setting was only tried on the best model at the end: no share of what the search saw."""
+    return any(trial.origin == "propensity" for trial in trials)
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+
+def _told(trial: Trial) -> str:
+    from offdiag.tuning.trials import number_text
+
+    return ", ".join(f"{name} {number_text(value)}" for name, value in trial.settings.items())
