@@ -1,0 +1,103 @@
+"""Nearest neighbours among items: the oldest method that is still worth comparing with [Sarwar01]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram, as_matrix
+from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.progress import Progress
+from offdiag.solvers import neighbours
+from offdiag.solvers.products import user_weights
+from offdiag.weights import Sparse
+
+USER_POWER = 1.0
+
+
+@dataclass(kw_only=True, eq=False)
+class ItemKNN(Recommender):
+    """Score of item i: the sum of its similarities to those of its ``neighbours`` nearest that the user has.
+
+    s_ji = G_ji / (g_j^balance·g_i^(1 − balance) + shrink), G = XᵀX with users weighted by n_u^-user_power. balance ½ is
+    the cosine, 1 the share of j's users who have i, 0 the share of i's users who have j. ``shrink`` counts against
+    items with few users.
+    """
+
+    neighbours: int = 100
+    balance: float = 0.7
+    shrink: float = 0.0
+    user_power: float | Auto = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+
+        Memory: the interactions once more and two numbers per neighbour; there is no m×m matrix.
+        """
+        settings = self._checked()
+        matrix = as_matrix(X)
+        check_not_empty(matrix.nnz, *matrix.shape)
+        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
+        if settings["user_power"] == "auto":
+            settings["user_power"] = USER_POWER
+        self._check_memory(matrix.shape[1], matrix.nnz)
+        weight = user_weights(matrix, settings["user_power"])
+        B = neighbours.from_data(matrix, weight, **_of_solver(settings), dtype=self.dtype, progress=progress)
+        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=matrix.shape[1]).astype(np.float64)
+        return self._learned(B, settings, item_ids, sums, matrix.shape[0])
+
+    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+        """Learn from a Gram alone; its ``user_power`` stands. G is not changed."""
+        settings = self._checked()
+        check_gram(G, settings["user_power"])
+        item_ids = checked_item_ids(item_ids, G.n_items)
+        settings["user_power"] = G.user_power
+        self._check_memory(G.n_items, 0)
+        B = neighbours.from_gram(
+            G.values, G.n_items, G.scale, **_of_solver(settings), dtype=self.dtype, progress=progress
+        )
+        return self._learned(B, settings, item_ids, G.item_sums.copy(), G.n_users)
+
+    def _learned(
+        self,
+        B: sparse.csc_array,
+        settings: dict[str, Any],
+        item_ids: NDArray[Any],
+        sums: NDArray[np.float64],
+        n_users: int,
+    ) -> Self:
+        if not np.isfinite(B.data).all():
+            raise OffdiagError("the sums of squares overflow; scale the values down or binarise them")
+        weights = Sparse.of(B)
+        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
+        self.weights_ = weights
+        self.item_ids_ = item_ids
+        self.popularity_ = sums
+        self.n_users_ = n_users
+        self.settings_ = settings
+        return self
+
+    def _check_memory(self, m: int, interactions: int) -> None:
+        kept = m * min(self.neighbours, m) * (4 + np.dtype(self.dtype).itemsize)
+        memory.require(
+            12 * interactions + 3 * kept,  # the heaps, then the same by columns, then by rows
+            f"{self.neighbours:,} neighbours of each of {m:,} items",
+            "lower neighbours",
+        )
+
+    def _checked(self) -> dict[str, Any]:
+        settings = checked(self.get_params())
+        del settings["dtype"]
+        return settings
+
+
+def _of_solver(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("neighbours", "balance", "shrink")}

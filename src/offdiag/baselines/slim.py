@@ -1,0 +1,144 @@
+"""Sparse linear methods: each item from few others, chosen by an elastic net [Ning11]; see docs/baselines.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory, packed
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram, as_matrix, gram
+from offdiag.models import defaults
+from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.progress import Progress
+from offdiag.solvers import elastic_net
+from offdiag.weights import Packed, Sparse
+
+# "auto", in units of the l2 that suits EASE; chosen on validation users of three public data sets, docs/baselines.md
+SHARES = {"l1": 1 / 400, "l2": 0.3}
+
+
+@dataclass(kw_only=True, eq=False)
+class SLIM(Recommender):
+    """min ½‖X − XB‖² + l2/2·‖B‖² + l1·Σ|B_ji|, diag(B) = 0, and B ≥ 0 while ``non_negative``: sparse item weights.
+
+    The fit ends when every column is certified to lie within ``tolerance``·½‖x_i‖² of its minimum. l2 means what it
+    means to EASE, which this is for l1 = 0 without the sign.
+    """
+
+    l1: float | Auto = "auto"
+    l2: float | Auto = "auto"
+    non_negative: bool = True
+    user_power: float | Auto = "auto"
+    tolerance: float = 1e-4
+    max_iterations: int = 100
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | None = None) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+
+        ``start``: a SLIM fitted to the same items, as with another l1; the answer is the same, found sooner.
+        Memory: m² numbers for m items, half as much again while they are unpacked, and the weights.
+        """
+        settings = self._checked()
+        matrix = as_matrix(X)
+        check_not_empty(matrix.nnz, *matrix.shape)
+        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
+        self._check_memory(matrix.shape[1], packed.size(matrix.shape[1]))
+        B = _columns(start, item_ids)
+        settings = _resolved(settings, lambda ease: defaults.from_data(matrix, ease, progress=progress))
+        G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
+        return self._solve(G, settings, item_ids, B, progress)
+
+    def fit_gram(
+        self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | None = None
+    ) -> Self:
+        """Learn from a Gram alone; its ``user_power`` stands. G is not changed."""
+        settings = self._checked()
+        check_gram(G, settings["user_power"])
+        item_ids = checked_item_ids(item_ids, G.n_items)
+        self._check_memory(G.n_items, 0)
+        B = _columns(start, item_ids)
+        settings = _resolved(settings, lambda ease: defaults.from_gram(G, ease))
+        return self._solve(G, settings, item_ids, B, progress)
+
+    def _solve(
+        self,
+        G: Gram,
+        settings: dict[str, Any],
+        item_ids: NDArray[Any],
+        start: sparse.csc_array | None,
+        progress: Progress | None,
+    ) -> Self:
+        scale = G.scale  # B does not change under G → tG, l1 → t·l1, l2 → t·l2, so the m² numbers need not be touched
+        full = _unpacked(G.values if G.dtype == np.dtype(self.dtype) else G.values.astype(self.dtype), G.n_items)
+        if not np.isfinite(full.diagonal()).all():
+            raise OffdiagError("the sums of squares overflow; binarise the values, or use dtype='float64'")
+        found = elastic_net.solve(
+            full, l1=settings["l1"] / scale, l2=settings["l2"] / scale, non_negative=settings["non_negative"],
+            tolerance=settings["tolerance"], max_iterations=settings["max_iterations"], start=start, progress=progress,
+        )  # fmt: skip
+        weights = Sparse.of(found.B)
+        # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
+        self.weights_ = weights
+        self.objective_ = found.objective * scale
+        self.gap_ = found.gap  # above ``tolerance`` only where max_iterations ended the fit
+        self.total_gap_ = found.total_gap * scale  # objective_ is at most this far above the minimum
+        self.iterations_ = found.passes
+        self.item_ids_ = item_ids
+        self.popularity_ = G.item_sums.copy()
+        self.n_users_ = G.n_users
+        self.settings_ = settings
+        return self
+
+    def _check_memory(self, m: int, gram_numbers: int) -> None:
+        memory.require(
+            (m * m + gram_numbers) * np.dtype(self.dtype).itemsize,
+            f"SLIM of {m:,} items",
+            "keep fewer items with od.prepare.min_counts(items=...), or use od.ItemKNN, which needs no m×m matrix",
+        )
+
+    def _checked(self) -> dict[str, Any]:
+        settings = checked(self.get_params())
+        if settings["l1"] == 0 and settings["l2"] == 0:
+            raise OffdiagError("SLIM needs l1 or l2 above 0, received 0 for both: the weights would not be determined")
+        del settings["dtype"]
+        return settings
+
+
+def _resolved(settings: dict[str, Any], chosen: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Every "auto" replaced; ``chosen`` does that for EASE, whose l2 is looked for only when it is needed."""
+    missing = [name for name in SHARES if settings[name] == "auto"]
+    ease = chosen({"l2": "auto" if missing else 0.0, "user_power": settings["user_power"]})
+    return settings | {"user_power": ease["user_power"]} | {name: SHARES[name] * ease["l2"] for name in missing}
+
+
+def _unpacked(values: NDArray[np.floating], m: int) -> NDArray[np.floating]:
+    """The full symmetric matrix: rows of it are what the solver reads."""
+    from offdiag import kernels
+
+    g = values[packed.diagonal_positions(m)]
+    rows, out = np.arange(m), np.empty((m, m), dtype=values.dtype)
+    tile = Packed(values, np.ones(m, dtype=values.dtype), g).tile
+    kernels.run_parallel(tile, [(rows, rows, 0, m, out, lo, hi) for lo, hi in kernels.ranges(m, -(-m // 512))])
+    return out
+
+
+def _columns(start: Any, item_ids: NDArray[Any]) -> sparse.csc_array | None:
+    """The weights of an earlier fit, by columns."""
+    if start is None:
+        return None
+    weights = getattr(start, "weights_", None)
+    if not isinstance(start, SLIM) or not isinstance(weights, Sparse):
+        raise OffdiagError(f"start takes a fitted SLIM, received {type(start).__name__}; call its fit first")
+    if not np.array_equal(start.item_ids_, item_ids):
+        raise OffdiagError(
+            "start takes a SLIM of the same items in the same order, received one of others; leave it out"
+        )
+    return sparse.csc_array(weights.tocsr())

@@ -1,0 +1,105 @@
+"""The nearest neighbours of every item, by a cosine that may lean to either side.
+
+Problem   for each item i the k largest  s_ji = G_ji / (g_j^balance·g_i^(1 − balance) + shrink), j ≠ i, where G_ji > 0.
+Cost      Σ n_u² additions, m·k numbers; no m×m matrix: one column of G at a time.
+Equals    for balance ½ and shrink 0: the k largest off-diagonal entries per column of the cosines of X's columns.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import packed
+from offdiag.progress import Progress
+
+ITEMS_AT_ONCE = 64  # a task for one core
+
+
+def from_data(
+    matrix: sparse.csr_array,
+    weight: NDArray[np.float64],
+    *,
+    neighbours: int,
+    balance: float,
+    shrink: float,
+    dtype: Any,
+    progress: Progress | None = None,
+) -> sparse.csc_array:
+    """Column i holds the similarities of its neighbours; user u counts ``weight[u]`` times."""
+    from offdiag import kernels, kernels_sparse
+
+    m = matrix.shape[1]
+    by_item = matrix.tocsc()
+    with np.errstate(over="ignore"):  # what overflows shows in the similarities
+        squares = np.repeat(weight, np.diff(matrix.indptr)) * matrix.data.astype(np.float64) ** 2
+        g = np.bincount(matrix.indices, weights=squares, minlength=m).astype(np.float64)
+    said, heard = _powers(g, balance)
+    who, best = _rooms(m, neighbours, dtype)
+
+    def work(lo: int, hi: int) -> None:
+        kernels_sparse.neighbours_from_data(
+            matrix.indptr, matrix.indices, matrix.data, weight, by_item.indptr, by_item.indices, by_item.data,
+            said, heard, shrink, lo, hi, who, best,
+        )  # fmt: skip
+
+    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
+    kernels.run_parallel(work, tasks, _told(progress, len(tasks)))
+    return _columns(who, best)
+
+
+def from_gram(
+    values: NDArray[np.floating],
+    m: int,
+    scale: float,
+    *,
+    neighbours: int,
+    balance: float,
+    shrink: float,
+    dtype: Any,
+    progress: Progress | None = None,
+) -> sparse.csc_array:
+    """The same from the packed G = scale·values, a block of its rows at a time."""
+    from offdiag import kernels, kernels_sparse
+
+    said, heard = _powers(values[packed.diagonal_positions(m)].astype(np.float64) * scale, balance)
+    who, best = _rooms(m, neighbours, dtype)
+    items = np.arange(m)
+
+    def work(lo: int, hi: int) -> None:
+        rows = values[packed.positions(m, items[lo:hi], items)].astype(np.float64) * scale
+        kernels_sparse.neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best)
+
+    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
+    kernels.run_parallel(work, tasks, _told(progress, len(tasks)))
+    return _columns(who, best)
+
+
+def _powers(g: NDArray[np.float64], balance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What a similarity is divided by, as a factor of the item that says something and one of the item spoken of."""
+    return g**balance, g ** (1 - balance)
+
+
+def _rooms(m: int, neighbours: int, dtype: Any) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
+    k = max(min(neighbours, m - 1), 1)
+    return np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
+
+
+def _columns(who: NDArray[np.int32], best: NDArray[np.floating]) -> sparse.csc_array:
+    found = who >= 0
+    ptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+    B = sparse.csc_array((best[found], who[found], ptr), shape=(len(who), len(who)))
+    B.sort_indices()
+    return B
+
+
+def _told(progress: Progress | None, tasks: int) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+
+    def done(finished: int) -> None:
+        progress("comparing items", finished / tasks)
+
+    return done
