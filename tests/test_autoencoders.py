@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.weights import TanhNetwork
+from offdiag.weights import Network
 
 torch = pytest.importorskip("torch")
 SMALL = {"width": 12, "epochs": 40, "batch_users": 100, "learning_rate": 1e-2}
@@ -24,7 +24,7 @@ def model(split):
 def test_scores_are_those_of_the_net(model, split):
     X = split.test.histories[:20].toarray()
     X[3] = 0  # a user without history
-    W1, b1, W2, b2 = (getattr(model.weights_, name).astype(np.float64) for name in ("W1", "b1", "W2", "b2"))
+    W1, b1, W2, b2 = (model.weights_.arrays()[name].astype(np.float64) for name in ("W1", "b1", "W2", "b2"))
     norm = np.maximum(np.sqrt((X**2).sum(1, keepdims=True)), 1e-12)
     np.testing.assert_allclose(model.predict(X), np.tanh(X / norm @ W1 + b1) @ W2.T + b2, atol=1e-5)
     assert model.predict(sparse.csr_array((0, 150))).shape == (0, 150)
@@ -67,14 +67,15 @@ def test_the_seed_decides_everything(split):
     one, other = (od.EmphasizedDAE(**few, seed=3).fit(split.train) for _ in range(2))
     for name, array in one.weights_.arrays().items():
         np.testing.assert_array_equal(array, other.weights_.arrays()[name])
-    assert not np.array_equal(one.weights_.W1, od.EmphasizedDAE(**few, seed=4).fit(split.train).weights_.W1)
+    third = od.EmphasizedDAE(**few, seed=4).fit(split.train)
+    assert not np.array_equal(one.weights_.layers[0][0], third.weights_.layers[0][0])
 
 
 def test_it_is_saved_and_loaded_without_torch(model, split, tmp_path, monkeypatch):
     model.save(tmp_path / "net.od")
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     again = od.load(tmp_path / "net.od")
-    assert isinstance(again.weights_, TanhNetwork)
+    assert isinstance(again.weights_, Network)
     X = split.test.histories[:9]
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     np.testing.assert_array_equal(again.recommend(X, k=5).indices, model.recommend(X, k=5).indices)
@@ -88,7 +89,7 @@ def test_it_is_saved_and_loaded_without_torch(model, split, tmp_path, monkeypatc
 def test_a_weight_penalty_makes_the_weights_smaller(split):
     few = SMALL | {"epochs": 20}
     free, held = (od.EmphasizedDAE(**few, l2=l2).fit(split.train).weights_ for l2 in (0.0, 0.1))
-    assert np.sum(held.W2**2) < 0.5 * np.sum(free.W2**2)
+    assert np.sum(held.layers[1][0] ** 2) < 0.5 * np.sum(free.layers[1][0] ** 2)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The same laws for every model. A new model joins by adding one line to MODELS."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,9 +45,20 @@ EVERY = (
     | {"EDLAE normalised": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, item_power=0.6, **kw)}
     | {"RDLAE": lambda **kw: od.RDLAE(l2=2.0, propensity_power=0.3, **kw)}
     | {"low rank auto": lambda **kw: od.LowRankEDLAE(**kw)}
+    | {"SLIM": lambda **kw: od.SLIM(tolerance=1e-7, **kw), "ItemKNN": lambda **kw: od.ItemKNN(neighbours=5, **kw)}
 )
 PRECISIONS = ["float32", "float64"]
-every_model = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
+EVERY |= {"WMF": lambda **kw: od.WMF(rank=4, iterations=150, l2=0.05, dtype="float64")}
+FEW = {"epochs": 3, "batch_users": 20}
+TRAINED = {  # batch by batch, so the order of the users is part of what they learn from
+    "EmphasizedDAE": lambda **kw: od.EmphasizedDAE(width=5, **FEW),
+    "CDAE": lambda **kw: od.CDAE(width=5, **FEW),
+    "MultDAE": lambda **kw: od.MultDAE(rank=5, **FEW),
+    "MultVAE": lambda **kw: od.MultVAE(rank=3, width=5, **FEW),
+}
+WITH_NETS = EVERY | (TRAINED if find_spec("torch") else {})
+every_model = pytest.mark.parametrize("make", WITH_NETS.values(), ids=WITH_NETS.keys())
+in_any_order = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
 linear = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 both_precisions = pytest.mark.parametrize("dtype", PRECISIONS)
 
@@ -98,7 +111,7 @@ def test_permuting_items_permutes_the_weights(make, dtype):
     )
 
 
-@every_model
+@in_any_order
 def test_the_order_of_users_and_empty_users_do_not_matter(make):
     X = example()
     order = np.random.default_rng(2).permutation(X.shape[0])

@@ -35,7 +35,13 @@ _MODELS = {
     "WeightDecayLAE": "offdiag.models.low_rank",
     "Spectral": "offdiag.models.spectral",
     "Popularity": "offdiag.baselines.popularity",
+    "SLIM": "offdiag.baselines.slim",
+    "ItemKNN": "offdiag.baselines.item_knn",
     "EmphasizedDAE": "offdiag.baselines.autoencoders",
+    "WMF": "offdiag.baselines.wmf",
+    "CDAE": "offdiag.baselines.cdae",
+    "MultDAE": "offdiag.baselines.mult",
+    "MultVAE": "offdiag.baselines.mult",
 }
 
 
@@ -199,17 +205,18 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
 
     prefix = "weights."
     arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    factor = {"low_rank": "U", "symmetric": "Q", "tanh_network": "W1"}.get(kind)
+    if hasattr(KINDS[kind], "from_arrays"):  # shapes that check themselves
+        return KINDS[kind].from_arrays(arrays, m)
+    factor = {"low_rank": "U", "symmetric": "Q"}.get(kind)
     rank = arrays[factor].shape[-1] if factor else 0
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
         "packed": {"C": (m * (m + 1) // 2,), "scale": (m,), "diagonal": (m,)},
         "dense": {"B": (m, m)},
         "low_rank": {"U": (m, rank), "V": (m, rank)},
         "symmetric": {"Q": (m, rank), "sigma": (rank,), "shrink": (rank,), "scale": (m,)},
-        "tanh_network": {"W1": (m, rank), "b1": (rank,), "W2": (m, rank), "b2": (m,)},
         "constant": {"scores": (m,)},
     }
-    possible = factor is None or (rank >= 1 and (rank <= m or kind == "tanh_network"))
+    possible = factor is None or 1 <= rank <= m
     if {name: array.shape for name, array in arrays.items()} != shapes[kind] or not possible:
         raise ValueError(f"the {kind} weights do not fit {m} items")
     spectrum = ("sigma", "shrink")  # always in double precision

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.baselines.training import torch_or_error
 from offdiag.errors import OffdiagError
 from offdiag.gramian import as_matrix
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import check_not_empty, checked
 from offdiag.progress import Progress
-from offdiag.weights import TanhNetwork
+from offdiag.weights import Network
 
 if TYPE_CHECKING:
     from offdiag.ranking import Explanation
@@ -85,8 +86,8 @@ class EmphasizedDAE(Recommender):
 
 def _train(
     matrix: sparse.csr_array, settings: dict[str, Any], progress: Progress | None
-) -> tuple[TanhNetwork, list[float]]:
-    torch = _torch()
+) -> tuple[Network, list[float]]:
+    torch = torch_or_error("EmphasizedDAE")
     from offdiag.lab import layers
 
     n, m = matrix.shape
@@ -128,14 +129,5 @@ def _train(
         raise OffdiagError(
             f"training diverged at learning_rate={settings['learning_rate']:g}; use a smaller one, or smaller values"
         )
-    return TanhNetwork(*arrays), losses
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise OffdiagError(
-            "EmphasizedDAE needs torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
-        ) from None
-    return torch
+    first, first_bias, last, last_bias = arrays
+    return Network(((first, first_bias), (last, last_bias)), ("tanh",), True), losses

@@ -21,12 +21,25 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "user_power": (-5, 5, True, True),
     "item_power": (-5, 5, True, True),
     "learning_rate": (0, np.inf, False, False),
+    "alpha": (0, np.inf, False, True),
+    "anneal_epochs": (0, np.inf, False, False),
+    "beta": (0, np.inf, False, False),
+    "l2_power": (0, 1, True, False),
+    "positive_weight": (0, np.inf, False, False),
+    "l1": (0, np.inf, False, True),
+    "tolerance": (0, 1, False, False),
+    "shrink": (0, np.inf, False, False),
+    "balance": (0, 1, True, False),
 }
 _WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0, "width": 1, "epochs": 1, "batch_users": 1}  # name → least
+_WHOLE |= {"max_iterations": 1, "neighbours": 1, "depth": 0, "patience": 1}
+_FLAGS = ("non_negative",)
 _WORDS = {
     "dtype": ("float32", "float64"),
     "storage": ("packed", "dense"),
     "products": ("auto", "gram", "data"),
+    "activation": ("tanh", "sigmoid"),
+    "loss": ("logistic", "squared"),
 }
 
 
@@ -41,6 +54,10 @@ def _checked(name: str, value: Any) -> Any:
             words = [repr(word) for word in _WORDS[name]]
             raise OffdiagError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, received {value!r}")
         return value
+    if name in _FLAGS:
+        if not isinstance(value, bool | np.bool_):
+            raise OffdiagError(f"{name} must be True or False, received {value!r}")
+        return bool(value)
     if name in _WHOLE:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < _WHOLE[name]:
             raise OffdiagError(f"{name} must be a whole number of at least {_WHOLE[name]}, received {value!r}")

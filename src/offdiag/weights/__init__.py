@@ -4,21 +4,27 @@ from typing import Any
 
 from offdiag.weights.constant import Constant
 from offdiag.weights.factors import LowRank, Symmetric
+from offdiag.weights.implicit_factors import ImplicitFactors
 from offdiag.weights.matrices import Dense, Packed
-from offdiag.weights.networks import TanhNetwork
+from offdiag.weights.networks import Network
+from offdiag.weights.sparse import Sparse
 from offdiag.weights.tiles import USERS_AT_ONCE, Tile, Weights
 
-KINDS: dict[str, type[Any]] = {k.kind: k for k in (Packed, Dense, LowRank, Symmetric, TanhNetwork, Constant)}
+KINDS: dict[str, type[Any]] = {
+    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Network, ImplicitFactors, Constant, Sparse)
+}
 
 __all__ = [
     "KINDS",
     "USERS_AT_ONCE",
     "Constant",
     "Dense",
+    "ImplicitFactors",
     "LowRank",
+    "Network",
     "Packed",
+    "Sparse",
     "Symmetric",
-    "TanhNetwork",
     "Tile",
     "Weights",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,41 +14,49 @@ from scipy import sparse
 from offdiag.errors import OffdiagError
 from offdiag.weights.tiles import Tile, Tiled, encoded, inner_products
 
+ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by their place here: append, never reorder
+Layer = tuple[NDArray[np.floating], NDArray[np.floating]]
+
 
 @dataclass(frozen=True, eq=False)
-class TanhNetwork(Tiled):
-    """tanh(x/‖x‖·W1 + b1)·W2ᵀ + b2: not a matrix, but scored as one, an embedding of the history at a time."""
+class Network(Tiled):
+    """h₀ = x or x/‖x‖, h_l = f_l(h_(l−1) W_l + b_l), scores h W_Lᵀ + b_L: layers of any number and width.
 
-    kind: ClassVar[str] = "tanh_network"
-    W1: NDArray[np.floating]  # (m, width)
-    b1: NDArray[np.floating]  # (width,)
-    W2: NDArray[np.floating]  # (m, width)
-    b2: NDArray[np.floating]  # (m,)
+    The first and the last matrix have a row per item, so that a history gathers rows of the one and an item's score
+    is an inner product with a row of the other; the matrices between are (from, to).
+    """
+
+    kind: ClassVar[str] = "network"
+    layers: tuple[Layer, ...]  # (m, w₁), (w₁, w₂), …, (m, w_(L−1)), each with its bias
+    activations: tuple[str, ...]  # of all layers but the last
+    normalise: bool  # whether the history is divided by its Euclidean length first
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.W1), len(self.W2)
+        return len(self.layers[0][0]), len(self.layers[-1][0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.W1.dtype
+        return self.layers[0][0].dtype
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
     def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
-        norms = np.sqrt(np.add.reduceat(np.append(X.data, 0).astype(np.float64) ** 2, X.indptr[:-1]))
-        lengths = np.diff(X.indptr)
-        per_entry = np.repeat(np.where(lengths > 0, norms, 1.0), lengths)
-        scaled = (X.data / per_entry).astype(self.dtype)
-        Z = encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.W1)
-        Z += self.b1
-        np.tanh(Z, out=Z)
-        return Z
+        """What enters the last layer, a row per user."""
+        data = unit_rows(X) if self.normalise else X.data
+        rows = sparse.csr_array((data.astype(self.dtype), X.indices, X.indptr), shape=X.shape)
+        hidden = encoded(rows, self.layers[0][0])
+        for at, (name, (W, b)) in enumerate(zip(self.activations, self.layers[:-1], strict=True)):
+            if at > 0:
+                hidden = hidden @ W
+            hidden += b
+            _activate(name, hidden)
+        return hidden
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        return inner_products(self.encode(X), self.W2, add=self.b2)
+        return inner_products(self.encode(X), self.layers[-1][0], add=self.layers[-1][1])
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         raise OffdiagError("a non-linear net has no matrix: what one item adds to a score depends on the others")
@@ -56,4 +65,54 @@ class TanhNetwork(Tiled):
         raise OffdiagError("a non-linear net has no matrix; score histories with predict")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"W1": self.W1, "b1": self.b1, "W2": self.W2, "b2": self.b2}
+        form = [int(self.normalise), *(ACTIVATIONS.index(name) for name in self.activations)]
+        named = {
+            f"{name}{at}": array
+            for at, pair in enumerate(self.layers, 1)
+            for name, array in zip("Wb", pair, strict=True)
+        }
+        return named | {"form": np.array(form, dtype=np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        """The inverse of ``arrays``; raises ValueError or TypeError unless every layer fits its neighbours."""
+        form = arrays["form"]
+        if form.dtype != np.uint8 or form.ndim != 1 or not len(form) or form[0] > 1:
+            raise ValueError("the form of the network is not known")
+        if len(form) < 2 or form[1:].max() >= len(ACTIVATIONS) or len(arrays) != 2 * len(form) + 1:
+            raise ValueError("the form of the network does not fit its layers")
+        layers = tuple((arrays[f"W{at}"], arrays[f"b{at}"]) for at in range(1, len(form) + 1))
+        widths = [b.shape[-1] if b.ndim == 1 else 0 for _, b in layers]
+        if min(widths) < 1 or widths[-1] != m:
+            raise ValueError(f"the network does not fit {m} items")
+        expected = [(m, widths[0]), *pairwise(widths[:-1]), (m, widths[-2])]
+        if [W.shape for W, _ in layers] != expected:
+            raise ValueError(f"the layers of the network do not fit each other and {m} items")
+        if {array.dtype.name for pair in layers for array in pair} not in ({"float32"}, {"float64"}):
+            raise TypeError("the network is not of real numbers of one type")
+        return cls(layers, tuple(ACTIVATIONS[code] for code in form[1:]), bool(form[0]))
+
+
+def network(layers: Sequence[Layer], activation: str | Sequence[str], *, normalise: bool) -> Network:
+    """A Network with one activation for all hidden layers, or one for each."""
+    each = (activation,) * (len(layers) - 1) if isinstance(activation, str) else tuple(activation)
+    return Network(tuple(layers), each, normalise)
+
+
+def unit_rows(X: sparse.csr_array) -> NDArray[np.float64]:
+    """The entries of X over the length of their row, summed in double precision."""
+    lengths = np.diff(X.indptr)
+    squares = np.append(X.data, 0).astype(np.float64) ** 2  # a last entry, so that empty rows at the end have a place
+    norms = np.sqrt(np.add.reduceat(squares, X.indptr[:-1]))
+    return np.asarray(X.data / np.repeat(np.where(lengths > 0, norms, 1.0), lengths), dtype=np.float64)
+
+
+def _activate(name: str, a: NDArray[np.floating]) -> None:
+    """f(a) in place."""
+    if name == "sigmoid":  # (1 + tanh(a/2))/2 never overflows
+        a *= 0.5
+    if name != "identity":
+        np.tanh(a, out=a)
+    if name == "sigmoid":
+        a += 1
+        a *= 0.5

@@ -1,0 +1,120 @@
+"""A training run on disk: everything the next epoch needs, and what the run was, so that no other continues it.
+
+Batches, masks and noise of an epoch are drawn from (seed, epoch), so no state of a generator has to be kept, and a
+run that is continued takes the very steps it would have taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import container
+from offdiag.errors import OffdiagError
+
+QUIET = 20  # times as long as writing took, between two writings: at most a twentieth of the time goes into them
+
+
+@dataclass(eq=False)
+class Run:
+    """How far training has come. Arrays are by the name of the parameter."""
+
+    epoch: int = 0  # epochs done
+    losses: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    best_epoch: int = 0  # whose parameters are ``best``; counted from 1, 0 before the first
+    parameters: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    best: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    means: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # of Adam
+    squares: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    steps: int = 0
+
+
+_GROUPS = ("parameters", "best", "means", "squares")
+_FACTS = ("epoch", "losses", "validation", "best_epoch", "steps")
+
+
+def fingerprint(name: str, settings: dict[str, Any], matrices: list[Any]) -> str:
+    """Of the model, its settings (but how many epochs at most) and the data: equal only for the same run."""
+    told = {key: value for key, value in settings.items() if key != "epochs"}
+    digest = hashlib.sha256(json.dumps([name, told], sort_keys=True).encode())
+    for matrix in matrices:
+        digest.update(repr(matrix.shape).encode())
+        for part, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.float64)):
+            digest.update(np.ascontiguousarray(part, dtype=kind).data)
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """The file of one run, or of none when the path is None."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, mark: str, settings: dict[str, Any]) -> None:
+        self.path = None if path is None else Path(os.path.realpath(path))
+        self.mark, self.settings = mark, settings
+        self._free_at = 0.0
+        if self.path is not None and self.path.is_dir():
+            raise OffdiagError(f"checkpoint takes a file name, received the folder {str(path)!r}; add a name")
+        if self.path is not None and not self.path.parent.is_dir():
+            raise OffdiagError(
+                f"cannot write the checkpoint {str(path)!r}: the folder {str(self.path.parent)!r} does not exist; "
+                "create it first"
+            )
+
+    def read(self) -> Run | None:
+        """The run so far; None when there is no file yet. A file of anything else is refused, never written over."""
+        if self.path is None or not self.path.exists():
+            return None
+        with container.opened(self.path) as file:
+            header = container.read_header(self.path, file)
+            mapped = container.mapped(file, header)
+        container.verify(self.path, mapped, header, True)
+        about = header.about
+        if "checkpoint" not in about:
+            raise OffdiagError(
+                f"expected a checkpoint, received the model file {str(self.path)!r}; choose another path"
+            )
+        if about["checkpoint"] != self.mark:
+            raise OffdiagError(
+                f"the checkpoint {str(self.path)!r} is of another run: {self._difference(about)}; "
+                "give the same data and settings to continue it, or another path to start anew"
+            )
+        try:
+            run = Run(**{name: about[name] for name in _FACTS})
+            for name in header.tensors:
+                group, _, parameter = name.partition(".")
+                getattr(run, group)[parameter] = container.array(mapped, header, name).copy()
+        except (KeyError, TypeError, AttributeError) as error:
+            raise OffdiagError(
+                f"the checkpoint {str(self.path)!r} makes no sense ({container.one_line(error)}); delete it"
+            ) from error
+        return run
+
+    def write(self, run: Run, *, last: bool) -> None:
+        """After an epoch; left out while the disk would take more than its share of the time, unless it is the last."""
+        started = time.monotonic()
+        if self.path is None or (started < self._free_at and not last):
+            return
+        about = {"model": "checkpoint", "checkpoint": self.mark, "settings": self.settings}
+        about |= {name: getattr(run, name) for name in _FACTS}
+        arrays = {f"{group}.{name}": array for group in _GROUPS for name, array in getattr(run, group).items()}
+        with container.replacing(self.path) as file:
+            container.write(file, about, arrays, None)
+        now = time.monotonic()
+        self._free_at = now + QUIET * (now - started)
+
+    def _difference(self, about: dict[str, Any]) -> str:
+        theirs = about.get("settings", {})
+        other = [
+            f"{name}={theirs.get(name)!r} instead of {value!r}"
+            for name, value in self.settings.items()
+            if name != "epochs" and theirs.get(name) != value
+        ]
+        return ", ".join(other) or "other data or another model"

@@ -1,0 +1,107 @@
+"""The face the trained nets share: from data to a network, with early stopping and checkpoints."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from offdiag import memory
+from offdiag.baselines import early_stopping, training
+from offdiag.baselines.checkpoints import Checkpoint, fingerprint
+from offdiag.errors import OffdiagError
+from offdiag.gramian import as_matrix
+from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import check_not_empty, checked
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from offdiag.ranking import Explanation
+
+LARGEST = 1e12  # sums of squares of a history stay in the range of float32
+
+
+class Neural(Recommender):
+    """A subclass is its hyper-parameters, its net and the number of its parameters."""
+
+    epochs_: int  # that were run
+    best_epoch_: int  # whose weights are kept; the last one where nobody was set aside
+    losses_: list[float]  # mean loss per user over each epoch
+    validation_: list[float]  # nDCG@100 after each epoch; empty where nobody was set aside
+
+    def fit(
+        self,
+        X: Any,
+        *,
+        validation: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+
+        ``validation`` (a HeldOut of the same columns, as a split has) decides which epoch is kept; without it a
+        twentieth of the users is set aside for that and not trained on. ``checkpoint`` names a file that is
+        renewed as epochs end: the same call continues from it and ends with the very numbers of a run that was
+        never interrupted. More ``epochs`` may be asked for then; anything else must be as it was.
+        """
+        settings = self._checked()
+        matrix = as_matrix(X)
+        check_not_empty(matrix.nnz, *matrix.shape)
+        name, (n, m) = type(self).__name__, matrix.shape
+        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
+        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+        if matrix.data.max() > LARGEST:
+            raise OffdiagError(
+                f"{name} computes in float32 and takes values up to {LARGEST:g}, received values up to "
+                f"{matrix.data.max():g}; use od.prepare.binarize"
+            )
+        rows = matrix[np.flatnonzero(np.diff(matrix.indptr))]  # nobody learns from an empty history
+        if validation is None:
+            rows, watched = early_stopping.set_aside(rows, settings["seed"])
+        else:
+            watched = early_stopping.given(validation, item_ids)
+        training.torch_or_error(name)
+        batch = min(settings["batch_users"], rows.shape[0])
+        memory.require(
+            4 * (6 * self._size(rows, settings) + 6 * batch * m),  # gradients, Adam's two, the best, one in flight
+            f"a {name} of {m:,} items",
+            "lower width, rank or batch_users, or keep fewer items (od.prepare.min_counts)",
+        )
+        data = [rows] + ([watched.histories, watched.targets] if watched else [])
+        mark = "" if checkpoint is None else fingerprint(name, settings, data)
+        net = self._net(rows, settings)
+        run = training.train(net, rows, watched, settings, Checkpoint(checkpoint, mark, settings), progress)
+        # Nothing is assigned before this line: a failed or interrupted fit leaves an earlier one intact.
+        self.weights_ = net.network()
+        self.epochs_ = run.epoch
+        self.best_epoch_ = run.best_epoch or run.epoch
+        self.losses_ = run.losses
+        self.validation_ = run.validation
+        self.item_ids_ = item_ids
+        self.popularity_ = sums
+        self.n_users_ = n
+        self.settings_ = settings
+        return self
+
+    def explain(self, history: Any, item: Any) -> Explanation:
+        raise OffdiagError(
+            f"{type(self).__name__} is not linear: a score is no sum over the items of a history; "
+            "explain with EDLAE instead"
+        )
+
+    def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
+        raise NotImplementedError
+
+    def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
+        """How many parameters the net has."""
+        raise NotImplementedError
+
+    def _checked(self) -> dict[str, Any]:
+        settings = checked(self.get_params())
+        if "auto" in (settings["dropout"], settings["l2"]):
+            raise OffdiagError(f"{type(self).__name__} takes numbers for dropout and l2, received 'auto'")
+        if not 0 < settings["learning_rate"] <= 1e3:
+            raise OffdiagError(f"learning_rate must be a number in (0, 1000], received {settings['learning_rate']!r}")
+        return settings

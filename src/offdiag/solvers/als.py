@@ -1,0 +1,128 @@
+"""Weighted factorisation of implicit data by alternating least squares.
+
+Problem   min over Z (n×rank), V (m×rank) of
+          Σ_(u,i): x_ui>0  α x_ui (z_u·v_i − 1)²  +  ‖Z Vᵀ‖²  +  Σ_u λ_u ‖z_u‖² + Σ_i μ_i ‖v_i‖²,
+          λ_u = l2·(α Σ_i x_ui + m)^power, μ_i = l2·(α Σ_u x_ui + n)^power: [Hu08] with the penalty of [Rendle22];
+          rows and columns without entries count neither in n nor in m, and have vector 0.
+Cost      per iteration 4·(steps+1)·nnz·rank + (n+m)·(steps+2)·rank² multiply-adds; two factors and X in both orders.
+Equals    solving every row's rank×rank normal equations in turn, but with ``steps`` conjugate gradients per row from
+          where the row stands [Takacs11]: the same stationary points, at a fraction of the cost per iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.progress import Progress
+from offdiag.weights.implicit_factors import gram_of
+
+STEPS = 3  # of conjugate gradients per row and iteration: more lower the loss per iteration, not per second
+START = 0.1  # spread of the first vectors: their length, whatever the rank
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    Z: NDArray[np.floating]  # (n, rank)
+    V: NDArray[np.floating]  # (m, rank)
+    objectives: list[float]  # after each iteration, never rising beyond rounding
+
+
+def factorise(
+    X: sparse.csr_array,
+    *,
+    rank: int,
+    alpha: float,
+    l2: float,
+    power: float,
+    iterations: int,
+    seed: int,
+    dtype: Any = np.float32,
+    steps: int = STEPS,
+    progress: Progress | None = None,
+) -> Factors:
+    """Users, then items, ``iterations`` times, from random item vectors."""
+    n, m = X.shape
+    by_user = _rows(X)
+    by_item = _rows(sparse.csr_array(X.T.tocsr()))
+    rng = np.random.default_rng(seed)
+    V = (rng.standard_normal((m, rank)) * (START / np.sqrt(rank))).astype(dtype)
+    Z = np.zeros((n, rank), dtype=dtype)
+    V[np.diff(by_item[0]) == 0] = 0
+    users, items = (int(np.count_nonzero(np.diff(rows[0]))) for rows in (by_user, by_item))
+    given = (alpha, l2, power)
+    objectives: list[float] = []
+    for iteration in range(iterations):
+        _improve(by_user, V, items, given, steps, Z)
+        H = _improve(by_item, Z, users, given, steps, V)
+        objectives.append(_objective(by_user, by_item, Z, V, H, given))
+        if progress:
+            progress(f"alternating least squares · loss {objectives[-1]:.6g}", (iteration + 1) / iterations)
+    return Factors(Z, V, objectives)
+
+
+Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+
+
+def _rows(X: sparse.csr_array) -> Rows:
+    """One type for each part, whatever came: each combination would be compiled anew."""
+    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+
+
+def _improve(
+    rows: Rows,
+    fixed: NDArray[np.floating],
+    others: int,
+    given: tuple[float, float, float],
+    steps: int,
+    moved: NDArray[np.floating],
+) -> NDArray[np.floating]:
+    """Move the vectors of all rows towards their optimum given ``fixed``; returns the Gram of ``fixed``."""
+    from offdiag import kernels_als
+
+    G = gram_of(fixed)
+
+    def part(first: int, last: int) -> None:
+        kernels_als.improve_rows(*rows, fixed, G, *given, others, steps, first, last, moved)
+
+    kernels_als.run(part, rows[0], fixed.shape[1])
+    return G
+
+
+def _objective(
+    by_user: Rows,
+    by_item: Rows,
+    Z: NDArray[np.floating],
+    V: NDArray[np.floating],
+    H: NDArray[np.floating],
+    given: tuple[float, float, float],
+) -> float:
+    from offdiag import kernels_als
+
+    alpha, l2, power = given
+    losses = np.zeros(len(Z))
+
+    def part(first: int, last: int) -> None:
+        kernels_als.row_losses(*by_user, V, Z, alpha, first, last, losses)
+
+    kernels_als.run(part, by_user[0], V.shape[1])
+    total = float(losses.sum()) + float(np.vdot(H.astype(np.float64), gram_of(V).astype(np.float64)))  # ‖Z Vᵀ‖²
+    pairs = ((by_user, Z, by_item), (by_item, V, by_user))
+    for rows, own, columns in pairs:
+        squares = np.einsum("ij,ij->i", own, own, dtype=np.float64)
+        total += float(
+            squares @ penalties(rows[0], rows[2], alpha, l2, power, int(np.count_nonzero(np.diff(columns[0]))))
+        )
+    return total
+
+
+def penalties(
+    indptr: NDArray[np.int64], data: NDArray[np.float64], alpha: float, l2: float, power: float, others: int
+) -> NDArray[np.float64]:
+    """λ of every row."""
+    sums = np.diff(np.concatenate(([0.0], np.cumsum(data)))[indptr])
+    return np.asarray(l2 * (alpha * sums + others) ** power, dtype=np.float64)

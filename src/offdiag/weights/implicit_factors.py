@@ -1,0 +1,99 @@
+"""Item vectors of implicit factorisation: a history becomes a vector by least squares, its scores inner products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.errors import OffdiagError
+from offdiag.weights.tiles import Tile, Tiled, inner_products
+
+
+@dataclass(frozen=True, eq=False)
+class ImplicitFactors(Tiled):
+    """Scores V z, z = argmin Σ_i α x_i (z·v_i − 1)² + Σ_j (z·v_j)² + λ ‖z‖², i over the history and j over all items.
+
+    λ = l2·(α Σ_i x_i + items)^power [Rendle22], ``items`` being those that anyone has. The minimum is exact: one
+    rank×rank system per history, whether the user was seen in training or not. An empty history has z = 0.
+    """
+
+    kind: ClassVar[str] = "implicit_factors"
+    V: NDArray[np.floating]  # (m, rank)
+    alpha: float
+    l2: float
+    power: float
+    items: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.V), len(self.V)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.V.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.V.nbytes
+
+    @cached_property
+    def G(self) -> NDArray[np.floating]:  # noqa: N802
+        """VᵀV, made once."""
+        return gram_of(self.V)
+
+    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+        """The vector of each history (n, rank)."""
+        from offdiag import kernels_als
+
+        Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
+        # One type for each part, whatever came: each combination would be compiled anew.
+        rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+
+        def part(first: int, last: int) -> None:
+            kernels_als.solve_rows(
+                *rows, self.V, self.G, self.alpha, self.l2, self.power, self.items,
+                first, last, Z[first:last],
+            )  # fmt: skip
+
+        kernels_als.run(part, X.indptr, self.V.shape[1])
+        return Z
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        return inner_products(self.encode(X), self.V)
+
+    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+        raise OffdiagError("these factors have no matrix: what one item adds to a score depends on the whole history")
+
+    def toarray(self) -> NDArray[np.floating]:
+        raise OffdiagError("these factors have no matrix: the vector of a history is solved for; use predict")
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"V": self.V, "confidence": np.array([self.alpha, self.l2, self.power, self.items])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        """The inverse of ``arrays``; raises ValueError or TypeError when they do not fit m items."""
+        V, confidence = arrays["V"], arrays["confidence"]
+        if len(arrays) != 2 or V.ndim != 2 or len(V) != m or V.shape[1] < 1 or confidence.shape != (4,):
+            raise ValueError(f"the implicit factors do not fit {m} items")
+        if V.dtype.name not in ("float32", "float64") or confidence.dtype != np.float64:
+            raise TypeError("the implicit factors are not real numbers of the expected types")
+        alpha, l2, power, items = confidence.tolist()
+        if not (alpha > 0 and l2 > 0 and items >= 0 and np.isfinite(confidence).all()):
+            raise ValueError("alpha and l2 of the implicit factors must be above 0")
+        return cls(V, alpha, l2, power, items)
+
+
+def gram_of(V: NDArray[np.floating]) -> NDArray[np.floating]:
+    """VᵀV in double precision over blocks of rows, rounded once: rounding must not make it indefinite."""
+    total = np.zeros((V.shape[1], V.shape[1]))
+    for lo in range(0, len(V), 4096):
+        block = V[lo : lo + 4096].astype(np.float64)
+        total += block.T @ block
+    return total.astype(V.dtype)
