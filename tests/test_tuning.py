@@ -13,6 +13,7 @@ from offdiag.models.recommender import Recommender
 from offdiag.tuning import bench as benches
 from offdiag.tuning import screening, search, spaces
 from offdiag.tuning.bench import Bench, part_of
+from offdiag.tuning.trials import Trial, winner
 from offdiag.weights import Constant
 
 
@@ -41,7 +42,7 @@ class NoTest:
 def test_the_best_of_the_trials_is_what_comes_back_and_it_can_be_measured_again(split):
     tuned = od.tune(od.EDLAE, NoTest(split), trials=12, metric="ndcg@20", seed=3)
     values = [trial.value for trial in tuned.trials if trial.state == "complete"]
-    assert tuned.value == max(values) == tuned.best.value
+    assert max(values) - 0.25 * tuned.sem * 1.1 <= tuned.value == tuned.best.value <= max(values)
     assert tuned.settings == tuned.best.settings
     assert [trial.number for trial in tuned.trials] == list(range(12))
     assert tuned.stopped == "trials"
@@ -68,7 +69,7 @@ def test_tuning_recovers_from_defaults_that_are_far_off(split):
     """With the l2 range moved, the best lies at its edge; without, tuning is at least as good as the defaults."""
     tuned = od.tune(od.EASE, split, trials=15)
     forced = od.tune(od.EASE, split, trials=15, space={"l2": (1e4, 1e6, "log")}, fixed={"user_power": 0.5})
-    assert tuned.value >= tuned.trials[0].value
+    assert tuned.value >= tuned.trials[0].value - 0.25 * tuned.sem
     assert forced.trials[0].origin == "automatic"  # the defaults are tried whatever the space
     searched = [trial for trial in forced.trials if trial.origin == "sampler"]
     assert all(1e4 <= trial.settings["l2"] <= 1e6 for trial in searched)
@@ -200,6 +201,27 @@ def test_propensities_come_last_and_cost_no_fit(split):
         assert trial.value == pytest.approx(direct, abs=1e-3)
 
 
+def trial(number, value, error=None, *, sem=0.01, origin="sampler", power=None):
+    settings = {"l2": float(number if power is None else power[0])} | (
+        {} if power is None else {"propensity_power": power[1]}
+    )
+    return Trial(number, origin, settings, "complete", value, sem, left_out_error=error)
+
+
+def test_trials_closer_than_a_quarter_of_a_standard_error_are_told_apart_by_the_left_out_error():
+    trials = [trial(0, 0.5000, 0.9), trial(1, 0.4980, 0.7), trial(2, 0.4970, 0.1), trial(3, 0.4999, 0.8)]
+    assert winner(trials).number == 1  # 2 has a lower error but lies 0.3 standard errors behind
+    assert winner([*trials, Trial(4, "sampler", {}, "pruned", small_value=0.9)]).number == 1
+    assert winner([*trials, trial(5, 0.4995)]).number == 0, "without an error for all, the largest value wins"
+
+
+def test_propensities_count_for_the_chosen_trial_only():
+    trials = [trial(0, 0.50, 0.9), trial(1, 0.499, 0.7)]
+    shaped = [trial(2, 0.52, origin="propensity", power=(1, 0.1)), trial(3, 0.6, origin="propensity", power=(0, 0.1))]
+    assert winner(trials + shaped).number == 2
+    assert winner([*trials, trial(2, 0.49, origin="propensity", power=(1, 0.1))]).number == 1
+
+
 # Budgets, interruption, resuming
 
 
@@ -207,7 +229,7 @@ def test_a_budget_of_time_ends_the_search_with_the_best_so_far(split):
     tuned = od.tune(od.EDLAE, split, trials=100_000, seconds=2.0)
     assert tuned.stopped == "seconds"
     assert 1 <= len(tuned.trials) < 100_000
-    assert tuned.value == max(trial.value or 0 for trial in tuned.trials)
+    assert tuned.value >= max(trial.value or 0 for trial in tuned.trials) - 0.5 * tuned.sem
 
 
 def test_a_budget_too_small_for_one_trial_says_so(split):

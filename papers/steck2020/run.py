@@ -1,8 +1,9 @@
-"""Steck (2020) measured here: the published ADMM beside offdiag's solver, and Figure 1.
+"""Steck (2020) measured here: the published ADMM beside offdiag's solver, Figure 1, and Table 1.
 
     python papers/steck2020/run.py                         # both, on invented data, a few minutes
     python papers/steck2020/run.py admm --rank 20          # one of the two
     python papers/steck2020/run.py figure1 --data train.txt --format adjacency --name "ML-1M"
+    python papers/steck2020/run.py table1 --data ml-1m=PATH  # as offdiag reproduce steck2020 table1
 
 Results go to the folder given by --out (default: results beside this file), as JSON and SVG; expected.json holds the
 published numbers and claims. Data is read from where you say and never copied.
@@ -23,6 +24,7 @@ import admm
 import numpy as np
 
 import offdiag as od
+from offdiag import cli
 from offdiag.cli import steck2020, steck2020_page
 from offdiag.cli.console import plain
 
@@ -184,6 +186,8 @@ def _or(given: float | None, otherwise: Any) -> Any:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["table1"]:
+        raise SystemExit(cli.main(["reproduce", "steck2020", *sys.argv[1:]]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", choices=["admm", "figure1", []], help="default: both")
     parser.add_argument("--data", help="a table of interactions; default: invented")

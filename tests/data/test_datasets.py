@@ -150,10 +150,97 @@ def test_the_published_split_prepares_as_the_paper_did(tmp_path):
     assert (parts.train.matrix.data == 1).all()
     assert np.diff(parts.train.matrix.indptr).min() >= 5
     assert len(parts.test.user_ids) == len(parts.validation.user_ids) == 10
-    with pytest.raises(OffdiagError, match="held_out_users"):
-        datasets.published("ml-20m", tmp_path)  # 10,000 of 60 users
+    with pytest.raises(OffdiagError, match="held_out_users between 1 and 26 for 53 users, received 30"):
+        datasets.published("ml-20m", tmp_path, held_out_users=30)
+    with pytest.raises(OffdiagError, match="held_out_users= to try"):
+        datasets.published("ml-20m", tmp_path)  # 60 users are not all of it
     with pytest.raises(OffdiagError, match="published split"):
         datasets.published("ml-100k", tmp_path)
+
+
+def ratings(n_users, n_items, nnz, seed=0):
+    pairs = np.random.default_rng(seed).permutation(n_users * n_items)[:nnz]
+    lines = [f"{p // n_items},{p % n_items},{1 + p % 5}.0,{k}" for k, p in enumerate(pairs)]
+    return "\n".join([RATINGS_CSV.split("\n")[0], *lines]) + "\n"
+
+
+@pytest.fixture
+def small_ml_20m(monkeypatch, tmp_path):
+    """ml-20m as it would be with 40 users: its own archive, checksum and counts."""
+    from dataclasses import replace
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as z:
+        z.writestr("ml-20m/ratings.csv", ratings(40, 30, 600))
+    archive = tmp_path / "ml-20m.zip"
+    archive.write_bytes(buffer.getvalue())
+    checksum = "md5:" + hashlib.md5(buffer.getvalue()).hexdigest()
+    small = replace(
+        datasets.DATASETS["ml-20m"], checksums=(checksum,), counts=datasets.Counts(600, 40, 30),
+        protocol=datasets.Protocol(4, 5, 0, 6),
+    )  # fmt: skip
+    monkeypatch.setitem(datasets.DATASETS, "ml-20m", small)
+    return archive
+
+
+def test_a_complete_set_passes_from_its_archive_the_folder_of_it_and_its_files(small_ml_20m, tmp_path):
+    (tmp_path / "unpacked").mkdir()
+    (tmp_path / "unpacked" / "ratings.csv").write_text(ratings(40, 30, 600))
+    for source in (small_ml_20m, tmp_path / "unpacked"):
+        assert datasets.complete("ml-20m", source).nnz == 600
+        assert len(datasets.published("ml-20m", source).test.user_ids) == 6
+    (tmp_path / "unpacked" / "ratings.csv").rename(tmp_path / "other.csv")
+    small_ml_20m.rename(tmp_path / "unpacked" / "ml-20m.zip")
+    assert datasets.complete("ml-20m", tmp_path / "unpacked").nnz == 600
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_wrong_or_partial_archive_names_both_checksums(damage, as_folder, small_ml_20m):
+    right = small_ml_20m.read_bytes()
+    wrong = right[: len(right) // 2] if damage == "cut" else right.replace(b"ratings.csv", b"ratings.CSV")
+    small_ml_20m.write_bytes(wrong)
+    expected, received = (hashlib.md5(content).hexdigest() for content in (right, wrong))
+    for call in (datasets.complete, datasets.published):
+        with pytest.raises(OffdiagError, match=f"^expected md5 {expected} for ml-20m.zip, received {received}; delete"):
+            call("ml-20m", small_ml_20m.parent if as_folder else small_ml_20m)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ratings(40, 30, 599), "received 599 interactions of 40 users with 30 items: the file is cut short"),
+        (ratings(40, 30, 601), "received 601 interactions of 40 users with 30 items: another version"),
+        (ratings(41, 30, 600), "received 600 interactions of 41 users"),
+        (ratings(40, 31, 600), "40 users with 31 items"),
+    ],
+)
+def test_another_version_of_a_set_names_both_counts(content, words, small_ml_20m, tmp_path):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "ratings.csv").write_text(content)
+    assert datasets.load("ml-20m", folder).nnz in (599, 600, 601)  # reading a part is allowed
+    with pytest.raises(OffdiagError, match=words) as caught:
+        datasets.published("ml-20m", folder)
+    assert str(caught.value).startswith("expected 600 interactions of 40 users with 30 items for ml-20m")
+    assert len(datasets.published("ml-20m", folder, held_out_users=5).test.user_ids) == 5
+
+
+def test_a_set_that_is_another_known_set_is_called_by_its_name(monkeypatch, small_ml_20m, tmp_path):
+    monkeypatch.setitem(datasets._OTHER_VERSIONS, 700, "ml-25m")
+    (tmp_path / "ratings.csv").write_text(ratings(50, 30, 700))
+    small_ml_20m.unlink()
+    with pytest.raises(OffdiagError, match="this is ml-25m; give the published files"):
+        datasets.complete("ml-20m", tmp_path)
+
+
+def test_published_counts_are_those_of_the_descriptions():
+    for name in datasets.names():
+        entry = datasets.describe(name)
+        figures = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\d", entry.about.partition(":")[2])]
+        if entry.counts is not None:
+            assert figures == [entry.counts.interactions, entry.counts.users, entry.counts.items], name
+    assert [n for n in datasets.names() if datasets.describe(n).counts is None] == ["ml-latest-small"]
 
 
 def test_songs_are_filtered_before_users_in_the_taste_profile(monkeypatch, tmp_path):
@@ -163,7 +250,7 @@ def test_songs_are_filtered_before_users_in_the_taste_profile(monkeypatch, tmp_p
     monkeypatch.setitem(datasets.DATASETS, "msd", small)
     rows = [(u, s) for u in "abcd" for s in ("s1", "s2")] + [("e", "s1"), ("e", "rare")]
     (tmp_path / "train_triplets.txt").write_text("".join(f"{u}\t{s}\t1\n" for u, s in rows))
-    parts = datasets.published("msd", tmp_path)
+    parts = datasets.published("msd", tmp_path, held_out_users=1)
     users = np.concatenate([parts.train.user_ids, parts.validation.user_ids, parts.test.user_ids])
     assert sorted(users.tolist()) == ["a", "b", "c", "d"]  # users first would have kept e
 
@@ -231,8 +318,17 @@ def test_a_failed_download_leaves_nothing_behind(trouble, monkeypatch, tmp_path)
     monkeypatch.setattr(fetch.urllib.request, "urlopen", open_address)
     checksum = "md5:" + "0" * 32 if trouble == "wrong" else None
     expected = KeyboardInterrupt if trouble == "interrupt" else OffdiagError
-    with pytest.raises(expected):
+    words = {"wrong": f"md5 {'0' * 32} for file.bin, received {hashlib.md5(b'abc').hexdigest()}", "short": "5 bytes"}
+    with pytest.raises(expected, match=words.get(trouble)):
         fetch.fetch("https://example.org/file.bin", tmp_path / "file.bin", checksum, stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_a_download_names_the_checksum_and_how_much_came(monkeypatch, tmp_path):
+    monkeypatch.setattr(fetch.urllib.request, "urlopen", lambda address, timeout: Answer(b"abc", said=5))
+    whole, part = (hashlib.md5(content).hexdigest() for content in (b"abcde", b"abc"))
+    with pytest.raises(OffdiagError, match=f"md5 {whole} for file.bin, received {part}; only 3 of 5 bytes came"):
+        fetch.fetch("https://example.org/file.bin", tmp_path / "file.bin", f"md5:{whole}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -279,7 +375,7 @@ def test_bad_sources_are_one_clear_line(tmp_path):
     ],
 )
 def test_the_real_sets_have_their_published_sizes(name, folder, shape, nnz, shared_data):
-    inter = datasets.load(name, shared_data(folder))
+    inter = datasets.complete(name, shared_data(folder))
     assert inter.matrix.shape == shape
     assert inter.nnz == nnz
     if name.startswith("ml-"):

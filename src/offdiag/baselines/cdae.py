@@ -28,7 +28,7 @@ class CDAE(Neural):
     width: int = 200
     activation: Literal["tanh", "sigmoid"] = "tanh"
     loss: Literal["logistic", "squared"] = "logistic"
-    positive_weight: float = 1.0
+    positive_weight: float = 5.0
     dropout: float = 0.5
     l2: float = 0.0
     epochs: int = 200

@@ -196,3 +196,58 @@ def figure1(
         console.show_json(steck2020_page.as_json(figure) | {"files": files})
     else:
         steck2020_page.show(figure, files)
+
+
+@steck2020.command(epilog="Example: `offdiag reproduce steck2020 table1 --data ml-20m=ml-20m.zip --data netflix=nf`")
+def table1(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="NAME=PATH",
+            help="ml-20m, netflix, msd, ml-1m, ml-100k, lastfm or citeulike-a, and where it is; several times for "
+            "several. Without it, an invented catalogue.",
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--rank", help="Of the low-rank rows. Default: 1,000 as published, a twentieth of small catalogues."
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", help="Settings tried for each row; 0: automatic settings.")] = 20,
+    seconds_per_row: Annotated[
+        float | None, typer.Option("--seconds-per-row", help="Tune each row for at most so long, nets eight times.")
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Some of the rows, divided by commas, e.g. dlae,edlae,edlae-full.")
+    ] = None,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Where the tables go; finished rows are found there again."),
+    ] = "steck2020",
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Of the catalogue, the split, the tuning and the fits.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Table 1: five low-rank autoencoders, five published rivals and the full-rank family, tuned on validation users.
+
+    Beside what was published, with standard errors, time and memory. A run that is stopped goes on where it was.
+    """
+    from offdiag.cli import demo, steck2020_table1
+    from offdiag.papers.steck2020 import table1_page
+
+    given = steck2020_table1.asked(data, users, items)
+    some = steck2020_table1.parsed_rows(rows)
+    demo.check_folder(Path(out))
+    found, files = steck2020_table1.make(
+        given, Path(out), rank=rank, trials=trials, seconds=seconds_per_row, rows=some, seed=seed
+    )
+    said = table1_page.as_json(found)
+    if json:
+        console.show_json(said | {"files": files})
+    else:
+        steck2020_table1.show(said, files)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from offdiag.data import parsers, prepare, split
-from offdiag.data.fetch import fetch
+from offdiag.data.fetch import fetch, verify
 from offdiag.data.interactions import Interactions
 from offdiag.data.table import Table, assemble, concatenate
 from offdiag.errors import OffdiagError
@@ -29,8 +31,23 @@ class Protocol:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """How much a complete set holds: interactions, users and items that have any."""
+
+    interactions: int
+    users: int
+    items: int
+
+    def __str__(self) -> str:
+        return f"{self.interactions:,} interactions of {self.users:,} users with {self.items:,} items"
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """One public data set. `checksums` go with `addresses`; None where its publisher gives none."""
+    """One public data set. `checksums` go with `addresses`; None where its publisher gives none.
+
+    `counts` are those of the version that results are published on; None where the set changes over time.
+    """
 
     name: str
     about: str
@@ -40,6 +57,7 @@ class Dataset:
     parse: Callable[[Path], Table]
     titles: Callable[[Path], dict[int, str] | dict[str, str] | None] | None = None
     protocol: Protocol | None = None
+    counts: Counts | None = None
 
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
@@ -64,6 +82,7 @@ _ALL = (
         _RESEARCH,
         parsers.movielens_100k,
         parsers.movie_titles,
+        counts=Counts(100_000, 943, 1_682),
     ),
     Dataset(
         "ml-1m",
@@ -73,6 +92,7 @@ _ALL = (
         _RESEARCH,
         parsers.movielens_1m,
         parsers.movie_titles,
+        counts=Counts(1_000_209, 6_040, 3_706),
     ),
     Dataset(
         "ml-20m",
@@ -83,6 +103,7 @@ _ALL = (
         parsers.movielens_csv,
         parsers.movie_titles,
         Protocol(at_least=4, user_count=5, item_count=0, held_out_users=10_000),
+        counts=Counts(20_000_263, 138_493, 26_744),
     ),
     Dataset(
         "netflix",
@@ -93,6 +114,7 @@ _ALL = (
         parsers.netflix,
         parsers.netflix_titles,
         Protocol(at_least=4, user_count=5, item_count=0, held_out_users=40_000),
+        counts=Counts(100_480_507, 480_189, 17_770),
     ),
     Dataset(
         "msd",
@@ -103,6 +125,7 @@ _ALL = (
         parsers.taste_profile,
         parsers.song_titles,
         Protocol(at_least=None, user_count=20, item_count=200, held_out_users=50_000),
+        counts=Counts(48_373_586, 1_019_318, 384_546),
     ),
     Dataset(
         "gowalla",
@@ -111,6 +134,7 @@ _ALL = (
         (None, None),  # none published
         "public data of SNAP; cite Cho, Myers and Leskovec (2011)",
         parsers.gowalla,
+        counts=Counts(1_027_370, 29_858, 40_981),
     ),
     Dataset(
         "citeulike-a",
@@ -120,9 +144,12 @@ _ALL = (
         "research use; cite Wang, Chen and Li (2013)",
         parsers.citeulike,
         parsers.article_titles,
+        counts=Counts(204_986, 5_551, 16_980),
     ),
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+# Sets that are easily mistaken for another one, by their number of ratings.
+_OTHER_VERSIONS = {10_000_054: "ml-10m", 25_000_095: "ml-25m", 32_000_204: "ml-32m", 100_836: "ml-latest-small"}
 
 
 def names() -> list[str]:
@@ -141,10 +168,48 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Interaction
     """The whole set as published: ratings or counts as values, times where there are any.
 
     `folder` is a folder or archive that holds the published files under their own names; without it, the
-    place where `download` puts them.
+    place where `download` puts them. What is there is read, also a part of it; `complete` checks.
     """
     dataset = describe(name)
     return assemble(dataset.parse(_source(dataset, folder)), None)
+
+
+def complete(name: str, folder: str | os.PathLike[str] | None = None) -> Interactions:
+    """The same as `load`, with an error unless it is all of the published version of the set.
+
+    An archive under its published name must have its published checksum, where there is one; the interactions,
+    users and items must be as many as published. Both the expected and the received figure are named.
+    """
+    dataset = describe(name)
+    return _complete(dataset, _source(dataset, folder))
+
+
+def _complete(dataset: Dataset, source: Path, otherwise: str = "") -> Interactions:
+    for address, checksum in zip(dataset.addresses, dataset.checksums, strict=True):
+        published_name = address.rpartition("/")[2]
+        for archive in (source, source / published_name):
+            if checksum is not None and archive.name == published_name and archive.is_file():
+                verify(archive, checksum)
+    inter = assemble(dataset.parse(source), None)
+    if dataset.counts is not None:
+        check_counts(dataset.name, inter, dataset.counts, f" ({dataset.addresses[0]}){otherwise}")
+    return inter
+
+
+def check_counts(name: str, inter: Interactions, expected: Counts, where: str = "") -> None:
+    """An error that names both counts when `inter` is not all of a published version."""
+    users = int(np.count_nonzero(np.diff(inter.matrix.indptr)))
+    items = int(np.count_nonzero(np.bincount(inter.matrix.indices, minlength=inter.n_items)))
+    received = Counts(inter.nnz, users, items)
+    if received == expected:
+        return
+    known = {d.counts.interactions: n for n, d in DATASETS.items() if d.counts is not None} | _OTHER_VERSIONS
+    other = known.get(received.interactions)
+    if other is not None and other != name:
+        guess = f"this is {other}"
+    else:
+        guess = "the file is cut short" if received.interactions < expected.interactions else "another version"
+    raise OffdiagError(f"expected {expected} for {name}, received {received}: {guess}; give the published files{where}")
 
 
 def titles(name: str, folder: str | os.PathLike[str] | None = None) -> dict[int, str] | dict[str, str]:
@@ -168,7 +233,8 @@ def published(
 ) -> split.Split:
     """The preparation and split under which results on this set are published.
 
-    ml-20m, netflix and msd follow Liang et al. (2018); `held_out_users` is for trying it on less data.
+    ml-20m, netflix and msd follow Liang et al. (2018) and must be `complete`. With `held_out_users` the same is done
+    to whatever is there, to try it on less data.
     gowalla is the fixed split of LightGCN: train.txt (with valid.txt, where that exists) and test.txt;
     `validation=True` keeps valid.txt apart for tuning.
     """
@@ -192,9 +258,13 @@ def published(
         raise OffdiagError(
             f"expected a set with a published split ({known}), received {name!r}; load it and use od.split"
         )
-    inter = prepare.binarize(assemble(dataset.parse(source), None), protocol.at_least)
+    if held_out_users is None:
+        inter = _complete(dataset, source, ", or name held_out_users= to try the protocol on less")
+    else:
+        inter = load(name, folder)
+    inter = prepare.binarize(inter, protocol.at_least)
     inter = prepare.min_counts(inter, users=protocol.user_count, items=protocol.item_count, first="items")
-    return split.liang(inter, held_out_users or protocol.held_out_users)
+    return split.liang(inter, protocol.held_out_users if held_out_users is None else held_out_users)
 
 
 def cache_folder() -> Path:

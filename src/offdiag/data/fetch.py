@@ -19,7 +19,7 @@ def fetch(address: str, target: Path, checksum: str | None, progress: Progress |
     """Bring `address` to `target` unless it is there. `checksum` is "md5:…" or "sha256:…", or None."""
     if target.exists():
         if checksum is not None:
-            _check(_digest_of(target, checksum), checksum, target.name, "delete it and download again")
+            verify(target, checksum)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
@@ -41,14 +41,21 @@ def fetch(address: str, target: Path, checksum: str | None, progress: Progress |
                 raise OffdiagError(
                     f"expected {address} to answer, received {error}; fetch it by other means and give folder="
                 ) from None
-        if size and done != size:
-            raise OffdiagError(f"expected {size} bytes of {target.name}, received {done}; download it again")
+        whole = not size or done == size
         if checksum is not None and digest is not None:
-            _check(digest.hexdigest(), checksum, target.name, "the file was altered or replaced; not kept")
+            advice = "the file was altered or replaced" if whole else f"only {done:,} of {size:,} bytes came"
+            _check(digest.hexdigest(), checksum, target.name, f"{advice}; not kept, download it again")
+        if not whole:
+            raise OffdiagError(f"expected {size:,} bytes of {target.name}, received {done:,}; download it again")
         os.replace(partial, target)
     finally:
         # After success the name is gone; after an error or Ctrl-C nothing half-done stays.
         Path(partial).unlink(missing_ok=True)
+
+
+def verify(path: Path, checksum: str) -> None:
+    """An error with the checksum expected and the one received, unless they are the same."""
+    _check(_digest_of(path, checksum), checksum, path.name, "delete it and download again")
 
 
 def _digest_of(path: Path, checksum: str) -> str:

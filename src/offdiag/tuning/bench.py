@@ -27,7 +27,7 @@ from offdiag.weights import Packed
 
 SMALL_ITEMS = 800
 SMALL_USERS = 600  # validation users of the small problem
-SMALL_TRAIN = 5_000  # training users of the small problem, for models that do not learn from a Gram
+SMALL_TRAIN = 400  # training users of the small problem whose left-out error is looked at
 LEFT_OUT = 500  # training users whose exact leave-one-out error is reported
 
 
@@ -37,7 +37,7 @@ class Small:
 
     items: NDArray[np.int64]
     held_out: HeldOut
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # of the training data
 
 
 class Bench:
@@ -66,14 +66,13 @@ class Bench:
 
     def whole(self, model: Any, progress: Progress | None) -> Result:
         """Fit on all training data and measure all validation users."""
-        user_power = getattr(model, "user_power", None)
-        if hasattr(model, "fit_gram") and isinstance(user_power, int | float) and self._most_grams:
+        if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
             if (
                 "start" in inspect.signature(model.fit_gram).parameters
             ):  # iterative, and quick from a neighbour's answer
                 words["start"], self._last = self._last, model
-            model.fit_gram(self.gram(user_power, progress), **words)
+            model.fit_gram(self.gram(model.user_power, progress), **words)
         else:
             _fit(model, self.train, self.validation, progress)
         return self.measured(model)
@@ -82,17 +81,15 @@ class Bench:
         return evaluate(model, self.validation, [self.metric])
 
     def glance(self, model: Any, progress: Progress | None = None) -> Result | None:
-        """The same on the small problem; None where the whole one is small."""
-        if self.small is None:
+        """The same on the small problem; None where the whole one is small, or the model does not learn from a Gram."""
+        if self.small is None or not self._by_gram(model):
             return None
-        items = self.small.items
-        user_power = getattr(model, "user_power", None)
-        if hasattr(model, "fit_gram") and isinstance(user_power, int | float) and self._most_grams:
-            model.fit_gram(part_of(self.gram(user_power, progress), items))
-        else:
-            part = sparse.csr_array(self.matrix[self.small.rows][:, items])
-            _fit(model, part, self.small.held_out, progress)
+        model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items))
         return evaluate(model, self.small.held_out, [self.metric])
+
+    def _by_gram(self, model: Any) -> bool:
+        power = getattr(model, "user_power", None)
+        return hasattr(model, "fit_gram") and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Any) -> float | None:
         """Mean ‖e‖²/‖x‖² of training users had each been left out (exact, Λ held fixed); None where it has no formula.

@@ -64,8 +64,7 @@ def _map(
     g = np.diag(G).astype(np.float64)
     histories = small.held_out.histories.toarray().astype(np.float32)
     n_u = np.diff(bench.matrix.indptr)
-    rows = small.rows[:: max(1, len(small.rows) // 400)]
-    rows = rows[n_u[rows] > 0]
+    rows = small.rows[n_u[small.rows] > 0]
     train = sparse.csr_array(bench.matrix[rows][:, small.items]).toarray().astype(np.float32)
     inside = train.any(axis=1)
     train, weight = train[inside], scale * n_u[rows][inside].astype(np.float64) ** -power

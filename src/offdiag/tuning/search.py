@@ -20,9 +20,10 @@ from offdiag.tuning import screening, spaces
 from offdiag.tuning.bench import Bench, validation_of
 from offdiag.tuning.journal import Journal
 from offdiag.tuning.sampler import Sampler
-from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, best_of
+from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, chosen, top, winner
 
-LATE = 0.002  # of the best value: a lead of the small problem that is not trusted
+LATE = 0.002  # of the best value: a lead on the small problem that is not trusted
+TRUSTED = 4  # complete trials before anything is rejected on the small problem
 PROPENSITIES = (-0.1, 0.05, 0.1, 0.15, 0.2)  # tried on the best model at the end; they cost no fit
 
 
@@ -96,7 +97,7 @@ def tune(
         raise OffdiagError(
             f"none of the {len(search.trials)} trials could be fitted; the last: {search.trials[-1].note}"
         )
-    best = best_of(search.trials)
+    best = winner(search.trials)
     return Tuned(
         model=cls(**fixed | best.settings),
         settings=fixed | best.settings,
@@ -197,7 +198,7 @@ class _Search:
             raise KeyboardInterrupt
         learned = {name: value for name, value in model.settings_.items() if name in settings}
         error_left_out = self.bench.left_out_error(model)
-        better = not self.complete or result.mean[self.bench.metric] > float(self._best_fitted().value or 0.0)
+        better = not self.complete or result.mean[self.bench.metric] > float(top(self.trials).value or 0.0)
         self._add(
             number, origin, settings | learned, COMPLETE, begin, result=result, glance=glance, left_out=error_left_out
         )
@@ -210,7 +211,7 @@ class _Search:
         left = trials - len(self.trials)
         if left <= 0 or not self._tries_propensities(trials):
             return
-        best = self._best_fitted()
+        best = chosen(self.trials)
         done = [trial.settings for trial in self.trials if trial.origin == "propensity"]
         powers = [power for power in PROPENSITIES if best.settings | {"propensity_power": power} not in done][:left]
         if not powers:
@@ -229,25 +230,27 @@ class _Search:
         while self.space and len(self.trials) < trials:
             yield "sampler", self.sampler.propose()
 
-    def _best_fitted(self) -> Trial:
-        """The best trial with a fit of its own."""
-        return best_of([trial for trial in self.trials if trial.origin != "propensity"])
-
     def _tries_propensities(self, trials: int) -> bool:
         searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
         return searched and hasattr(self.cls, "with_propensity") and trials >= 4 * len(PROPENSITIES)
 
     def _glance(self, settings: dict[str, Any]) -> Result | None:
         if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
-            self._rival = self.bench.glance(self.cls(**self.fixed | self._best_fitted().settings))
+            self._rival = self.bench.glance(self.cls(**self.fixed | top(self.trials).settings))
         return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
 
     def _hopeless(self, glance: Result) -> bool:
-        """Surely behind the best trial on the small problem, by paired differences."""
-        if self._rival is None or self.bench.metric not in glance.per_user:
+        """Surely behind the best trial on the small problem: by paired differences, and more than it was wrong so far.
+
+        It was wrong by as much as a complete trial did better on the whole than it had let expect.
+        """
+        known = [(t.value, t.small_value) for t in self.trials if t.value is not None and t.small_value is not None]
+        if self._rival is None or self.bench.metric not in glance.per_user or len(known) < TRUSTED:
             return False
+        value, small = max(known)
+        doubt = max(v - value - (s - small) for v, s in known)  # at least 0: the best itself
         test = glance.compare(self._rival)
-        margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric]
+        margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric] + doubt
         return bool(test.difference[self.bench.metric] < -margin)
 
     def _add(

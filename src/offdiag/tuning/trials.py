@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
+TIE = 0.25  # standard errors: trials that lie closer are told apart by their left-out errors
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Tuned:
 
     @property
     def best(self) -> Trial:
-        """The trial with the largest value; of equal ones the first."""
-        return best_of(self.trials)
+        """The trial that won, see ``winner``."""
+        return winner(self.trials)
 
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.settings))
@@ -66,9 +67,32 @@ class Tuned:
         }
 
 
-def best_of(trials: Sequence[Trial]) -> Trial:
-    complete = [trial for trial in trials if trial.state == COMPLETE and trial.value is not None]
-    return max(complete, key=lambda trial: float(trial.value or 0.0))
+def top(trials: Sequence[Trial]) -> Trial:
+    """The trial with a fit of its own and the largest value; of equal ones the first."""
+    fitted = [trial for trial in trials if trial.state == COMPLETE and trial.origin != "propensity"]
+    return max(fitted, key=lambda trial: float(trial.value or 0.0))
+
+
+def chosen(trials: Sequence[Trial]) -> Trial:
+    """Of the trials within a quarter of a standard error of the top, the one with the least left-out error.
+
+    With few validation users the largest of many values is mostly luck. The error of users left out of training is
+    exact and does not depend on them. Where a model has none, the top is taken.
+    """
+    first = top(trials)
+    least = float(first.value or 0.0) - TIE * (first.sem or 0.0)
+    near = [t for t in trials if t.state == COMPLETE and t.origin != "propensity" and float(t.value or 0.0) >= least]
+    errors = [trial.left_out_error for trial in near]
+    if any(error is None for error in errors):
+        return first
+    return min(near, key=lambda trial: float(trial.left_out_error or 0.0))
+
+
+def winner(trials: Sequence[Trial]) -> Trial:
+    """The chosen trial with the power of popularity that suits it best."""
+    fit = chosen(trials)
+    powers = [t for t in trials if t.origin == "propensity" and t.settings | fit.settings == t.settings]
+    return max([fit, *powers], key=lambda trial: float(trial.value or 0.0))
 
 
 def number_text(value: Any) -> str:

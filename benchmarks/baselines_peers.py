@@ -1,0 +1,186 @@
+"""The reference implementations of ``baselines.py``, each in a process of its own; needs no offdiag.
+
+    python baselines_peers.py NAME ARRAYS.npz SETTINGS.json OUT.npz
+
+ARRAYS holds the train rows and the histories and targets of validation and test as CSR parts. OUT gets, for the test
+users, the 100 best items that are not in their history (best first), and facts about the run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+K = 100
+Arrays = dict[str, Any]
+
+
+def slim(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from irspack.recommenders.slim import SLIMRecommender
+
+    model = SLIMRecommender(data["train"].astype(np.float64), alpha=s["alpha"], l1_ratio=s["l1_ratio"], n_threads=2)
+    model.learn()
+    return model.get_score_cold_user(data["test_histories"].astype(np.float64)), {
+        "name": f"irspack {version('irspack')} SLIM"
+    }
+
+
+def ials(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """alpha0 weighs all pairs where ours weighs the observed ones with alpha: the same loss over alpha."""
+    from irspack.recommenders.ials import IALSRecommender
+
+    model = IALSRecommender(
+        data["train"].astype(np.float64), n_components=s["rank"], alpha0=1 / s["alpha"], reg=s["l2"], nu=s["l2_power"],
+        train_epochs=s["iterations"], solver_type="IALSPP", n_threads=2,
+    )  # fmt: skip
+    model.learn()
+    return model.get_score_cold_user(data["test_histories"].astype(np.float64)), {
+        "name": f"irspack {version('irspack')} IALS"
+    }
+
+
+def implicit_als(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Its loss has one penalty for everybody, so its settings are its own, tuned on the same validation users."""
+    from implicit.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=s["rank"], regularization=s["l2"], alpha=s["alpha"], iterations=s["iterations"], random_state=0,
+        use_gpu=False,
+    )  # fmt: skip
+    model.fit(data["train"].astype(np.float32), show_progress=False)
+    histories = data["test_histories"].astype(np.float32)
+    vectors = model.recalculate_user(np.arange(histories.shape[0]), histories)
+    return vectors @ model.item_factors.T, {"name": f"implicit {version('implicit')} ALS"}
+
+
+def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A net of RecBole, loss and forward pass as they are, with the optimiser, batches and early stopping of ours."""
+    import torch
+    from recbole.model import general_recommender
+
+    torch.manual_seed(s["seed"])
+    train = data["train"].astype(np.float32)
+    model: Any = getattr(general_recommender, kind)(_config(kind, train, s), _Sizes(*train.shape))
+    model.get_rating_matrix = lambda users: torch.from_numpy(train[users.numpy()].toarray())
+    optimiser = torch.optim.Adam(model.parameters(), lr=s["learning_rate"], weight_decay=2 * s["l2"])
+
+    def scores(histories: Any) -> Any:
+        model.eval()
+        with torch.no_grad():
+            x = torch.from_numpy(histories.toarray().astype(np.float32))
+            if kind == "CDAE":  # who was not in the training data gets the mean vector
+                hidden = model.h_act(model.h_item(x) + model.h_user.weight.mean(0))
+                return model.out_layer(hidden).numpy()
+            found = model.forward(x)
+            return (found[0] if isinstance(found, tuple) else found).numpy()
+
+    rng, best, values = np.random.default_rng(s["seed"]), None, []
+    state: dict[str, Any] = {}
+    for epoch in range(s["epochs"]):
+        model.train()
+        order = rng.permutation(train.shape[0])
+        for lo in range(0, len(order), s["batch_users"]):
+            optimiser.zero_grad()
+            model.calculate_loss({"user": torch.from_numpy(order[lo : lo + s["batch_users"]])}).backward()
+            optimiser.step()
+        values.append(
+            ndcg(scores(data["validation_histories"]), data["validation_histories"], data["validation_targets"])
+        )
+        if best is None or values[-1] > values[best]:
+            best, state = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        elif epoch - best >= s["patience"]:
+            break
+    model.load_state_dict(state)
+    facts = {"name": f"RecBole {version('recbole')} {kind}", "epochs": len(values), "validation": max(values)}
+    return scores(data["test_histories"]), facts
+
+
+class _Sizes:
+    """All that RecBole's nets ask of a data set here."""
+
+    def __init__(self, users: int, items: int) -> None:
+        self.sizes = {"user": users, "item": items}
+
+    def num(self, field: str) -> int:
+        return self.sizes[field]
+
+    def history_item_matrix(self) -> tuple[Any, Any, Any]:
+        import torch
+
+        return torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1), torch.zeros(1)
+
+
+def _config(kind: str, train: Any, s: dict[str, Any]) -> dict[str, Any]:
+    common = {"USER_ID_FIELD": "user", "ITEM_ID_FIELD": "item", "NEG_PREFIX": "neg_", "device": "cpu"}
+    if kind == "CDAE":
+        return common | {
+            "reg_weight_1": 0.0, "reg_weight_2": 0.0, "loss_type": {"logistic": "BCE", "squared": "MSE"}[s["loss"]],
+            "hid_activation": s["activation"], "out_activation": "sigmoid", "embedding_size": s["width"],
+            "corruption_ratio": s["dropout"],
+        }  # fmt: skip
+    hidden = {"mlp_hidden_size": [s["width"]] * s["depth"], "dropout_prob": s["dropout"]}
+    if kind == "MultiDAE":
+        return common | hidden | {"latent_dimension": s["rank"]}
+    steps = s["anneal_epochs"] * -(-train.shape[0] // s["batch_users"])
+    return common | hidden | {
+        "latent_dimension": 2 * s["rank"], "anneal_cap": s["beta"],
+        "total_anneal_steps": steps / s["beta"] if s["beta"] else 0,  # to 1 there, to the cap with us
+    }  # fmt: skip
+
+
+def top(scores: Any, histories: Any) -> Any:
+    """The columns of the K best scores per row, those of the history left out."""
+    scores = np.array(scores, dtype=np.float64)
+    scores[histories.nonzero()] = -np.inf
+    return np.argsort(-scores, axis=1, kind="stable")[:, :K]
+
+
+def ndcg(scores: Any, histories: Any, targets: Any) -> float:
+    discounts = 1 / np.log2(np.arange(2, K + 2))
+    wanted = targets.toarray() > 0
+    hits = np.take_along_axis(wanted, top(scores, histories), 1)
+    ideal = np.array([discounts[: min(n, K)].sum() for n in wanted.sum(1)])
+    return float(np.mean((hits @ discounts)[ideal > 0] / ideal[ideal > 0]))
+
+
+PEERS: dict[str, Callable[[Arrays, dict[str, Any]], tuple[Any, dict[str, Any]]]] = {
+    "SLIM": slim,
+    "WMF": ials,
+    "WMF, implicit": implicit_als,
+    "MultVAE": lambda data, s: net("MultiVAE", data, s),
+    "MultDAE": lambda data, s: net("MultiDAE", data, s),
+    "CDAE": lambda data, s: net("CDAE", data, s),
+}
+
+
+def read(path: str) -> Arrays:
+    with np.load(path) as parts:
+        names = {name.rpartition(".")[0] for name in parts}
+        return {
+            name: sparse.csr_matrix(
+                tuple(parts[f"{name}.{p}"] for p in ("data", "indices", "indptr")), parts[f"{name}.shape"]
+            )
+            for name in names
+        }
+
+
+def main() -> None:
+    name, arrays, settings, out = sys.argv[1:]
+    data = read(arrays)
+    with open(settings) as file:
+        given = json.load(file)
+    start = time.perf_counter()
+    scores, facts = PEERS[name](data, given)
+    facts["seconds"] = time.perf_counter() - start
+    np.savez(out, items=top(scores, data["test_histories"]), facts=np.array(json.dumps(facts)))
+
+
+if __name__ == "__main__":
+    main()

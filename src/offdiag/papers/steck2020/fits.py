@@ -1,0 +1,244 @@
+"""One line of the table: choose settings on the validation users, fit, measure on the test users, keep the record."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.papers.steck2020.kept import Kept, fingerprint
+from offdiag.papers.steck2020.measure import measured
+from offdiag.papers.steck2020.rows import BY_KEY, EXTRAS, Row, first_settings, published_settings
+from offdiag.papers.steck2020.sources import Data
+from offdiag.progress import Progress
+
+METRICS = ("recall@20", "recall@50", "ndcg@100")
+JUDGE = "ndcg@100"  # what settings are chosen by, and lines compared by
+PUBLISHED, TUNED, AUTOMATIC, SAMPLED = "published settings", "tuned", "automatic settings", "settings of row 3"
+EPOCHS = 100  # of sampled training, fewer when there is less time
+LEAST_EPOCHS = 20
+LITTLE_DROPOUT = 0.33  # where emphasis matters most
+_TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much work may be done."""
+
+    trials: int
+    seconds: float | None
+    seed: int
+
+    def checked(self, rows: list[Row]) -> Plan:
+        if self.trials < 0:
+            raise OffdiagError(f"expected 0 trials or more, received {self.trials}; 0 takes automatic settings")
+        if self.seconds is not None and not self.seconds > 0:
+            raise OffdiagError(f"expected a positive time for each row, received {self.seconds:g}; give seconds")
+        if self.trials and any(row.tunable for row in rows) and find_spec("optuna") is None:
+            raise OffdiagError(
+                "tuning needs optuna, which is not installed; "
+                f"pip install 'offdiag[{EXTRAS['optuna']}]', or take automatic settings with 0 trials"
+            )
+        return self
+
+    def trials_of(self, row: Row) -> int:
+        return max(1, round(self.trials * row.share))
+
+    def seconds_of(self, row: Row) -> float | None:
+        return None if self.seconds is None else self.seconds * row.patience
+
+    def kind(self, row: Row) -> str:
+        return TUNED if self.trials and row.tunable else AUTOMATIC
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A data set and what is to be done with it."""
+
+    data: Data
+    digest: str  # of the split
+    rank: int
+    plan: Plan
+    kept: Kept
+
+
+def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progress: Progress | None) -> dict[str, Any]:
+    """The line of ``row`` under that kind of settings: from disk where it is there, else computed and kept."""
+    facts: dict[str, Any] = {"row": row.key, "kind": kind, "model": row.model, "fixed": _fixed(job, row)}
+    if kind == TUNED:
+        facts |= {"trials": job.plan.trials_of(row), "seconds": job.plan.seconds_of(row), "first": _first(job, row)}
+    elif kind == SAMPLED:
+        facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": EPOCHS}
+    elif kind == PUBLISHED:
+        facts |= {"settings": published_settings(row, job.data.name)}
+    mark = fingerprint(data=job.digest, seed=job.plan.seed, metrics=METRICS, **facts)
+    name = f"{job.data.name}-{row.key}-{kind.replace(' ', '-')}"
+    found = job.kept.find(name, mark)
+    if found is None:
+        if kind == SAMPLED:
+            found = _sampled(job, facts["settings"], progress)
+        elif kind == TUNED:
+            found = _tuned(job, row, str(job.kept.path(name, mark, "study.jsonl")), progress)
+        else:
+            found = _measured(job, _model(row, facts["fixed"] | facts.get("settings", {})), progress)
+        found |= {"row": row.key, "label": row.label, "group": row.group, "number": row.number, "model": row.model}
+        found |= {"kind": kind, "emphasis": row.emphasis}
+        job.kept.keep(name, mark, found)
+    return found
+
+
+def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) -> list[dict[str, Any]]:
+    """Rows 3 and 5 at smaller ranks. Both may choose, on the validation users, between the same few settings."""
+    at = {r["row"]: r["settings"] for r in records if r["kind"] in (TUNED, AUTOMATIC)}
+    if "dlae" not in at or "edlae" not in at:
+        return []
+    few = [{name: at[key][name] for name in ("dropout", "l2", "user_power")} for key in ("dlae", "edlae")]
+    few.append(few[0] | {"dropout": LITTLE_DROPOUT})
+    found: list[dict[str, Any]] = []
+    for rank in sorted({max(1, job.rank // part) for part in (8, 4, 2)} - {job.rank}):
+        for key in ("dlae", "edlae"):
+            if progress is not None:
+                progress(f"rank {rank:,}", len(found) / 6)
+            facts = _fixed(job, BY_KEY[key]) | {"rank": rank}
+            mark = fingerprint(data=job.digest, row=key, metrics=METRICS, fixed=facts, few=few)
+            name = f"{job.data.name}-{key}-rank-{rank}"
+            line = job.kept.find(name, mark)
+            if line is None:
+                lines = [_measured(job, _model(BY_KEY[key], facts | settings), None) for settings in few]
+                line = max(lines, key=lambda r: float(r["validation"])) | {"row": key, "rank": rank}
+                job.kept.keep(name, mark, line)
+            found.append(line)
+    return found
+
+
+def _fixed(job: Job, row: Row) -> dict[str, Any]:
+    """What is not tuned: that which makes the row, the rank of the table, and the seed."""
+    fields = _model(row, {}).get_params()
+    fixed = dict(row.fixed)
+    if row.group == "rank":
+        fixed["rank"] = job.rank
+    if "seed" in fields:
+        fixed["seed"] = job.plan.seed
+    return fixed
+
+
+def _first(job: Job, row: Row) -> dict[str, Any] | None:
+    settings, fixed = first_settings(row, job.data.name), _fixed(job, row)
+    return None if settings is None else {name: value for name, value in settings.items() if name not in fixed}
+
+
+def _model(row: Row, settings: dict[str, Any]) -> Any:
+    import offdiag as od
+
+    return getattr(od, row.model)(**settings)
+
+
+def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[str, Any]:
+    import offdiag as od
+
+    first = _first(job, row)
+    job.kept.folder.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        tuned = od.tune(
+            getattr(od, row.model), job.data.split, JUDGE, job.plan.trials_of(row), seconds=job.plan.seconds_of(row),
+            fixed=_fixed(job, row), start=() if first is None else (first,), study=study, seed=job.plan.seed,
+            progress=progress,
+        )  # fmt: skip
+    if tuned.stopped == "interrupted":  # its study is on disk: the next run goes on with it
+        raise KeyboardInterrupt
+    found = _measured(job, tuned.model, progress)
+    return found | {
+        "trials": len(tuned.trials),
+        "tune_seconds": tuned.seconds,
+        "tune_stopped": tuned.stopped,
+        "tuning": tuned.to_dict(),
+    }
+
+
+def _measured(job: Job, model: Any, progress: Progress | None) -> dict[str, Any]:
+    """Fit to the training users and measure, once, on the test users."""
+    fitted, seconds, peak = measured(lambda: _fit(model, job.data, progress))
+    return _line(job, fitted, seconds, peak)
+
+
+def _fit(model: Any, data: Data, progress: Progress | None) -> Any:
+    words: dict[str, Any] = {"progress": progress}
+    if "validation" in inspect.signature(model.fit).parameters:  # nets stop early by it
+        words["validation"] = data.split.validation
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        model.fit(data.split.train, **words)
+    if getattr(model, "stopped_", None) == "interrupted":  # half a fit is no line of a table
+        raise KeyboardInterrupt
+    return model
+
+
+def _line(job: Job, model: Any, seconds: float, peak: int | None) -> dict[str, Any]:
+    import offdiag as od
+
+    result = od.evaluate(model, job.data.split.test, METRICS)
+    assert job.data.split.validation is not None  # ``sources`` makes no split without
+    chosen_by = od.evaluate(model, job.data.split.validation, [JUDGE])
+    return {
+        "settings": {name: _plain(value) for name, value in model.settings_.items()},
+        "mean": result.mean,
+        "sem": {name: value if np.isfinite(value) else None for name, value in result.sem.items()},
+        "n_users": result.n_users,
+        "n_without_targets": result.n_without_targets,
+        "per_user": {name: values.tolist() for name, values in result.per_user.items()},
+        "validation": chosen_by.mean[JUDGE],
+        "fit_seconds": seconds,
+        "evaluate_seconds": result.seconds,
+        "extra_peak_bytes": peak,
+        "n_bytes": int(model.weights_.nbytes),
+        "trials": 0,
+        "tune_seconds": 0.0,
+    }
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _row_3(earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    found = next((r for r in earlier if r["row"] == "dlae" and r["kind"] != PUBLISHED), None)
+    if found is None:
+        raise OffdiagError("expected row 3 before row 4, which takes its settings, received none; compute dlae first")
+    return {name: found["settings"][name] for name in ("dropout", "l2", "user_power")}
+
+
+def _sampled(job: Job, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+    """Row 4: no closed form, only masks and steps, at the settings of row 3."""
+    import offdiag as od
+    from offdiag.lab import sampled
+    from offdiag.weights import LowRank
+
+    import_module("torch")  # its memory is not that of the training
+    train = job.data.split.train
+    words: dict[str, Any] = {**settings, **_TRAINING, "seed": job.plan.seed}
+    epochs = EPOCHS
+    seconds_there = job.plan.seconds_of(BY_KEY["sampled"])
+    if seconds_there is not None:
+        few = train.matrix[: 3 * _TRAINING["batch_users"]]
+        for _ in range(2):  # the first is slower than the rest
+            start = time.perf_counter()
+            sampled.train(few, job.rank, epochs=1, **words)
+        epoch = (time.perf_counter() - start) * train.n_users / few.shape[0]
+        epochs = int(min(EPOCHS, max(LEAST_EPOCHS, seconds_there / epoch)))
+    found, seconds, peak = measured(lambda: sampled.train(train, job.rank, epochs=epochs, progress=progress, **words))
+    model = od.LowRankDLAE(rank=job.rank, **settings)
+    model.weights_ = LowRank(found.U, found.V)
+    model.item_ids_ = train.item_ids
+    model.popularity_ = np.asarray(train.matrix.sum(axis=0), dtype=np.float64).ravel()
+    model.n_users_ = train.n_users
+    model.settings_ = {"rank": job.rank, **settings, "epochs": epochs}
+    return _line(job, model, seconds, peak)

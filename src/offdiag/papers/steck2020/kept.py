@@ -1,0 +1,69 @@
+"""Finished rows on disk: a run that is interrupted goes on where it was, and nothing is computed twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offdiag import report
+from offdiag.data.split import HeldOut, Split
+
+FORMAT = 1  # of a record; another one is computed anew
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A folder of records, each under a name and a fingerprint of everything that decides its content."""
+
+    folder: Path
+
+    def find(self, name: str, fingerprint: str) -> dict[str, Any] | None:
+        """The record, or None: not there, of other settings, or damaged."""
+        try:
+            record = json.loads(self.path(name, fingerprint).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(record, dict) or record.get("fingerprint") != fingerprint:
+            return None
+        return record
+
+    def keep(self, name: str, fingerprint: str, record: dict[str, Any]) -> None:
+        """Write it whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(record | {"fingerprint": fingerprint}, allow_nan=False)
+        report.replace_text(self.path(name, fingerprint), text + "\n")
+
+    def path(self, name: str, fingerprint: str, suffix: str = "json") -> Path:
+        return self.folder / f"{name}-{fingerprint[:12]}.{suffix}"
+
+
+def fingerprint(**facts: Any) -> str:
+    """The same for the same facts, whatever their order."""
+    text = json.dumps({"format": FORMAT} | facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest(split: Split) -> str:
+    """Of everything a model is fitted to and measured on."""
+    found = hashlib.sha256()
+
+    def add(*arrays: Any) -> None:
+        for array in arrays:
+            found.update(np.ascontiguousarray(array).view(np.uint8).data)
+
+    def part(held: HeldOut) -> None:
+        for matrix in (held.histories, held.targets):
+            add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+
+    train = split.train.matrix
+    found.update(repr(train.shape).encode())
+    add(train.indptr.astype(np.int64), train.indices.astype(np.int64), train.data)
+    for held in (split.validation, split.test):
+        if held is not None:
+            part(held)
+    return found.hexdigest()

@@ -1,0 +1,152 @@
+"""NAME=PATH → a split: the published protocol for ML-20M, Netflix and MSD, held-out users for the smaller sets."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from offdiag.data import datasets, prepare, read, split, synthetic
+from offdiag.data.interactions import Interactions
+from offdiag.errors import OffdiagError
+from offdiag.papers.steck2020.rows import PAPER_RANK, expected
+
+HELD_OUT = 0.1
+INVENTED = "invented"
+_LASTFM = datasets.Counts(92_834, 1_892, 17_632)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set by name, and where it lies (None: where downloads are kept); or an invented catalogue."""
+
+    name: str
+    path: Path | None = None
+    users: int = 6000
+    items: int = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A split, and how it came about in words."""
+
+    name: str
+    title: str
+    protocol: str
+    split: split.Split
+    notes: list[str]
+
+
+def _movielens(name: str, at_least: float | None) -> Callable[[Path | None], Interactions]:
+    return lambda path: prepare.binarize(datasets.complete(name, path), at_least)
+
+
+def _lastfm(path: Path | None) -> Interactions:
+    if path is None:
+        raise OffdiagError("expected --data lastfm=PATH, received no path; give the folder that holds user_artists.dat")
+    file = path / "user_artists.dat" if path.is_dir() else path
+    if not file.exists():
+        raise OffdiagError(f"expected user_artists.dat in {path.name!r}, received no such file; give its folder")
+    inter = read.read(file, user=0, item=1)
+    datasets.check_counts("lastfm", inter, _LASTFM)
+    return prepare.binarize(inter)
+
+
+# name → title, reader, least number of users of an item
+_SMALL: dict[str, tuple[str, Callable[[Path | None], Interactions], int]] = {
+    "ml-1m": ("MovieLens 1M", _movielens("ml-1m", None), 1),
+    "ml-100k": ("MovieLens 100K, ratings ≥ 4", _movielens("ml-100k", 4), 1),
+    "lastfm": ("Last.fm (HetRec 2011), artists with 5 users or more", _lastfm, 5),
+    "citeulike-a": (
+        "CiteULike, articles with 10 users or more",
+        lambda path: prepare.binarize(datasets.complete("citeulike-a", path)),
+        10,
+    ),
+}
+_PUBLISHED = {"ml-20m": "MovieLens 20M", "netflix": "Netflix Prize", "msd": "Million Song taste profile"}
+NAMES = (*_PUBLISHED, *_SMALL)
+
+
+def parsed(texts: list[str]) -> list[Source]:
+    """NAME=PATH as typed, or NAME alone for what was downloaded; all are checked before any is read."""
+    found: list[Source] = []
+    for text in texts:
+        name, equals, place = text.partition("=")
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            advice = f"did you mean {near[0]}={place or 'PATH'}?" if near else "write NAME=PATH"
+            raise OffdiagError(f"--data knows {', '.join(NAMES)}, received {name!r}; {advice}")
+        if equals and not place:
+            raise OffdiagError(f"expected a path after --data {name}=, received none; write {name}=PATH")
+        path = Path(place).expanduser() if equals else None
+        if path is not None and not path.exists():
+            raise OffdiagError(f"expected {name} at {str(path)!r}, received a path that does not exist; check it")
+        if any(other.name == name for other in found):
+            raise OffdiagError(f"expected each data set once, received {name} twice; give it once")
+        found.append(Source(name, path))
+    return found
+
+
+def load(source: Source, seed: int) -> Data:
+    """Read, check, prepare and split."""
+    name = source.name
+    if name == INVENTED:
+        nnz = int(source.users * min(30, source.items / 8))
+        inter = synthetic.interactions(source.users, source.items, nnz, names=False, seed=seed)
+        return _strong(name, f"an invented catalogue (seed {seed})", inter, seed)
+    if name in _SMALL:
+        title, reader, least = _SMALL[name]
+        return _strong(name, title, prepare.min_counts(reader(source.path), items=least), seed)
+    parts = datasets.published(name, source.path)
+    known = expected()["data"][name]
+    train, held = parts.train, parts.test
+    n_users = train.n_users + 2 * len(held.user_ids)
+    notes = []
+    if (n_users, train.n_items) != (known["users"], known["items"]):
+        notes.append(
+            f"{n_users:,} users and {train.n_items:,} items remain after preparation; "
+            f"published are {known['users']:,} and {known['items']:,}"
+        )
+    protocol = f"of Liang et al. (2018), {len(held.user_ids):,} users held out for validation and as many for test"
+    return Data(name, _PUBLISHED[name], protocol, parts, notes + _told(parts))
+
+
+def _strong(name: str, title: str, inter: Interactions, seed: int) -> Data:
+    parts = split.strong(inter, held_out=HELD_OUT, seed=seed)
+    protocol = (
+        f"a tenth of the users held out for validation and a tenth for test, 80 % of their items shown (seed {seed})"
+    )
+    return Data(name, title, protocol, parts, _told(parts))
+
+
+def _told(parts: split.Split) -> list[str]:
+    """What a reader must know about the held-out users."""
+    notes = []
+    for what, part in (("validation", parts.validation), ("test", parts.test)):
+        if part is None:
+            raise OffdiagError("expected a split with validation users, received none; tuning needs them")
+        n = int(np.count_nonzero(np.diff(part.targets.indptr) == 0))
+        if n == len(part.user_ids):
+            raise OffdiagError(
+                f"expected {what} users with something to predict, received {n:,} users without a target; "
+                "give data whose users have several items"
+            )
+        if n:
+            notes.append(f"{n:,} of {len(part.user_ids):,} {what} users have no target and are left out")
+    return notes
+
+
+def chosen_rank(name: str, n_items: int, rank: int | None) -> int:
+    """The rank asked for; else 1,000 on the paper's data and a twentieth of the items elsewhere, as there."""
+    if rank is not None:
+        if not 1 <= rank < n_items:
+            raise OffdiagError(
+                f"expected a rank from 1 to below the {n_items:,} items of {name}, received {rank}; change --rank"
+            )
+        return rank
+    if name in _PUBLISHED:
+        return min(PAPER_RANK, n_items - 1)
+    return max(1, min(PAPER_RANK, n_items - 1, max(10, round(n_items / 200) * 10)))

@@ -1,0 +1,161 @@
+"""Table 1 of [Steck20] on any data: settings by validation, one measurement on test, each finished row kept on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.evaluation import paired_t_test
+from offdiag.papers.steck2020 import claims, fits, sources
+from offdiag.papers.steck2020.fits import JUDGE, METRICS, Job, Plan
+from offdiag.papers.steck2020.kept import Kept, digest
+from offdiag.papers.steck2020.rows import Row, chosen, missing, published_figures, published_settings
+from offdiag.progress import Progress
+
+TRIALS = 20
+LADDER = 36.0  # the cost of the smaller ranks, in the unit of a row's
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The table of one data set: a record per line (see ``fits``), lines that were left out, and the claims."""
+
+    data: sources.Data
+    rank: int
+    records: list[dict[str, Any]]
+    left_out: dict[str, str]  # row → why
+    claims: list[claims.Claim]
+    by_rank: list[dict[str, Any]]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Table1:
+    """All of it."""
+
+    parts: list[Part]
+    plan: Plan
+    seconds: float
+
+
+def run(
+    given: Sequence[sources.Source],
+    *,
+    folder: Path,
+    rank: int | None = None,
+    trials: int = TRIALS,
+    seconds: float | None = None,
+    rows: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Table1:
+    """Load each data set, tune and measure each row. ``trials=0`` takes the automatic settings instead of tuning.
+
+    ``seconds`` bounds the tuning of a row. What is finished lies in ``folder``/rows: after Ctrl-C, or with more rows
+    asked for, the same call goes on from there.
+    """
+    start = time.perf_counter()
+    some = chosen(rows)
+    plan = Plan(trials=trials, seconds=seconds, seed=seed).checked(some)
+    parts = [
+        _part(source, some, rank, plan, Kept(folder / "rows"), _share(progress, n, len(given)))
+        for n, source in enumerate(given)
+    ]
+    return Table1(parts, plan, time.perf_counter() - start)
+
+
+def _share(progress: Progress | None, n: int, of: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda stage, fraction: progress(stage, (n + fraction) / of)
+
+
+def _part(
+    source: sources.Source, some: list[Row], rank: int | None, plan: Plan, kept: Kept, progress: Progress | None
+) -> Part:
+    start = time.perf_counter()
+    if progress is not None:
+        progress(f"table 1 · {source.name}: reading", 0.0)
+    data = sources.load(source, plan.seed)
+    rank = sources.chosen_rank(data.name, data.split.train.n_items, rank)
+    job = Job(data, digest(data.split), rank, plan, kept)
+    steps = _steps(some, data.name, plan)
+    several = {"dlae", "edlae"} <= {row.key for row in some}  # smaller ranks are looked at as well
+    total = sum(weight for *_, weight in steps) + (LADDER if several else 0.0)
+    records: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    done = 0.0
+    for row, kind, weight in steps:
+        inner = _inner(progress, f"table 1 · {data.name}: {row.label}", done / total, weight / total)
+        why = missing(row)
+        if why is None:
+            try:
+                records.append(fits.record(job, row, kind, records, inner))
+            except OffdiagError as error:  # one row that cannot be does not take the others with it
+                why = str(error)
+        if why is not None:
+            left_out[row.key] = why
+        done += weight
+    if not records:
+        raise OffdiagError(f"expected one row or more to be computed, received none: {next(iter(left_out.values()))}")
+    inner = _inner(progress, f"table 1 · {data.name}: smaller ranks", done / total, 1 - done / total)
+    ladder = fits.by_rank(job, records, inner)
+    best = reference(records)
+    for record in records:
+        record["published"] = published_figures(_row(record), data.name)
+        record |= difference(record, best)
+    found = claims.judged(records, ladder)
+    return Part(data, rank, records, left_out, found, ladder, time.perf_counter() - start)
+
+
+def _row(record: dict[str, Any]) -> Row:
+    return chosen([record["row"]])[-1]
+
+
+def _steps(some: list[Row], data: str, plan: Plan) -> list[tuple[Row, str, float]]:
+    """(row, kind, share of the work): published settings first where there are any, then those found here."""
+    steps = []
+    for row in some:
+        if row.key == "sampled":
+            steps.append((row, fits.SAMPLED, row.cost))
+            continue
+        if published_settings(row, data) is not None:
+            steps.append((row, fits.PUBLISHED, row.cost))
+        kind = plan.kind(row)
+        steps.append((row, kind, row.cost * (1 + (plan.trials_of(row) if kind == fits.TUNED else 0))))
+    return steps
+
+
+def _inner(progress: Progress | None, label: str, low: float, width: float) -> Progress | None:
+    """Progress of one row as a part of the whole: the bar goes on, and the time left is that of everything."""
+    if progress is None:
+        return None
+    progress(label, low)
+    return lambda stage, fraction: progress(f"{label} · {stage}", low + width * min(max(fraction, 0.0), 1.0))
+
+
+def reference(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The line of the EDLAE family that is best on the validation users; of all lines where there is none of it."""
+    family = [r for r in records if r["emphasis"] and r["kind"] != fits.PUBLISHED] or records
+    return max(family, key=lambda r: float(r["validation"]))
+
+
+def difference(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """This line minus the other, user by user, for the metric that decides."""
+    values = np.asarray(record["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE])
+    mean, sem, _, p = paired_t_test(values)
+    return {
+        "difference": mean,
+        "difference_sem": sem if np.isfinite(sem) else None,
+        "difference_p": p if np.isfinite(p) else None,
+        "is_reference": record is other,
+    }
+
+
+__all__ = ["JUDGE", "METRICS", "TRIALS", "Part", "Table1", "run"]
