@@ -4,7 +4,7 @@ Strong generalisation on MovieLens-1M: both tuners get 40 trials on the same val
 are then fitted to the same training users and measured once on the same test users. The tuners run alternately in
 fresh processes. On the UltraGCN split validation is carved out of train. Writes results/tune.json.
 
-    python benchmarks/tune.py [FOLDER WITH DATA SETS] [irspack] [ultragcn]
+    python benchmarks/tune.py [FOLDER WITH DATA SETS] [irspack] [ultragcn] [ties]
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from defaults import SHARED, splits
 from measure import machine
 from run import say
 from scipy import sparse
 
 import offdiag as od
+from offdiag.tuning.trials import chosen, top
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "tune.json"
@@ -87,6 +89,25 @@ def ultragcn(folder: Path) -> dict[str, Any]:
     return {"settings": found.settings, "seconds": found.seconds, "test": result.to_dict(), "trials": TRIALS}
 
 
+def ties(folder: Path) -> dict[str, Any]:
+    """Few validation users: the trial of the largest value against the one its left-out error picks among equals."""
+    found = []
+    for seed in range(8):
+        inter = od.prepare.binarize(od.datasets.load("ml-100k", folder / "ml-100k"), at_least=4)
+        split = od.split.strong(inter, held_out=0.1, seed=seed)
+        trials = od.tune(od.EDLAE, split, metric=METRIC, trials=TRIALS, fixed={"propensity_power": 0.0}).trials
+        fits = [od.EDLAE(**trial.settings).fit(split.train) for trial in (top(trials), chosen(trials), trials[0])]
+        found.append([od.evaluate(fit, split.test, [METRIC]).mean[METRIC] for fit in fits])
+        say(f"  seed {seed}: largest {found[-1][0]:.4f}, picked {found[-1][1]:.4f}, automatic {found[-1][2]:.4f}")
+    table = np.array(found)
+    gain = table[:, 1] - table[:, 0]
+    return {
+        "splits": len(table),
+        "mean": dict(zip(("largest", "picked", "automatic"), table.mean(axis=0).tolist(), strict=True)),
+        "gain": {"mean": float(gain.mean()), "sem": float(gain.std(ddof=1) / len(gain) ** 0.5)},
+    }
+
+
 def main() -> None:
     words = sys.argv[1:]
     folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
@@ -96,7 +117,7 @@ def main() -> None:
         task = {"offdiag": tune_offdiag, "irspack": tune_irspack}[words[0].removeprefix("--run=")]
         sys.stdout.write(json.dumps(task(folder, int(words[1]))) + "\n")
         return
-    tasks = {"irspack": compare, "ultragcn": ultragcn}
+    tasks = {"irspack": compare, "ultragcn": ultragcn, "ties": ties}
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in words or tasks:
         say(f"{name}:")

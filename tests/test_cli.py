@@ -611,6 +611,6 @@ def test_ctrl_c_during_a_fit_leaves_the_old_model(folder, tmp_path):
         ran.send_signal(signal.SIGINT)
         out, err = ran.communicate(timeout=60)
     assert (ran.returncode, out) == (130, "")
-    assert err == "offdiag: interrupted; nothing was changed\n"
+    assert err == "offdiag: interrupted; what was there before is kept\n"
     assert model.read_bytes() == (folder / "model.od").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["big.csv", "model.od", "started"]

@@ -231,7 +231,7 @@ def test_an_interrupted_fit_is_saved_and_says_so_in_one_line(run, interrupted):
 def test_ctrl_c_while_validating_saves_nothing(run, folder, interrupted):
     code, out, err = run(*FIT, "--out", "never.od", "--validate")
     assert (code, out) == (130, "")
-    assert err == "offdiag: interrupted; nothing was changed\n"
+    assert err == "offdiag: interrupted; what was there before is kept\n"
     assert not (folder / "never.od").exists()
     assert len(interrupted) == 1
 

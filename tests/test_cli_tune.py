@@ -251,7 +251,7 @@ def test_ctrl_c_before_the_first_result_changes_nothing(run, folder, monkeypatch
     stopped_at(1, monkeypatch)
     code, out, err = run("tune", "train.csv", *FAST, "--out", "d.od")
     assert (code, out) == (130, "")
-    assert err == "offdiag: interrupted; nothing was changed\n"
+    assert err == "offdiag: interrupted; what was there before is kept\n"
     assert not (folder / "d.od").exists()
 
 

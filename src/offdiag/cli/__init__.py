@@ -9,6 +9,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from offdiag.cli import commands, console
     except KeyboardInterrupt:  # while the libraries load
-        sys.stderr.write("offdiag: interrupted; nothing was changed\n")
+        sys.stderr.write("offdiag: interrupted; what was there before is kept\n")
         return 130
     return console.run(commands.app, argv)

@@ -62,7 +62,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
-        message("interrupted; nothing was changed")
+        message("interrupted; what was there before is kept")
     return code if isinstance(code, int) else 0
 
 
