@@ -155,9 +155,9 @@ def tune(found: dict[str, Any]) -> Lines:
         r = found["ties"]
         means = ", ".join(f"{value:.4f} ({name})" for name, value in r["mean"].items())
         lines += [
-            f"Few validation users: MovieLens 100K, ratings ≥ 4, {r['splits']} splits. Mean ndcg@100 on test of the trial "
-            "with the largest value, of the one that the left-out error picks among its equals, and of the automatic "
-            f"settings: {means}. Picked minus largest: {r['gain']['mean']:+.4f} ± {r['gain']['sem']:.4f}.",
+            f"Few validation users: MovieLens 100K, ratings ≥ 4, {r['splits']} splits. Mean ndcg@100 on test of the "
+            "trial with the largest value, of the one that the left-out error picks among its equals, and of the "
+            f"automatic settings: {means}. Picked minus largest: {r['gain']['mean']:+.4f} ± {r['gain']['sem']:.4f}.",
             "",
         ]
     return [*lines, f"Measured on {machine(found['machine'])}.", ""]

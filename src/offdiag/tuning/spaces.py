@@ -52,7 +52,7 @@ _SEARCHED: dict[str, tuple[str, ...]] = {
     "WMF": ("rank", "alpha", "l2"),
     "CDAE": ("dropout", "positive_weight", "learning_rate"),
     "MultDAE": ("dropout", "l2", "learning_rate"),
-    "MultVAE": ("dropout", "beta", "learning_rate"),
+    "MultVAE": ("depth", "dropout", "beta", "learning_rate"),
     "EmphasizedDAE": ("dropout", "kept_weight", "learning_rate"),
     "Popularity": (),
 }
@@ -92,6 +92,7 @@ def _bounds(name: str, scale: Scale) -> Space:
         "shrink": Range(scale.mean_history / 10, 100 * scale.mean_history, log=True),
         "balance": Range(0.0, 1.0),
         "alpha": Range(1.0, 100.0, log=True),
+        "depth": Range(0, 1, whole=True),
         "beta": Range(0.05, 1.0, log=True),
         "positive_weight": Range(1.0, 30.0, log=True),
         "learning_rate": Range(3e-4, 5e-3, log=True),
