@@ -91,7 +91,6 @@ def _bounds(name: str, scale: Scale) -> Space:
         "neighbours": Range(min(10, most), most, log=True, whole=True),
         "shrink": Range(scale.mean_history / 10, 100 * scale.mean_history, log=True),
         "balance": Range(0.0, 1.0),
-        "alpha": Range(1.0, 100.0, log=True),
         "depth": Range(0, 1, whole=True),
         "beta": Range(0.05, 1.0, log=True),
         "positive_weight": Range(1.0, 30.0, log=True),
@@ -106,7 +105,12 @@ def _own_bounds(name: str, scale: Scale, most: int) -> Space:
         # Without dropout, and the more so at low rank, l2 has all of the regularisation to do.
         return {"l2": Range(scale.l2 / 30, 300 * scale.l2, log=True)}
     if name == "WMF":
-        return {"l2": Range(1e-4, 0.3, log=True), "rank": Range(min(32, most), min(512, most), log=True, whole=True)}
+        alpha = 0.1 * scale.n_items / scale.mean_history  # all observed pairs weigh a tenth of the others together
+        return {
+            "alpha": Range(alpha / 10, 10 * alpha, log=True),
+            "l2": Range(5e-4, 0.1, log=True),
+            "rank": Range(min(32, most), min(512, most), log=True, whole=True),
+        }
     if name in ("CDAE", "MultDAE", "MultVAE", "EmphasizedDAE"):
         return {"l2": Range(1e-7, 1e-3, log=True), "dropout": Range(0.2, 0.9)}
     return {}
