@@ -27,8 +27,8 @@ from offdiag.weights import Packed
 
 SMALL_ITEMS = 800
 SMALL_USERS = 600  # validation users of the small problem
-SMALL_TRAIN = 400  # training users of the small problem whose left-out error is looked at
-LEFT_OUT = 500  # training users whose exact leave-one-out error is reported
+SMALL_TRAIN = 200  # training users of the small problem whose left-out error is looked at
+LEFT_OUT = 250  # training users whose exact leave-one-out error is reported
 
 
 @dataclass(frozen=True, eq=False)
