@@ -195,7 +195,12 @@ def slim(found: dict[str, Any]) -> Lines:
             [r["settings"], plus_minus(r["ours"]), plus_minus(r["irspack"]), f"{r['ratio']:.3f}"]
             for r in found["neighbours"]
         ]
-        lines += table(("item neighbours", "ours", "irspack", "ratio"), rows)
+        lines += [
+            "Item neighbours at the same settings are not the same method: irspack keeps the best neighbours of each "
+            "item of a history, we keep those of each item to be scored.",
+            "",
+            *table(("item neighbours", "ours", "irspack", "ratio"), rows),
+        ]
     return [*lines, f"Measured on {machine(found['machine'])}.", ""]
 
 

@@ -28,7 +28,7 @@ SHARED = HERE.parent.parent / "shared" / "data"
 KEPT = Path(tempfile.gettempdir()) / "offdiag-table1"
 FOLDERS = {"ml-100k": "ml-100k", "ml-1m": "ml-1m", "lastfm": "lastfm-hetrec2011", "citeulike-a": "citeulike-a"}
 # name → trials, seconds for the tuning of a row; nets get a fifth of the trials and eight times as long
-BUDGET = {"ml-100k": (40, 20.0), "ml-1m": (40, 35.0), "lastfm": (40, 25.0), "citeulike-a": (20, 30.0)}
+BUDGET = {"ml-100k": (40, 20.0), "ml-1m": (40, 35.0), "lastfm": (40, 12.0), "citeulike-a": (20, 30.0)}
 SEED = 0
 
 

@@ -29,7 +29,7 @@ from offdiag.tuning.trials import chosen, top
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "tune.json"
 TRIALS = 40
-REPEATS = 3
+REPEATS = 2
 METRIC = "ndcg@100"
 
 

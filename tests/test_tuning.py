@@ -70,10 +70,45 @@ def test_tuning_recovers_from_defaults_that_are_far_off(split):
     tuned = od.tune(od.EASE, split, trials=15)
     forced = od.tune(od.EASE, split, trials=15, space={"l2": (1e4, 1e6, "log")}, fixed={"user_power": 0.5})
     assert tuned.value >= tuned.trials[0].value - 0.25 * tuned.sem
-    assert forced.trials[0].origin == "automatic"  # the defaults are tried whatever the space
-    searched = [trial for trial in forced.trials if trial.origin == "sampler"]
-    assert all(1e4 <= trial.settings["l2"] <= 1e6 for trial in searched)
-    assert max(trial.value for trial in searched) < tuned.value
+    assert forced.trials[0].settings == {"l2": 1e4}  # the defaults, moved to the bounds
+    assert all(1e4 <= trial.settings["l2"] <= 1e6 for trial in forced.trials)
+    assert forced.value < tuned.value
+
+
+def test_no_trial_leaves_the_bounds_of_the_caller(split, little):
+    space = {"l2": (1, 10, "log"), "dropout": [0.3, 0.5], "user_power": (0, 0.25)}
+    tuned = od.tune(od.EDLAE, split, trials=14, space=space)
+    for trial in tuned.trials:
+        assert 1 <= trial.settings["l2"] <= 10
+        assert trial.settings["dropout"] in (0.3, 0.5)
+        assert 0 <= trial.settings["user_power"] <= 0.25
+    assert tuned.trials[0].settings == {"l2": 10.0, "dropout": 0.5, "user_power": 0.25}
+    assert {trial.origin for trial in tuned.trials} == {"automatic", "sampler"}
+
+
+def test_a_failed_trial_does_not_spoil_the_next(split):
+    """SLIM starts from the answer to the trial before, which must have one."""
+    tuned = od.tune(od.SLIM, split, trials=4, start=[{"l1": 0.0, "l2": 0.0, "user_power": 0.5}])
+    assert [trial.state for trial in tuned.trials] == ["complete", "failed", "complete", "complete"]
+
+
+@pytest.mark.parametrize("model", [od.EDLAE, od.EASE, od.SLIM, od.ItemKNN, od.WMF, od.Spectral, od.LowRankDLAE])
+def test_automatic_settings_are_those_of_the_model(model, split):
+    held = {"rank": 20} if "rank" in model.__dataclass_fields__ else {}
+    tuned = od.tune(model, split, trials=1, fixed=held)
+    own = model(**held).fit(split.train).settings_
+    assert {name: pytest.approx(own[name]) for name in tuned.settings} == tuned.settings
+
+
+def test_auto_can_be_held_fixed(split, little):
+    tuned = od.tune(od.EDLAE, split, trials=6, fixed={"user_power": "auto"})
+    assert tuned.settings["user_power"] == 0.5
+    assert any(trial.origin == "screening" for trial in tuned.trials)
+
+
+def test_settings_that_a_start_leaves_open_are_told(split):
+    tuned = od.tune(od.EDLAE, split, trials=2, start=[{"dropout": 0.8}])
+    assert set(tuned.trials[1].settings) == {"dropout", "l2", "user_power"}
 
 
 def test_an_instance_holds_what_it_was_given(split):
@@ -104,7 +139,7 @@ def test_every_public_model_can_be_tuned_and_its_bounds_hold_its_defaults():
     models = [value for name in od.__all__ if isinstance(value := getattr(od, name), type) and hasattr(value, "fit")]
     assert len(models) >= 11
     for model in models:
-        space = spaces.space_of(model, scale, {}, None)
+        space = spaces.space_of(model, scale, {}, {})
         fields = {name: field.default for name, field in model.__dataclass_fields__.items()}
         for name, bounds in space.items():
             assert name in fields, (model, name)
@@ -118,6 +153,8 @@ def test_a_range_of_a_whole_number_proposes_whole_numbers(split):
     ranks = [trial.settings["rank"] for trial in tuned.trials if trial.origin == "sampler"]
     assert len(ranks) == 4
     assert all(isinstance(rank, int) and 3 <= rank <= 30 for rank in ranks)
+    with pytest.raises(od.OffdiagError, match="expected whole numbers for rank"):
+        od.tune(od.WeightDecayLAE, split, space={"rank": (1.5, 3.5)})
 
 
 # The shared work
@@ -305,6 +342,20 @@ def test_a_study_goes_on_where_it_was_stopped(knob, split, tmp_path):
     assert len(more.trials) == 10
 
 
+def test_a_resumed_study_makes_the_trials_of_one_that_was_never_stopped(split, tmp_path):
+    whole = od.tune(od.EASE, split, trials=9, seed=2)
+    for trials in (3, 6, 9):
+        parts = od.tune(od.EASE, split, trials=trials, seed=2, study=tmp_path / "s.jsonl")
+    assert [trial.settings for trial in parts.trials] == [trial.settings for trial in whole.trials]
+
+
+def test_a_study_with_results_survives_a_budget_that_is_too_small(split, tmp_path):
+    first = od.tune(od.EASE, split, trials=3, study=tmp_path / "s.jsonl")
+    again = od.tune(od.EASE, split, trials=9, study=tmp_path / "s.jsonl", seconds=1e-6)
+    assert again.stopped == "seconds"
+    assert again.trials == first.trials
+
+
 def test_a_line_cut_off_by_a_kill_loses_one_trial_only(knob, split, tmp_path):
     path = tmp_path / "study.jsonl"
     words = {"space": {"at": (0.0, 0.95)}, "study": path}
@@ -321,7 +372,7 @@ def test_a_line_cut_off_by_a_kill_loses_one_trial_only(knob, split, tmp_path):
     ("change", "message"),
     [
         ({"metric": "recall@5"}, "metric ndcg@100 there and recall@5 here"),
-        ({"fixed": {"at": 0.5}, "space": {"at": (0.0, 0.9)}}, "fixed"),
+        ({"space": {"at": (0.0, 0.9)}}, "space"),
         ({"seed": 9}, "seed 0 there and 9 here"),
     ],
 )
@@ -390,6 +441,11 @@ def test_progress_names_the_trial_and_the_best_and_never_goes_back(split):
         ({"space": {"l2": (0, 1, "log")}}, "above 0 for 'log'"),
         ({"space": {"l2": 3}}, r"expected \(low, high\)"),
         ({"space": {"l2": []}}, "at least one choice"),
+        ({"space": [3]}, "space must map settings to bounds"),
+        ({"fixed": [3]}, "fixed must map settings to values"),
+        ({"fixed": {"l2": 3.0}, "space": {"l2": (1, 2)}}, "both held fixed and given bounds"),
+        ({"seconds": "x"}, "seconds must be a number above 0"),
+        ({"seed": "a"}, "seed must be a whole number"),
         ({"start": [{"rank": 3}]}, "EDLAE has no setting 'rank'"),
         ({"study": "/nonexistent/folder/s.jsonl"}, "a folder that exists"),
     ],

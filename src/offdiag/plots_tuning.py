@@ -60,7 +60,8 @@ def influence(tuned: Tuned) -> list[Influence]:
         on_small = bool(every) and all(t.small_value is not None for t in every)
         pairs = [(t.settings[name], t.small_value if on_small else t.value) for t in (every if on_small else shown)]
         share = None if _after_the_search(shown) else _explained(pairs)
-        found.append(Influence(name, _best(shown).settings[name], good, share))
+        won = tuned.best if name in tuned.best.settings else _best(shown)
+        found.append(Influence(name, won.settings[name], good, share))
     return sorted(found, key=lambda part: -(part.share or 0.0))
 
 
@@ -133,7 +134,9 @@ def _panel(tuned: Tuned, name: str, frame: _Frame, *, labels: bool) -> str:
     ]
     shown = _of_setting(tuned, name)
     out += [_trial(t, frame.px(place(t.settings[name])), frame, tuned, small=True) for t in shown]
-    best = _best(shown)
+    fit = {**tuned.best.settings, "propensity_power": 0.0}  # its fit is what the other panels show
+    won = [t for t in shown if t is tuned.best] or [t for t in shown if {**t.settings, "propensity_power": 0.0} == fit]
+    best = won[0] if won else _best(shown)
     out.append(_ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
     suffix = " (log scale)" if _is_log(tuned, name) else ""
     out.append(frame.x_axis(_x_ticks(tuned, name), _short(name + suffix, frame.right - frame.left, 12)))

@@ -61,6 +61,11 @@ def train(
 
     optimiser = torch.optim.Adam(list(net.parameters.values()), lr=settings["learning_rate"], fused=True)
     run = checkpoint.read() or Run()
+    if run.epoch > settings["epochs"]:
+        raise OffdiagError(
+            f"the checkpoint has {run.epoch} epochs, more than the {settings['epochs']} asked for; ask for as many, "
+            "or give another path to start anew"
+        )
     if run.epoch:
         _restore(run, net, optimiser)
     while run.epoch < settings["epochs"] and not _patience_is_over(run, watched, settings["patience"]):

@@ -55,7 +55,8 @@ class WMF(Recommender):
             settings["alpha"] = OBSERVED_SHARE * users * int(np.count_nonzero(sums)) / float(sums.sum())
         rank, size = settings["rank"], np.dtype(self.dtype).itemsize
         memory.require(
-            (n + 2 * m) * rank * size + 24 * matrix.nnz,  # both factors, the first draw; the data in both orders
+            # both factors and the first draw, the data in both orders, a Gram in double precision and one per thread
+            (n + 2 * m) * rank * size + 24 * matrix.nnz + rank * rank * (8 + 3 * size),
             f"a WMF of rank {rank:,} for {n:,} users and {m:,} items",
             "lower rank, or keep fewer items (od.prepare.min_counts)",
         )

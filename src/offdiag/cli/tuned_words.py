@@ -54,7 +54,7 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         "model": said["model"],
         "best settings": settings_text(tuned),
         "validation": f"{tuned.metric} {answers.with_error(tuned.value, tuned.sem)}, "
-        f"{said['validation']['users']:,} users, the best of {len(states):,} trials{untuned}",
+        f"{said['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
         "test": f"{tuned.metric} {answers.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
         f"{result.n_users:,} other users, measured once (mean ± standard error)",
         "trials": f"{', '.join(counted)}, {console.seconds(tuned.seconds)}; {_ended(tuned)}",
@@ -68,9 +68,9 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         everyone = f"fitted on all {said['users']:,} users"
         pairs["saved to"] = f"{said['file']} ({facts.size(said['bytes'])}), {everyone}"
     console.show_pairs(pairs)
-    best = sorted((t for t in tuned.trials if t.value is not None), key=lambda t: (-(t.value or 0.0), t.number))
+    best = [t for t in tuned.ranked if t.value is not None]
     names = list(dict.fromkeys(name for trial in best for name in trial.settings))
-    console.say(f"\nThe best trials, {tuned.metric} on the validation users:")
+    console.say(f"\nThe best trials, {tuned.metric} on the validation users, the one that was taken first:")
     console.show_table(
         [">trial", "proposed by", *(f">{name}" for name in names), f">{tuned.metric}", ">left-out error", ">seconds"],
         [

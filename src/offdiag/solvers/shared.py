@@ -2,7 +2,7 @@
 
 Problem   C(c) = (G + c·dMat(d))⁻¹ for one d > 0 and every c > 0: d = 1 is EASE with l2 = c; d = g + κ is dropout with
           odds c and l2 = c·κ, so that a ray of (dropout, l2) shares the work [Steck20 Eq. 7].
-Cost      one eigendecomposition (about ten inverses), then two products of rows·m² per c; forming C would cost m³.
+Cost      one eigendecomposition, then two products of rows·m² per c; forming C would cost m³.
 Equals    ``inv(G + c * diag(d))`` applied to rows of data.
 """
 

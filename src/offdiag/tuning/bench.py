@@ -28,6 +28,7 @@ from offdiag.weights import Packed
 SMALL_ITEMS = 800
 SMALL_USERS = 600  # validation users of the small problem
 SMALL_TRAIN = 200  # training users of the small problem whose left-out error is looked at
+MOST_GRAMS = 5  # one for each user_power that is searched
 LEFT_OUT = 250  # training users whose exact leave-one-out error is reported
 
 
@@ -53,8 +54,8 @@ class Bench:
         self._last: Any = None
         m = self.matrix.shape[1]
         there = memory.available()
-        fits = there is None or there // 4 // max(4 * packed.size(m), 1)
-        self._most_grams = 5 if fits is True else min(int(fits), 5)
+        room = MOST_GRAMS if there is None else there // 4 // max(4 * packed.size(m), 1)
+        self._most_grams = min(int(room), MOST_GRAMS)
 
     def gram(self, user_power: float, progress: Progress | None = None) -> Gram:
         """From the cache, or counted; as many are kept as a quarter of the free memory holds."""
@@ -68,11 +69,11 @@ class Bench:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
-            if (
-                "start" in inspect.signature(model.fit_gram).parameters
-            ):  # iterative, and quick from a neighbour's answer
-                words["start"], self._last = self._last, model
+            iterative = "start" in inspect.signature(model.fit_gram).parameters
+            if iterative:  # quick from the answer to other settings
+                words["start"] = self._last
             model.fit_gram(self.gram(model.user_power, progress), **words)
+            self._last = model if iterative else None
         else:
             _fit(model, self.train, self.validation, progress)
         return self.measured(model)

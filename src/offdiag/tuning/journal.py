@@ -7,13 +7,14 @@ that was cut off is dropped when the study is taken up again.
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from offdiag.errors import OffdiagError
-from offdiag.tuning.trials import Trial
+from offdiag.tuning.trials import COMPLETE, Trial
 
 FORMAT = "offdiag study 1"
 
@@ -26,7 +27,8 @@ class Journal:
         self.trials: list[Trial] = []
         if self._path is None:
             return
-        if self._path.is_dir() or not self._path.resolve().parent.is_dir():
+        odd = self._path.exists() and not self._path.is_file()
+        if odd or not self._path.resolve().parent.is_dir():
             raise OffdiagError(f"expected a file name in a folder that exists for the study, received {str(path)!r}")
         header = json.loads(json.dumps({"format": FORMAT, **header}))
         if self._path.exists() and self._path.stat().st_size:
@@ -48,7 +50,7 @@ class Journal:
             first, *lines = [json.loads(line) for line in whole.splitlines()]
             if first.get("format") != FORMAT:
                 raise ValueError("another format")
-            trials = [Trial(**line) for line in lines]
+            trials = [_trial(line) for line in lines]
         except (ValueError, TypeError, AttributeError) as error:
             raise OffdiagError(
                 f"expected a study written by offdiag in {name!r}, received something else ({error}); "
@@ -76,3 +78,17 @@ class Journal:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 40 else text[:37] + "…"
+
+
+def _trial(line: dict[str, Any]) -> Trial:
+    """Raises ValueError or TypeError unless every field is what a trial has."""
+    trial = Trial(**line)
+    numbers = (trial.value, trial.sem, trial.small_value, trial.left_out_error)
+    if not all(number is None or (isinstance(number, int | float) and math.isfinite(number)) for number in numbers):
+        raise ValueError("a value that is no number")
+    texts = (trial.origin, trial.state, trial.note)
+    if not isinstance(trial.settings, dict) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a trial without settings")
+    if trial.state == COMPLETE and trial.value is None:
+        raise ValueError("a complete trial without a value")
+    return trial

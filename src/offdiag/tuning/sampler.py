@@ -17,27 +17,27 @@ class Sampler:
 
     def __init__(self, space: spaces.Space, seed: int) -> None:
         optuna = _optuna()
-        self._space = space
+        self._space, self._seed = space, seed
         self._distributions = spaces.distributions(space)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # multivariate is marked experimental
-                sampler = optuna.samplers.TPESampler(
-                    seed=seed % 2**31, multivariate=True, n_startup_trials=STARTUP, n_ei_candidates=64
-                )
-            self._study = optuna.create_study(direction="maximize", sampler=sampler)
+            self._study = optuna.create_study(direction="maximize")
         finally:
             optuna.logging.set_verbosity(verbosity)
 
-    def propose(self) -> dict[str, Any]:
-        """Settings to try next."""
+    def propose(self, number: int) -> dict[str, Any]:
+        """Settings for the trial of that number: the same after the same trials, whether resumed in between or not."""
+        optuna = _optuna()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # multivariate is marked experimental
+            self._study.sampler = optuna.samplers.TPESampler(
+                seed=(self._seed * 1_000_003 + number) % 2**31, multivariate=True, n_startup_trials=STARTUP,
+                n_ei_candidates=64,
+            )  # fmt: skip
             trial = self._study.ask(self._distributions)
             # What becomes of it is told by ``learn``, as for trials that others proposed.
-            self._study.tell(trial, state=_optuna().trial.TrialState.FAIL)
+            self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return dict(trial.params)
 
     def learn(self, trial: Trial) -> None:

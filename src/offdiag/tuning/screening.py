@@ -29,9 +29,11 @@ TAKEN = 4  # settings of the map that become trials
 USERS = 300  # validation users the map is drawn with
 
 
-def applies(cls: type, fixed: dict[str, Any], bench: Bench) -> bool:
-    """Whether a map can be drawn: full-rank models whose l2 and dropout are both free, on data worth it."""
-    return cls in (EASE, DLAE, EDLAE, RDLAE) and not {"l2", "dropout", "item_power"} & set(fixed) and bool(bench.small)
+def applies(cls: type, fixed: dict[str, Any], given: dict[str, Any], bench: Bench) -> bool:
+    """Whether a map can be drawn: full-rank models whose l2 and dropout are free, within no bounds of a caller."""
+    held = {"l2", "dropout", "item_power"} & set(fixed)
+    bound = {"l2", "dropout", "user_power", "item_power", "kept_weight", "max_diagonal"} & set(given)
+    return cls in (EASE, DLAE, EDLAE, RDLAE) and not held and not bound and bench.small is not None
 
 
 def screen(
@@ -45,13 +47,14 @@ def screen(
             progress("screening", n / len(powers))
         found += list(_map(cls, bench, fixed, power, l2))
     ranked = sorted(found, key=lambda point: -point[1])
+    safe = min(found, key=lambda point: point[2])[0]
     taken: dict[tuple[float, float], dict[str, Any]] = {}
-    for settings, _, _ in [*ranked[:1], min(found, key=lambda point: point[2]), *ranked[1:]]:
+    for settings, _, _ in ranked:
         odds = settings.get("dropout", 0.0) / (1 - settings.get("dropout", 0.0))
         ray = (settings["user_power"], round(float(np.log(settings["l2"] / odds if odds else settings["l2"])), 6))
-        if len(taken) < TAKEN:
-            taken.setdefault(ray, settings)  # one of each ray, so that they differ
-    return list(taken.values())
+        taken.setdefault(ray, settings)  # the best of each ray, so that they differ
+    best = list(taken.values())[:TAKEN]
+    return best if safe in best else [*best[: TAKEN - 1], safe]
 
 
 def _map(

@@ -54,21 +54,27 @@ def tune(
     """
     _parse(metric)
     cls, fixed = _given(model, fixed)
-    _check_budget(trials, seconds)
+    _check_budget(trials, seconds, seed)
     bench = Bench(split.train if hasattr(split, "train") else None, validation_of(split), metric)
     clock = _Clock(seconds, trials, progress)
-    try:
-        first, scale = _automatic(cls, bench, fixed, clock)
-    except _OutOfTime:
-        raise _too_short(seconds) from None
-    bounds = spaces.space_of(cls, scale, fixed, space)
+    wanted = spaces.given_bounds(cls, space, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(spaces.parsed(name, what)) for name, what in (space or {}).items()},
+        "space": {name: str(what) for name, what in wanted.items()}, "searched": list(spaces.searched(cls)),
     }  # fmt: skip
-    search = _Search(cls, bench, fixed, bounds, Journal(study, header), clock, seed)
-    proposed = search.proposals([("automatic", first), *(("given", settings) for settings in given)], scale, trials)
+    journal = Journal(study, header)
+    try:
+        first, fixed, scale = _automatic(cls, bench, fixed, clock)
+    except _OutOfTime:
+        if any(trial.state == COMPLETE for trial in journal.trials):
+            return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
+        raise _too_short(seconds) from None
+    bounds = spaces.space_of(cls, scale, fixed, wanted)
+    first = spaces.inside(first, {name: what for name, what in bounds.items() if name in wanted})
+    search = _Search(cls, bench, fixed, bounds, journal, clock, seed)
+    begin = [("automatic", first), *(("given", settings) for settings in given)]
+    proposed = search.proposals(begin, scale, trials, mapped=screening.applies(cls, fixed, wanted, bench))
     stopped = "trials"
     try:
         for origin, settings in proposed:
@@ -97,14 +103,18 @@ def tune(
         raise OffdiagError(
             f"none of the {len(search.trials)} trials could be fitted; the last: {search.trials[-1].note}"
         )
-    best = winner(search.trials)
+    return _tuned(cls, fixed, search.trials, metric, clock, stopped)
+
+
+def _tuned(cls: Any, fixed: dict[str, Any], trials: list[Trial], metric: str, clock: _Clock, stopped: str) -> Tuned:
+    best = winner(trials)
     return Tuned(
         model=cls(**fixed | best.settings),
         settings=fixed | best.settings,
         value=float(best.value or 0.0),
         sem=float("nan") if best.sem is None else best.sem,
         metric=metric,
-        trials=list(search.trials),
+        trials=list(trials),
         seconds=clock.elapsed(),
         stopped=stopped,
     )
@@ -144,7 +154,7 @@ class _Search:
         self.cls, self.bench, self.fixed, self.space, self.journal, self.clock = (
             cls, bench, fixed, space, journal, clock,
         )  # fmt: skip
-        self.sampler = Sampler(space, seed + len(journal.trials))
+        self.sampler = Sampler(space, seed)
         for trial in journal.trials:
             self.sampler.learn(trial)
         self.clock.done = len(journal.trials)
@@ -159,7 +169,7 @@ class _Search:
         return any(trial.state == COMPLETE for trial in self.trials)
 
     def proposals(
-        self, first: list[tuple[str, dict[str, Any]]], scale: spaces.Scale, trials: int
+        self, first: list[tuple[str, dict[str, Any]]], scale: spaces.Scale, trials: int, *, mapped: bool
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Settings until there are enough trials; what an earlier run of the study did is not proposed again."""
         last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
@@ -169,16 +179,17 @@ class _Search:
                 done[origin] -= 1
             elif len(self.trials) < max(last, 1):
                 yield origin, settings
-        if len(self.trials) < last and screening.applies(self.cls, self.fixed, self.bench):
-            mapped = screening.screen(self.cls, self.bench, self.fixed, scale.l2, self.clock)
-            for settings in mapped[done["screening"] :]:
+        if mapped and len(self.trials) < last and done["screening"] < screening.TAKEN:
+            points = screening.screen(self.cls, self.bench, self.fixed, scale.l2, self.clock)
+            for settings in points[done["screening"] :]:
                 if len(self.trials) < last:
                     yield "screening", settings
         while self.space and len(self.trials) < last:
-            yield "sampler", self.sampler.propose()
+            yield "sampler", self.sampler.propose(len(self.trials))
 
     def attempt(self, origin: str, settings: dict[str, Any]) -> None:
         """One trial: reject on the small problem, or fit and measure."""
+        self.clock(origin, 0.0)
         begin = time.perf_counter()
         number = len(self.trials)
         glance: Result | None = None
@@ -196,7 +207,8 @@ class _Search:
             return
         if getattr(model, "stopped_", None) == "interrupted":
             raise KeyboardInterrupt
-        learned = {name: value for name, value in model.settings_.items() if name in settings}
+        used = {*settings, *self.space}
+        learned = {name: value for name, value in model.settings_.items() if name in used}
         error_left_out = self.bench.left_out_error(model)
         better = not self.complete or result.mean[self.bench.metric] > float(top(self.trials).value or 0.0)
         self._add(
@@ -228,7 +240,7 @@ class _Search:
     def more(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
         """A resumed study may have tried the propensities of its best trial before: the sampler gets what is left."""
         while self.space and len(self.trials) < trials:
-            yield "sampler", self.sampler.propose()
+            yield "sampler", self.sampler.propose(len(self.trials))
 
     def _tries_propensities(self, trials: int) -> bool:
         searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
@@ -287,6 +299,8 @@ class _Search:
 
 def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
     """The class, and the settings that are held: those of an instance that are not its defaults, and ``fixed``."""
+    if fixed is not None and not isinstance(fixed, Mapping):
+        raise OffdiagError(f"fixed must map settings to values, received {type(fixed).__name__}")
     held = dict(fixed or {})
     if isinstance(model, type):
         if not dataclasses.is_dataclass(model):
@@ -298,8 +312,13 @@ def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, 
     return type(model), own | held
 
 
-def _automatic(cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock) -> tuple[dict[str, Any], spaces.Scale]:
-    """The settings the model would choose itself, as numbers where they can be known before the fit."""
+def _automatic(
+    cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock
+) -> tuple[dict[str, Any], dict[str, Any], spaces.Scale]:
+    """The settings the model would choose itself, those held fixed, and the scale of the data.
+
+    Numbers wherever they can be known before the fit; what stays "auto" is chosen in the fit of the first trial.
+    """
     n_u = np.diff(bench.matrix.indptr)
     if not bench.matrix.nnz:
         raise OffdiagError("there is nothing to learn from: the training part has no interaction")
@@ -310,9 +329,12 @@ def _automatic(cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock) -> 
         linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
         chosen = defaults.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
         l2 = chosen["l2"] / defaults.share(chosen)
-        settings |= {name: value for name, value in chosen.items() if linear[name] == "auto"}
+        if cls.__module__.startswith("offdiag.models."):  # the others have shares of their own
+            known = {name: value for name, value in chosen.items() if linear[name] == "auto"}
+            settings |= known
+            fixed = fixed | {name: value for name, value in known.items() if name in fixed}
     scale = spaces.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
-    return {name: value for name, value in settings.items() if name not in fixed}, scale
+    return {name: value for name, value in settings.items() if name not in fixed}, fixed, scale
 
 
 def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,11 +343,13 @@ def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> d
     return {name: value for name, value in settings.items() if name not in fixed}
 
 
-def _check_budget(trials: int, seconds: float | None) -> None:
+def _check_budget(trials: int, seconds: float | None, seed: int) -> None:
     if not isinstance(trials, int | np.integer) or isinstance(trials, bool) or trials < 1:
         raise OffdiagError(f"trials must be a whole number of at least 1, received {trials!r}")
-    if seconds is not None and not seconds > 0:
-        raise OffdiagError(f"seconds must be above 0, or None for no limit, received {seconds!r}")
+    if seconds is not None and not (isinstance(seconds, int | float | np.number) and seconds > 0):
+        raise OffdiagError(f"seconds must be a number above 0, or None for no limit, received {seconds!r}")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise OffdiagError(f"seed must be a whole number of at least 0, received {seed!r}")
 
 
 def _too_short(seconds: float | None) -> OffdiagError:

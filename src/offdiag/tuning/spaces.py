@@ -58,21 +58,31 @@ _SEARCHED: dict[str, tuple[str, ...]] = {
 }
 
 
-def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Mapping[str, Any] | None) -> Space:
-    """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
-    name = cls.__name__
+def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> Space:
+    """The bounds a caller gave, checked."""
+    if given is not None and not isinstance(given, Mapping):
+        raise OffdiagError(f"space must map settings to bounds, received {type(given).__name__}")
     for setting in [*fixed, *(given or {})]:
         check_setting(cls, setting)
+    bounds: Space = {}
+    for setting, wanted in (given or {}).items():
+        if setting in fixed:
+            raise OffdiagError(f"{setting} is both held fixed and given bounds; leave one of the two out")
+        default = cls.__dataclass_fields__[setting].default  # type: ignore[attr-defined]
+        bounds[setting] = parsed(setting, wanted, whole=isinstance(default, int) and not isinstance(default, bool))
+    return bounds
+
+
+def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Space) -> Space:
+    """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
+    name = cls.__name__
     if name not in _SEARCHED and not given:
         raise OffdiagError(
             f"expected one of {', '.join(_SEARCHED)} or a space for {name}, received none; "
             "pass space={'setting': (low, high), …}"
         )
     bounds = _bounds(name, scale)
-    space: Space = {setting: bounds[setting] for setting in _SEARCHED.get(name, ()) if setting not in fixed}
-    for setting, wanted in (given or {}).items():
-        default = cls.__dataclass_fields__[setting].default  # type: ignore[attr-defined]
-        space[setting] = parsed(setting, wanted, whole=isinstance(default, int) and not isinstance(default, bool))
+    space: Space = {setting: bounds[setting] for setting in _SEARCHED.get(name, ())} | given
     return {setting: what for setting, what in space.items() if setting not in fixed}
 
 
@@ -132,6 +142,8 @@ def parsed(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any,
     low, high = wanted[:2]
     if not (np.isfinite([low, high]).all() and low < high) or (wanted[2:] and low <= 0):
         raise OffdiagError(f"expected low < high (and above 0 for 'log') for {name}, received {wanted!r}")
+    if whole and not (isinstance(low, int) and isinstance(high, int)):
+        raise OffdiagError(f"expected whole numbers for {name}, received {wanted!r}")
     return Range(low, high, log=bool(wanted[2:]), whole=whole)
 
 
@@ -148,6 +160,25 @@ def distributions(space: Space) -> dict[str, Any]:
         else:
             out[name] = kinds.FloatDistribution(what.low, what.high, log=what.log, step=what.step)
     return out
+
+
+def inside(settings: Mapping[str, Any], bounds: Space) -> dict[str, Any]:
+    """The settings with those that have bounds moved into them; of choices the nearest number, or the first."""
+    out = dict(settings)
+    for name, what in bounds.items():
+        value: Any = settings.get(name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(what, Range):
+            moved = min(max(float(value), what.low), what.high) if number else what.low
+            out[name] = round(moved) if what.whole else float(moved)
+        elif value not in what:
+            choices: list[Any] = [choice for choice in what if isinstance(choice, int | float)]
+            out[name] = _closest(choices, value) if number and choices else what[0]
+    return out
+
+
+def _closest(choices: list[Any], value: Any) -> Any:
+    return min(choices, key=lambda choice: abs(float(choice) - float(value)))
 
 
 def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,10 +45,16 @@ class Tuned:
         """The trial that won, see ``winner``."""
         return winner(self.trials)
 
+    @property
+    def ranked(self) -> list[Trial]:
+        """The trial that won, then the complete ones by value, then the others."""
+        best = self.best
+        return [best, *sorted((trial for trial in self.trials if trial is not best), key=_order)]
+
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.settings))
         head = ["trial", *names, self.metric, "sem", "seconds", "state"]
-        rows = [_row(trial, names) for trial in sorted(self.trials, key=_order)]
+        rows = [_row(trial, names) for trial in self.ranked]
         widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
         done = sum(trial.state == COMPLETE for trial in self.trials)
@@ -60,7 +67,7 @@ class Tuned:
             "metric": self.metric,
             "settings": self.settings,
             "value": self.value,
-            "sem": self.sem,
+            "sem": self.sem if math.isfinite(self.sem) else None,
             "stopped": self.stopped,
             "seconds": self.seconds,
             "trials": [asdict(trial) for trial in self.trials],
