@@ -24,3 +24,33 @@ def shared_data() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Run a command in the folder that the test module makes: exit code, stdout, stderr."""
+    from offdiag import cli
+
+    monkeypatch.chdir(folder)
+
+    def call(*args):
+        capsys.readouterr()
+        code = cli.main([str(a) for a in args])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def fails(run):
+    """Run a command that must fail with code 2, nothing on stdout and one line; return the line."""
+
+    def call(*args):
+        code, out, err = run(*args)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("offdiag: ")
+        assert err.count("\n") == 1, err
+        return err
+
+    return call

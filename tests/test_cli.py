@@ -15,7 +15,6 @@ import pytest
 import typer
 
 import offdiag as od
-from offdiag import cli
 from offdiag.cli import commands, console, reading
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,34 +44,6 @@ def _write(inter, path):
         lo, hi = inter.matrix.indptr[row : row + 2]
         lines += [f"{inter.user_ids[row]},{inter.item_ids[i]},{1 + i % 5}" for i in inter.matrix.indices[lo:hi]]
     path.write_text("\n".join(lines) + "\n")
-
-
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Run a command in the folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def call(*args):
-        capsys.readouterr()
-        code = cli.main([str(a) for a in args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def fails(run):
-    """Run a command that must fail with code 2, nothing on stdout and one line; return the line."""
-
-    def call(*args):
-        code, out, err = run(*args)
-        assert (code, out) == (2, "")
-        assert err.startswith("offdiag: ")
-        assert err.count("\n") == 1, err
-        return err
-
-    return call
 
 
 def start(folder, *args, **more):

@@ -12,9 +12,9 @@ import pytest
 from rich.progress import Progress
 
 import offdiag as od
-from offdiag import cli
 from offdiag.cli import choosing, console
 from offdiag.errors import InterruptedFitWarning
+from tests.tables import write_table
 
 LOW_RANK = ["low-rank-edlae", "low-rank-dlae", "zero-diagonal", "weight-decay"]
 
@@ -23,47 +23,11 @@ LOW_RANK = ["low-rank-edlae", "low-rank-dlae", "zero-diagonal", "weight-decay"]
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     train = od.synthetic.catalogue(200, 40, 3000, communities=4, seed=1).interactions
-    _write(train, place / "train.csv")
+    write_table(train, place / "train.csv")
     train = od.read(place / "train.csv")
     od.LowRankEDLAE(rank=6, dropout=0.3, l2=20, iterations=5).fit(train).save(place / "low.od")
     od.EASE(l2=50).fit(train).save(place / "ease.od")
     return place
-
-
-def _write(inter, path):
-    lines = ["user,item"]
-    for row in range(inter.n_users):
-        lo, hi = inter.matrix.indptr[row : row + 2]
-        lines += [f"{inter.user_ids[row]},{inter.item_ids[i]}" for i in inter.matrix.indices[lo:hi]]
-    path.write_text("\n".join(lines) + "\n")
-
-
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Run a command in the folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def call(*args):
-        capsys.readouterr()
-        code = cli.main([str(a) for a in args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def fails(run):
-    """Run a command that must fail with code 2, nothing on stdout and one line; return the line."""
-
-    def call(*args):
-        code, out, err = run(*args)
-        assert (code, out) == (2, "")
-        assert err.startswith("offdiag: ")
-        assert err.count("\n") == 1, err
-        return err
-
-    return call
 
 
 # fit and info
@@ -257,7 +221,7 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 def test_a_signal_during_the_iterations_of_a_process_saves_the_best_model(tmp_path):
-    _write(od.synthetic.interactions(1500, 1500, 60_000, names=False, seed=0), tmp_path / "train.csv")
+    write_table(od.synthetic.interactions(1500, 1500, 60_000, names=False, seed=0), tmp_path / "train.csv")
     command = [sys.executable, "-c", WATCHED, *FIT, "--iterations", "100000", "--out", "cut.od", "--starts", "50"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

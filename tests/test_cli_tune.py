@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag import cli
 from offdiag.cli import choosing, console, fitting, tuning
 from offdiag.tuning import spaces
+from tests.tables import write_table
 
 FAST = ["--trials", "4"]
 
@@ -20,45 +20,9 @@ FAST = ["--trials", "4"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("tune")
-    _write(od.synthetic.catalogue(300, 50, 4500, communities=4, seed=1).interactions, place / "train.csv")
-    _write(od.synthetic.catalogue(200, 40, 2500, communities=4, seed=2).interactions, place / "other.csv")
+    write_table(od.synthetic.catalogue(300, 50, 4500, communities=4, seed=1).interactions, place / "train.csv")
+    write_table(od.synthetic.catalogue(200, 40, 2500, communities=4, seed=2).interactions, place / "other.csv")
     return place
-
-
-def _write(inter, path):
-    lines = ["user,item"]
-    for row in range(inter.n_users):
-        lo, hi = inter.matrix.indptr[row : row + 2]
-        lines += [f"{inter.user_ids[row]},{inter.item_ids[i]}" for i in inter.matrix.indices[lo:hi]]
-    path.write_text("\n".join(lines) + "\n")
-
-
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Run a command in the folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def call(*args):
-        capsys.readouterr()
-        code = cli.main([str(a) for a in args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def fails(run):
-    """Run a command that must fail with code 2, nothing on stdout and one line; return the line."""
-
-    def call(*args):
-        code, out, err = run(*args)
-        assert (code, out) == (2, ""), err
-        assert err.startswith("offdiag: ")
-        assert err.count("\n") == 1, err
-        return err
-
-    return call
 
 
 def split_of(file="train.csv", held_out=0.1, seed=0):
@@ -106,7 +70,7 @@ def test_a_person_is_told_the_best_the_test_the_trials_and_what_mattered(run):
     best = ", ".join(f"{name} {value:.4g}" for name, value in tuned.settings.items())
     assert f"best settings  {best}\n" in out
     users = [np.count_nonzero(np.diff(part.targets.indptr)) for part in (split_of().validation, split_of().test)]
-    assert f"ndcg@100 {tuned.value:.4f} ± {tuned.sem:.4f}, {users[0]} users, the best of 12 trials" in out
+    assert f"ndcg@100 {tuned.value:.4f} ± {tuned.sem:.4f}, {users[0]} users, chosen of 12 trials" in out
     assert f"{users[1]} other users, measured once (mean ± standard error)" in out
     assert "12 complete" in out
     assert "proposed by" in out

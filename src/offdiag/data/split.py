@@ -207,6 +207,8 @@ def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
     At least one interaction of each user with two or more becomes a validation target and leaves train. The test part
     stays as it is: once settings are chosen, fit on the train part of the split that came in.
     """
+    if not isinstance(split, Split):
+        raise OffdiagError(f"expected a split with train and test to carve from, received {type(split).__name__}")
     if split.validation is not None:
         raise OffdiagError("this split has validation users already; tune on those")
     inner = weak(split.train, held_out=validation, seed=seed)
