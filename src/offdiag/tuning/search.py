@@ -61,7 +61,7 @@ def tune(
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(what) for name, what in wanted.items()}, "searched": list(spaces.searched(cls)),
+        "space": {name: str(what) for name, what in wanted.items()}, "searched": spaces.bounds_of(cls.__name__),
     }  # fmt: skip
     journal = Journal(study, header)
     try:

@@ -209,3 +209,9 @@ def check_setting(cls: type, name: str) -> None:
 def searched(cls: type) -> tuple[str, ...]:
     """The settings that are searched when nothing is said."""
     return _SEARCHED.get(cls.__name__, ())
+
+
+def bounds_of(model: str) -> str:
+    """The searched settings of a model and their bounds on data of a fixed scale: changes when the search does."""
+    bounds = _bounds(model, Scale(n_items=10_000, n_interactions=10**6, mean_history=100.0, l2=100.0))
+    return ", ".join(f"{name} {bounds[name]}" for name in _SEARCHED.get(model, ()))

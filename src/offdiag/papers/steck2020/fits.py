@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag import tuning
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.papers.steck2020.kept import Kept, fingerprint
 from offdiag.papers.steck2020.measure import measured
@@ -74,6 +75,7 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
     facts: dict[str, Any] = {"row": row.key, "kind": kind, "model": row.model, "fixed": _fixed(job, row)}
     if kind == TUNED:
         facts |= {"trials": job.plan.trials_of(row), "seconds": job.plan.seconds_of(row), "first": _first(job, row)}
+        facts |= {"searched": tuning.bounds_of(row.model)}  # other bounds, another search
     elif kind == SAMPLED:
         facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": EPOCHS}
     elif kind == PUBLISHED:
