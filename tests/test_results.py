@@ -1,0 +1,98 @@
+"""docs/results.md is what the generator makes of the committed JSON, and the generator takes what is there."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from offdiag.papers.steck2020 import sources, table1, table1_page
+
+ROOT = Path(__file__).resolve().parents[1]
+MACHINE = {"cores": 2, "processor": "some processor", "memory_bytes": 8e9}
+
+
+@pytest.fixture(scope="module")
+def results_page():
+    spec = importlib.util.spec_from_file_location("results_page", ROOT / "benchmarks" / "results_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_committed_page_is_made_from_the_committed_results(results_page):
+    assert (ROOT / "docs" / "results.md").read_text() == results_page.page(), "run python benchmarks/results_page.py"
+
+
+def test_no_committed_result_names_a_path_of_a_machine():
+    for path in (ROOT / "benchmarks" / "results").glob("table1-*.json"):
+        assert not re.search(r"/(home|work|tmp|root)/", path.read_text()), path.name
+
+
+@pytest.fixture
+def measured(tmp_path):
+    source = sources.Source(sources.INVENTED, users=120, items=50)
+    found = table1.run([source], folder=tmp_path / "kept", trials=0, rows=["edlae-full", "dlae", "popularity"])
+    said = table1_page.as_json(found)
+    for name in ("lastfm", "ml-1m"):
+        said["data"][0] |= {"name": name, "title": f"The set {name}"}
+        (tmp_path / f"table1-{name}.json").write_text(json.dumps({"machine": MACHINE, **said}))
+    return tmp_path, said
+
+
+def test_the_page_holds_each_set_and_a_command_for_each_number(results_page, measured):
+    folder, said = measured
+    text = results_page.page(folder)
+    assert text.index("## The set ml-1m") < text.index("## The set lastfm")
+    for row in said["data"][0]["rows"]:
+        assert text.count(f"{row['mean']['ndcg@100']:.4f} ± {row['sem']['ndcg@100']:.4f}") >= 2
+        command = f"`offdiag reproduce steck2020 table1 --data lastfm=PATH --trials 0 --seed 0 --rows {row['row']}`"
+        assert command in text
+    assert "`python benchmarks/table1.py ml-1m`" in text
+    assert "2 cores of some processor, 8 GB of memory" in text
+    assert "$ " not in text  # nothing that the test of the documents would run
+
+
+def test_other_results_join_when_they_are_there(results_page, tmp_path):
+    assert "Nothing has been measured yet" in results_page.page(tmp_path)
+    cost = {"seconds": 2.0, "extra_peak_bytes": 3_000_000}
+    evaluation = {
+        "machine": MACHINE, "settings": {"dropout": 0.33, "l2": 300.0}, "batch_users": 1000, "goal": 0.1,
+        "data": {"users": 10, "items": 20, "interactions": 30, "held_out": 3}, "split_seconds": 0.5, "fit": cost,
+        "ours": cost, "dense": cost | {"seconds": 40.0}, "ratio": 0.05, "users_evaluated": 3,
+        "mean": {"ndcg@100": 0.4}, "sem": {"ndcg@100": 0.01},
+    }  # fmt: skip
+    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation))
+    test = {"mean": {"ndcg@100": 0.4, "recall@20": 0.3}, "sem": {"ndcg@100": 0.01, "recall@20": None}}
+    run = {"seconds": 3.0, "settings": {"dropout": 0.5, "l2": 123.456}, "test": test}
+    carved = {"mean": {"recall_all@20": 0.2841, "ndcg@20": 0.2735}, "sem": {"recall_all@20": 0.002, "ndcg@20": 0.002}}
+    tune = {
+        "machine": MACHINE,
+        "irspack": {
+            "trials": 40, "ratio": 0.25, "runs": {"offdiag": [run], "irspack": [run]},
+            "ours_minus_theirs": [{"difference": {"ndcg@100": 0.001}, "sem": {"ndcg@100": 0.002}}],
+        },
+        "ultragcn": {"settings": {"l2": 300.0}, "seconds": 20.0, "trials": 40, "test": carved},
+    }  # fmt: skip
+    (tmp_path / "tune.json").write_text(json.dumps(tune))
+    one = {"seconds": 2.0, "excess": 1e-6, "certified": 2e-6, "weights": 1234.0, "ndcg@100": 0.45, "sem": 0.01}
+    near = {"settings": "a|b", "ours": one, "irspack": one, "ratio": 1.0}
+    slim = {
+        "machine": MACHINE, "data": "ml-1m", "neighbours": [near],
+        "slim": [{"l1": 2.0, "l2": 200.0, "time_ratio": 0.87, "ours": one, "irspack": one}],
+    }  # fmt: skip
+    (tmp_path / "slim.json").write_text(json.dumps(slim))
+    ours = {"ndcg@100": 0.45, "sem": 0.01, "seconds": 5.0, "settings": {"l1": 2.0}}
+    models = {"SLIM": {"ours": ours, "reference": ours | {"name": "irspack"}, "ratio": 0.9912, "ratio_sem": 0.001}}
+    baselines = {"machine": MACHINE, "data": "ml-1m", "metric": "ndcg@100", "models": models}
+    (tmp_path / "baselines.json").write_text(json.dumps(baselines))
+    text = results_page.page(tmp_path)
+    for words in (
+        "ratio 0.050 (goal ≤ 0.1)", "0.250 (goal ≤ 0.3)", "+0.0010 ± 0.0020", "dropout 0.5, l2 123.5",
+        "recall@20 is 0.2841 ± 0.0020 (goal ≥ 0.283)", "| 0.87 |", "| 1,234 |", "| a\\|b |", "| 0.9912 ± 0.0010 |",
+        "`python benchmarks/tune.py`", "`python benchmarks/slim.py knn`",
+    ):  # fmt: skip
+        assert words in text, words
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        assert len({line.replace("\\|", "").count("|") for line in table.splitlines()}) == 1, table
