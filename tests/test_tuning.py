@@ -434,7 +434,7 @@ def test_progress_names_the_trial_and_the_best_and_never_goes_back(split):
         ({"metric": "ndgc@10"}, "did you mean ndcg@10"),
         ({"trials": 0}, "trials must be a whole number of at least 1, received 0"),
         ({"trials": 2.5}, "trials must be a whole number"),
-        ({"seconds": -1}, "seconds must be above 0"),
+        ({"seconds": -1}, "seconds must be a number above 0"),
         ({"fixed": {"rank": 3}}, "EDLAE has no setting 'rank'"),
         ({"space": {"rank": (1, 2)}}, "EDLAE has no setting 'rank'"),
         ({"space": {"l2": (3, 1)}}, "expected low < high"),
