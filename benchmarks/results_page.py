@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from results_page_parts import Lines, machine, measured, plus_minus, settings, table
+from sparse_page import sparse
+
 from offdiag.memory import readable
 from offdiag.papers.steck2020 import rows, table1_page
 
@@ -22,8 +25,6 @@ INTRO = """# Results
 Every figure on this page was measured; `python benchmarks/results_page.py` makes the page from the JSON files in
 [benchmarks/results](../benchmarks/results), which the commands at its end write.
 """
-
-Lines = list[str]
 
 
 def page(folder: Path = RESULTS) -> str:
@@ -87,10 +88,6 @@ def keys(part: dict[str, Any]) -> list[str]:
 def named(row: str) -> str:
     found = rows.BY_KEY[row]
     return found.label + (" (full rank)" if found.group == "full rank" else "")
-
-
-def machine(found: dict[str, Any]) -> str:
-    return f"{found['cores']} cores of {found['processor']}, {readable(found['memory_bytes'])} of memory"
 
 
 def evaluation(found: dict[str, Any]) -> Lines:
@@ -226,25 +223,8 @@ def baselines(found: dict[str, Any]) -> Lines:
     ]
 
 
-def plus_minus(found: dict[str, Any], metric: str = "ndcg@100") -> str:
-    return f"{found[metric]:.4f} ± {found['sem']:.4f}"
-
-
-def measured(result: dict[str, Any], metric: str) -> str:
-    sem = result["sem"][metric]
-    return f"{result['mean'][metric]:.4f}" + ("" if sem is None else f" ± {sem:.4f}")
-
-
-def settings(found: dict[str, Any]) -> str:
-    shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in found.values())
-    return ", ".join(f"{name} {value}" for name, value in zip(found, shown, strict=True))
-
-
-def table(head: Any, lines: list[list[str]]) -> Lines:
-    return table1_page._md_table(head, lines)
-
-
 TITLES = {
+    "sparse": "Sparse columns",
     "evaluation": "A whole row at the size of ML-20M",
     "tune": "Tuning",
     "slim": "SLIM and item neighbours",
@@ -254,6 +234,7 @@ SECTIONS: list[tuple[str, Callable[[dict[str, Any]], Lines]]] = [
     ("tune", tune),
     ("baselines", baselines),
     ("slim", slim),
+    ("sparse", sparse),
     ("evaluation", evaluation),
 ]
 ALSO = {"slim": ["python benchmarks/slim.py knn"]}  # what more than one command measures

@@ -27,6 +27,8 @@ GROUPS = [
 ]
 RANK = {name: rank for rank, names in enumerate(GROUPS) for name in names}
 HEAVY = {
+    "dask",
+    "distributed",
     "implicit",
     "matplotlib",
     "numba",

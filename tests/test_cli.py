@@ -18,7 +18,19 @@ import offdiag as od
 from offdiag.cli import commands, console, reading
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["demo", "fit", "tune", "evaluate", "recommend", "similar", "explain", "info", "datasets", "reproduce"]
+COMMANDS = [
+    "demo",
+    "fit",
+    "tune",
+    "compress",
+    "evaluate",
+    "recommend",
+    "similar",
+    "explain",
+    "info",
+    "datasets",
+    "reproduce",
+]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from offdiag import lab
+    from offdiag import cluster, lab
     from offdiag.baselines.autoencoders import EmphasizedDAE
     from offdiag.baselines.cdae import CDAE
     from offdiag.baselines.item_knn import ItemKNN
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from offdiag.evaluation import Result, evaluate
     from offdiag.gramian import Gram, gram
     from offdiag.models import spectral
+    from offdiag.models.compression import compress
     from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
     from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
+    from offdiag.models.sparse import SparseEDLAE
     from offdiag.models.spectral import Spectral
     from offdiag.persist import load
     from offdiag.tuning import Tuned, tune
@@ -50,6 +52,7 @@ __all__ = [  # noqa: RUF022
     "RDLAE",
     "Result",
     "SLIM",
+    "SparseEDLAE",
     "Spectral",
     "Tuned",
     "UnknownItemsWarning",
@@ -57,6 +60,8 @@ __all__ = [  # noqa: RUF022
     "WeightDecayLAE",
     "ZeroDiagonalLAE",
     "__version__",
+    "cluster",
+    "compress",
     "datasets",
     "evaluate",
     "gram",
@@ -90,12 +95,14 @@ _HOME = {
     "RDLAE": "models.full_rank",
     "Result": "evaluation",
     "SLIM": "baselines.slim",
+    "SparseEDLAE": "models.sparse",
     "Spectral": "models.spectral",
     "Tuned": "tuning",
     "UnknownItemsWarning": "errors",
     "WMF": "baselines.wmf",
     "WeightDecayLAE": "models.low_rank",
     "ZeroDiagonalLAE": "models.low_rank",
+    "compress": "models.compression",
     "evaluate": "evaluation",
     "gram": "gramian",
     "load": "persist",
@@ -103,6 +110,7 @@ _HOME = {
     "tune": "tuning",
 }
 _MODULES = {
+    "cluster": "cluster",
     "datasets": "data.datasets",
     "lab": "lab",
     "prepare": "data.prepare",

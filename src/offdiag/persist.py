@@ -33,6 +33,7 @@ _MODELS = {
     "LowRankEDLAE": "offdiag.models.low_rank",
     "ZeroDiagonalLAE": "offdiag.models.low_rank",
     "WeightDecayLAE": "offdiag.models.low_rank",
+    "SparseEDLAE": "offdiag.models.sparse",
     "Spectral": "offdiag.models.spectral",
     "Popularity": "offdiag.baselines.popularity",
     "SLIM": "offdiag.baselines.slim",

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
-from offdiag.weights import USERS_AT_ONCE, LowRank, Sparse, Symmetric, Tile, Weights
+from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
@@ -94,7 +94,7 @@ def _fill_heaps(
     def rank(score: Any, lo: int, first: int, last: int) -> None:
         kernels.select_tile(score(first, last), lo, allowed, seen_ptr, X.indices, first, heap_scores, heap_items)
 
-    if isinstance(weights, Sparse):  # few items have a score at all: the others need not be looked at
+    if isinstance(weights, Sparse | Compressed):  # few items have a score at all: the others need not be looked at
         kernels.run_parallel(weights.selector(X, seen_ptr, allowed, heap_scores, heap_items), shares)
     else:
         for lo, hi, score in weights.score_tiles(X):

@@ -14,6 +14,7 @@ MODELS = {
     "dlae": "DLAE",
     "ease": "EASE",
     "rdlae": "RDLAE",
+    "sparse": "SparseEDLAE",
     "low-rank-edlae": "LowRankEDLAE",
     "low-rank-dlae": "LowRankDLAE",
     "zero-diagonal": "ZeroDiagonalLAE",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, console, facts, fitting, reading, reproduce, tuning
+from offdiag.cli import answers, compressing, console, facts, fitting, reading, reproduce, tuning
 from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, ModelFile, Seed
 from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
@@ -82,6 +82,7 @@ def demo(
 
 app.command(epilog=fitting.EXAMPLE)(reads_data(fitting.fit))
 app.command(epilog=tuning.EXAMPLE)(reads_data(tuning.tune))
+app.command(epilog=compressing.EXAMPLE)(reads_data(compressing.compress))
 
 
 @app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, choosing, console, facts, reading
+from offdiag.cli import answers, choosing, clustering, compressing, console, facts, reading
 from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, Seed
 from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
@@ -45,6 +45,10 @@ def fit(
     item_power: Annotated[
         str | None, typer.Option(help="Items weigh popularity^-power; Spectral also takes auto.")
     ] = None,
+    neighbours: Annotated[int | None, typer.Option(help="Sparse, ItemKNN: items that each is predicted from.")] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(help="Sparse: drop the weakest weights and solve again until it fits, e.g. 20MB.")
+    ] = None,
     width: Annotated[int | None, typer.Option(help="Nets: hidden units.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Nets: times that every user is seen, at most.")] = None,
     more: Annotated[
@@ -54,6 +58,17 @@ def fit(
     at_least: AtLeast = None,
     min_users: MinUsers = 1,
     min_items: MinItems = 1,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Sparse: a killed fit goes on from here; removed when the model is saved."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Fit on Dask workers: tcp://HOST:PORT, or local:2 for two here."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="With --cluster, full rank: only so many weights for each item.")
+    ] = None,
     validate: Annotated[
         bool, typer.Option("--validate", help="Measure on held-out users first, then fit on everyone.")
     ] = False,
@@ -68,6 +83,7 @@ def fit(
     """
     import offdiag as od
     from offdiag import persist
+    from offdiag.models.block_checkpoints import BlockCheckpoints
 
     number = console.number_or_auto
     given = {
@@ -83,6 +99,8 @@ def fit(
         "products": products,
         "shrink": None if shrink is None else choosing.typed(shrink),
         "item_power": number("item-power")(item_power),
+        "neighbours": neighbours,
+        "max_bytes": None if max_bytes is None else compressing.bytes_of(max_bytes),
         "width": width,
         "epochs": epochs,
     }
@@ -92,18 +110,29 @@ def fit(
     choosing.check_target(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
+    _check_where(learner, model, checkpoint, cluster, keep, validate)
     start = time.perf_counter()
     result = None
+    inter: Any
+    reports: list[Any] = []
     with console.working() as work:
-        work.begin(f"reading {Path(data).name}")
-        inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-        if validate:
-            work.begin("validating")
-            split = od.split.strong(inter, held_out=0.1, seed=seed)
-            result = measured(learner, split, metric or DEFAULT_METRICS, work)
-        work.begin(f"fitting {type(learner).__name__}")
-        learner.fit(inter, progress=work)
+        if cluster is not None:
+            inter, reports = clustering.learn(
+                learner, data, columns, cluster, work,
+                at_least=at_least, min_users=min_users, min_items=min_items, keep=keep,
+            )  # fmt: skip
+        else:
+            work.begin(f"reading {Path(data).name}")
+            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+            if validate:
+                work.begin("validating")
+                split = od.split.strong(inter, held_out=0.1, seed=seed)
+                result = measured(learner, split, metric or DEFAULT_METRICS, work)
+            work.begin(f"fitting {type(learner).__name__}")
+            learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
         persist.save(learner, out, metrics=result, progress=work)
+        if checkpoint is not None:
+            BlockCheckpoints.clear(checkpoint)
     ended = choosing.outcome(vars(learner))
     if ended.get("stopped") == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")
@@ -118,6 +147,7 @@ def fit(
         "seconds": time.perf_counter() - start,
         "file": out,
         "bytes": os.path.getsize(out),
+        **({} if cluster is None else {"cluster": clustering.facts(reports)}),
     }
     if json:
         console.show_json(about)
@@ -128,6 +158,7 @@ def fit(
             "settings": facts.settings_text(learner.settings_, learner.get_params()),
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
             **choosing.outcome_pairs(ended),
+            **({} if cluster is None else clustering.pairs(reports)),
             "time": console.seconds(time.perf_counter() - start),
             "saved to": f"{out} ({facts.size(os.path.getsize(out))})",
         }
@@ -135,6 +166,19 @@ def fit(
     if result is not None:
         console.say(f"\nMeasured on {result.n_users:,} users held out of a first fit:")
         console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(result.to_dict()))
+
+
+def _check_where(
+    learner: Any, model: str, checkpoint: str | None, cluster: str | None, keep: int | None, validate: bool
+) -> None:
+    """That the options which say where and how it is computed go together."""
+    if checkpoint is not None and not hasattr(learner, "block_bytes"):
+        raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
+    if keep is not None and cluster is None:
+        raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
+    if cluster is not None and (checkpoint is not None or validate):
+        other = "--checkpoint" if checkpoint is not None else "--validate"
+        raise OffdiagError(f"--cluster and {other} do not go together; leave one of them out")
 
 
 def measured(learner: Any, split: Any, metrics: Any, work: console.Work) -> Any:

@@ -18,7 +18,7 @@ from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_scale
-from offdiag.weights import Dense, Packed
+from offdiag.weights import Compressed, Dense, Packed
 
 
 class _FullRank(Recommender):
@@ -59,11 +59,13 @@ class _FullRank(Recommender):
         model = copy.copy(self._fitted())
         model.propensity_power = float(power)
         model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
-        before = _inverse_propensity(self.popularity_, self.settings_["propensity_power"])
-        ratio = (_inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
+        before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
+        ratio = (inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
         W = self.weights_
         if isinstance(W, Packed):
             model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
+        elif isinstance(W, Compressed):
+            model.weights_ = Compressed(W.indptr, W.gaps, W.codes, W.scale * ratio.astype(np.float32))
         else:
             model.weights_ = Dense(W.toarray() * ratio)
         return model
@@ -85,7 +87,7 @@ class _FullRank(Recommender):
             max_diagonal=settings.get("max_diagonal"),
             progress=progress,
         )
-        rarity = _inverse_propensity(G.item_sums, settings["propensity_power"]).astype(solution.C.dtype)
+        rarity = inverse_propensity(G.item_sums, settings["propensity_power"]).astype(solution.C.dtype)
         weights = Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
@@ -109,7 +111,7 @@ class _FullRank(Recommender):
         return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
 
 
-def _inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:
+def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """(n_i / max n)^−power: 1 over the chance that an interaction with item i shows, if that grows so with n_i."""
     out: NDArray[np.float64] = np.ones(len(popularity))
     live = popularity > 0

@@ -18,6 +18,7 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "kept_weight": (0, 1, True, False),
     "max_diagonal": (0, 1, True, False),
     "propensity_power": (-5, 5, True, False),
+    "weight_power": (0.2, 5, True, False),
     "user_power": (-5, 5, True, True),
     "item_power": (-5, 5, True, True),
     "learning_rate": (0, np.inf, False, False),
@@ -32,7 +33,7 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "balance": (0, 1, True, False),
 }
 _WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0, "width": 1, "epochs": 1, "batch_users": 1}  # name → least
-_WHOLE |= {"max_iterations": 1, "neighbours": 1, "depth": 0, "patience": 1}
+_WHOLE |= {"max_iterations": 1, "neighbours": 1, "depth": 0, "patience": 1, "max_bytes": 1, "block_bytes": 1}
 _FLAGS = ("non_negative",)
 _WORDS = {
     "dtype": ("float32", "float64"),

@@ -11,6 +11,8 @@ they release the interpreter lock.
 
 import ctypes
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,15 @@ def _function(name: str) -> Any:
 def _call(function: Any, *arguments: Any) -> None:
     """BLAS takes the addresses of all its arguments; integers here are addresses already."""
     function(*[a if isinstance(a, int) else ctypes.addressof(a) for a in arguments])
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS without threads of its own, for many small problems at once on ours."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def _readable(M: NDArray[np.floating]) -> bool:

@@ -90,7 +90,8 @@ class Bench:
 
     def _by_gram(self, model: Any) -> bool:
         power = getattr(model, "user_power", None)
-        return hasattr(model, "fit_gram") and isinstance(power, int | float) and self._most_grams > 0
+        wanted = hasattr(model, "fit_gram") and not getattr(model, "prefers_data", False)
+        return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Any) -> float | None:
         """Mean ‖e‖²/‖x‖² of training users had each been left out (exact, Λ held fixed); None where it has no formula.

@@ -42,6 +42,7 @@ _SEARCHED: dict[str, tuple[str, ...]] = {
     "DLAE": _LINEAR,
     "EDLAE": _LINEAR,
     "RDLAE": (*_LINEAR, "max_diagonal"),
+    "SparseEDLAE": ("neighbours", *_LINEAR, "weight_power"),
     "LowRankDLAE": ("rank", *_LINEAR),
     "LowRankEDLAE": ("rank", *_LINEAR),
     "ZeroDiagonalLAE": ("rank", *_LINEAR),
@@ -97,6 +98,7 @@ def _bounds(name: str, scale: Scale) -> Space:
         "item_power": Range(0.0, 1.0),
         "kept_weight": Range(0.0, 1.0),
         "propensity_power": Range(-0.2, 0.5),
+        "weight_power": Range(1.0, 1.4),
         "l1": Range(scale.l2 / 1000, scale.l2, log=True),
         "neighbours": Range(min(10, most), most, log=True, whole=True),
         "shrink": Range(scale.mean_history / 10, 100 * scale.mean_history, log=True),
@@ -114,6 +116,14 @@ def _own_bounds(name: str, scale: Scale, most: int) -> Space:
     if name in ("WeightDecayLAE", "LowRankDLAE"):
         # Without dropout, and the more so at low rank, l2 has all of the regularisation to do.
         return {"l2": Range(scale.l2 / 30, 300 * scale.l2, log=True)}
+    if name == "SparseEDLAE":
+        # A trial on a large catalogue takes long, so the bounds are narrow. No Gram is kept: any user_power will do.
+        return {
+            "neighbours": Range(min(100, most), min(800, most), log=True, whole=True),
+            "dropout": Range(0.3, 0.9),
+            "l2": Range(scale.l2 / 6, 6 * scale.l2, log=True),
+            "user_power": Range(0.0, 0.8, step=0.1),
+        }
     if name == "WMF":
         alpha = 0.1 * scale.n_items / scale.mean_history  # all observed pairs weigh a tenth of the others together
         return {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from offdiag.weights.compressed import Compressed
 from offdiag.weights.constant import Constant
 from offdiag.weights.factors import LowRank, Symmetric
 from offdiag.weights.implicit_factors import ImplicitFactors
@@ -11,12 +12,13 @@ from offdiag.weights.sparse import Sparse
 from offdiag.weights.tiles import USERS_AT_ONCE, Tile, Weights
 
 KINDS: dict[str, type[Any]] = {
-    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Network, ImplicitFactors, Constant, Sparse)
+    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Network, ImplicitFactors, Constant, Sparse, Compressed)
 }
 
 __all__ = [
     "KINDS",
     "USERS_AT_ONCE",
+    "Compressed",
     "Constant",
     "Dense",
     "ImplicitFactors",

@@ -1,0 +1,194 @@
+"""Two Dask workers against one, on the same two cores: seconds, memory of a worker and bytes moved, stage by stage.
+
+Each worker is a process on a core of its own with one thread. Every repeat starts both clusters, alternately, and runs
+all stages on two shapes: the small one gives the constants of docs/cluster-arithmetic.md, the large one checks them.
+The sparse fit must give the bytes of the fit in this process. Writes results/cluster.json and renews that page.
+
+    python benchmarks/cluster.py               # about ten minutes on 2 cores
+    python benchmarks/cluster.py 10            # everything 10 times smaller, once; nothing is written
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cluster_page
+import numpy as np
+from measure import machine
+from run import say
+
+import offdiag as od
+from offdiag.cluster import Report
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "cluster.json"
+SHAPES: dict[str, dict[str, dict[str, int]]] = {
+    "small": {
+        "dense": {"users": 20_000, "items": 5_000, "entries": 1_000_000, "tile": 1_024},
+        "sparse": {"users": 20_000, "items": 10_000, "entries": 1_000_000, "neighbours": 200},
+    },
+    "large": {
+        "dense": {"users": 60_000, "items": 10_000, "entries": 3_000_000, "tile": 2_048},
+        "sparse": {"users": 60_000, "items": 25_000, "entries": 4_000_000, "neighbours": 500},
+    },
+}
+FILES = 8
+REPEATS = 3
+KEEP = 50
+GOAL = 1.7
+SETTINGS: dict[str, Any] = {"dropout": 0.5, "l2": 100.0, "user_power": 0.5}
+BLOCK_BYTES = 1 << 30  # of the Gram that a worker holds in the sparse fit
+SPARSE = {  # names here and in the reports
+    "ordering": "ordering items",
+    "neighbours": "finding neighbours",
+    "popular items": "counting popular items",
+    "columns": "solving columns",
+}
+
+Cost = dict[str, float]
+
+
+def smaller(shape: dict[str, int], factor: int) -> dict[str, int]:
+    return {
+        name: max(value // factor, 20) if name != "entries" else max(value // factor, 2_000)
+        for name, value in shape.items()
+    }
+
+
+def written(folder: Path, shape: dict[str, int]) -> int:
+    """Partitions of invented interactions that share their users; returns the pairs Σ n_u²/2 to be counted."""
+    import polars as pl
+
+    inter = od.synthetic.interactions(shape["users"], shape["items"], shape["entries"], names=False, seed=0)
+    X = inter.matrix.tocoo()
+    order = np.random.default_rng(0).permutation(X.nnz)
+    table = pl.DataFrame({"user": inter.user_ids[X.row[order]], "item": inter.item_ids[X.col[order]]})
+    for part in range(FILES):
+        lo, hi = len(table) * part // FILES, len(table) * (part + 1) // FILES
+        table[lo:hi].write_parquet(folder / f"part-{part}.parquet")
+    return int((np.diff(inter.matrix.indptr).astype(np.int64) ** 2).sum() // 2)
+
+
+def together(*costs: Cost) -> Cost:
+    return {
+        "seconds": sum(one["seconds"] for one in costs),
+        "peak_bytes": max(one["peak_bytes"] for one in costs),
+        "moved_bytes": sum(one["moved_bytes"] for one in costs),
+    }
+
+
+def cost(reports: list[Report], stage: str) -> Cost:
+    (report,) = (report for report in reports if report.stage == stage)
+    peak = float(max(report.peak_bytes.values()))
+    return {"seconds": report.seconds, "peak_bytes": peak, "moved_bytes": float(report.moved_bytes)}
+
+
+def stages(client: Any, folders: dict[str, Path], shape: dict[str, dict[str, int]]) -> tuple[dict[str, Cost], Any]:
+    """What each stage took on this cluster, and the sparse model."""
+    found: dict[str, Cost] = {}
+    reports: list[Report] = []
+    parts = od.cluster.read(folders["dense"], client=client, reports=reports)
+    found["reading"] = cost(reports, "reading")
+    reports = []
+    od.cluster.gram(parts, client=client, reports=reports)
+    found["Gram"] = cost(reports, "counting pairs")
+    reports = []
+    model = od.EDLAE(**SETTINGS)
+    od.cluster.fit_full_rank(model, parts, keep=KEEP, tile=shape["dense"]["tile"], client=client, reports=reports)
+    found["tiles of the Gram"] = cost(reports, "counting pairs")
+    found["inverse"] = cost(reports, "inverting")
+    del parts
+    parts = od.cluster.read(folders["sparse"], client=client)
+    reports = []
+    start = time.perf_counter()
+    sparse = od.cluster.fit_sparse(
+        od.SparseEDLAE(**SETTINGS, neighbours=shape["sparse"]["neighbours"], block_bytes=BLOCK_BYTES),
+        parts,
+        client=client,
+        reports=reports,
+    )
+    seconds = time.perf_counter() - start
+    for name, stage in SPARSE.items():
+        found[name] = cost(reports, stage)
+    busy = sum(found[name]["seconds"] for name in SPARSE)
+    found["here"] = {"seconds": seconds - busy, "peak_bytes": 0.0, "moved_bytes": 0.0}
+    found["support solves"] = together(found["popular items"], found["columns"])
+    found["sparse fit"] = together(*(found[name] for name in SPARSE)) | {"seconds": seconds}
+    return found, sparse
+
+
+def warm(client: Any, folder: Path) -> None:
+    """Libraries and compiled loops are loaded on first use, in every worker."""
+    inter = od.synthetic.interactions(300, 200, 3_000, seed=0)
+    for _ in range(2):
+        od.cluster.read(folder, client=client)
+        od.cluster.gram(inter, client=client)
+        od.cluster.fit_full_rank(od.EDLAE(**SETTINGS), inter, tile=50, client=client)
+        od.cluster.fit_sparse(od.SparseEDLAE(**SETTINGS, neighbours=20), inter, client=client)
+
+
+def medians(costs: list[dict[str, Cost]]) -> dict[str, Cost]:
+    return {
+        stage: {what: statistics.median(one[stage][what] for one in costs) for what in costs[0][stage]}
+        for stage in costs[0]
+    }
+
+
+def one_machine(folder: Path, shape: dict[str, int]) -> tuple[Any, float]:
+    """The sparse fit in this process, on all its cores."""
+    inter = od.read(sorted(folder.glob("*.parquet")))
+    start = time.perf_counter()
+    model = od.SparseEDLAE(**SETTINGS, neighbours=shape["neighbours"], block_bytes=BLOCK_BYTES).fit(inter)
+    return model, time.perf_counter() - start
+
+
+def main(factor: int) -> None:
+    shapes = {size: {kind: smaller(shape, factor) for kind, shape in kinds.items()} for size, kinds in SHAPES.items()}
+    costs: dict[tuple[str, int], list[dict[str, Cost]]] = {}
+    result: dict[str, Any] = {"machine": machine(), "shapes": shapes, "runs": {}}
+    with tempfile.TemporaryDirectory() as temporary:
+        folders = {size: {kind: Path(temporary) / size / kind for kind in kinds} for size, kinds in shapes.items()}
+        for size, kinds in shapes.items():
+            for kind, shape in kinds.items():
+                folders[size][kind].mkdir(parents=True)
+                shape["pairs"] = written(folders[size][kind], shape)
+        here, seconds = one_machine(folders["large"]["sparse"], shapes["large"]["sparse"])
+        result["one_machine_seconds"] = seconds
+        say(f"the large sparse fit in one process: {seconds:.2f} s")
+        for repeat in range(REPEATS if factor == 1 else 1):
+            for workers in (1, 2) if repeat % 2 == 0 else (2, 1):
+                with od.cluster.connect(f"local:{workers}") as client:
+                    warm(client, folders["small"]["dense"])
+                    for size in shapes:
+                        found, model = stages(client, folders[size], shapes[size])
+                        costs.setdefault((size, workers), []).append(found)
+                        say(
+                            f"{size}, {workers} worker(s): "
+                            + ", ".join(f"{n} {c['seconds']:.2f} s" for n, c in found.items())
+                        )
+                if not np.array_equal(model.weights_.data, here.weights_.data):
+                    raise SystemExit("the sparse fit on the cluster differs from the one in this process")
+    for (size, workers), several in costs.items():
+        result["runs"].setdefault(size, {})[str(workers)] = medians(several)
+    one, two = result["runs"]["large"]["1"], result["runs"]["large"]["2"]
+    result["speedup"] = {stage: one[stage]["seconds"] / two[stage]["seconds"] for stage in one}
+    for stage, ratio in result["speedup"].items():
+        say(
+            f"{stage}: 2 workers are {ratio:.2f} times as fast as 1"
+            + (f" (goal {GOAL})" if stage == "support solves" else "")
+        )
+    if factor == 1:
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        cluster_page.renew()
+    else:
+        say(cluster_page.page(result))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

@@ -1,0 +1,312 @@
+"""docs/cluster-arithmetic.md from results/cluster.json, never typed: ``python benchmarks/cluster_page.py``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from offdiag.memory import readable
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "cluster.json"
+PAGE = HERE.parent / "docs" / "cluster-arithmetic.md"
+MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster that is reckoned for; bytes per second
+PER_USER, NEIGHBOURS, TILE = 50, 200, 4096
+IDLE = 0.3e9  # bytes of a worker that has loaded the libraries
+BLOCK_BYTES = 2.0**30
+
+INTRO = """# What a cluster costs
+
+How long a fit takes, how much memory a worker needs and how much goes over the network: reckoned from a few measured
+constants, and the reckoning compared with other measurements. `python benchmarks/cluster_page.py` makes this page from
+[benchmarks/results](../benchmarks/results)`/cluster.json`, which `python benchmarks/cluster.py` writes. How to use a
+cluster is in [cluster.md](cluster.md).
+"""
+FORMULAS = """
+## Formulas
+
+n interactions, m items, k neighbours, W workers, b items in a tile; T = 2m² bytes, half of a matrix of items × items in
+float32; K = the smaller of T and `block_bytes`. Pairs are Σ n_u²/2 over the users. A worker takes 0.3 GB before it has
+any data.
+
+| stage | seconds | bytes moved in all | bytes of a worker |
+| --- | --- | --- | --- |
+| reading | n / rate / W | 12 n (W−1)/W where partitions share users | 64 n / W |
+| Gram | pairs / rate / W | T·W: segments to be added, and the result | 2 T + 12 n / W |
+| tiles of the Gram | pairs / rate / W | 12 n (W−1) | T / W + 24 n |
+| inverse | m³ / rate / W | 3 T (W−1) | 2 T / W + 32 b m while W > 1, at most T |
+| ordering | n / rate, on one worker | 4 n (W−1)/W | 40 n |
+| neighbours | 2 pairs / rate / W | 20 n (W−1) + 8 m k | 40 n + 16 m k / 8 W |
+| popular items | pairs / rate, on every worker | nothing | 40 n + 2 K |
+| columns | m k² / rate / W | 4 m k | 40 n + 2 K |
+| here: what the program that asks does itself | m k / rate, on one core | – | – |
+"""
+CHECKED = """
+## Reckoned and measured
+
+The large shape, which the constants do not know. Memory is an upper bound, from which `od.cluster` decides whether to
+begin at all. What a worker sends to the program that asked is moved, too.
+"""
+CLUSTER = f"""
+## {MACHINES} machines
+
+Each with {CORES} cores, {readable(MEMORY)} of memory and {readable(NETWORK)} per second of network, as one worker with
+one task at a time, which uses all its cores. {PER_USER} interactions per user, {NEIGHBOURS} neighbours, tiles of
+{TILE:,} items. Cores are taken to share their work without loss: twice the time is a safe figure. The network is busy
+for the bytes that one machine receives. Memory: of a worker, and of the program here that asked for the fit.
+"""
+LIMITS = """
+A dense model of ten million items would be 200 TB and has no place here: that is what sparse columns are for. What
+limits those is the copy of the interactions that every worker holds, 40 bytes each while it is put in order. Where that
+is too much, learn from a part of the users, or from the latest interactions of each.
+"""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the cost depends on."""
+
+    users: float
+    items: float
+    entries: float
+    pairs: float
+    neighbours: float
+    tile: float
+    workers: float
+    cores: float = 1.0
+
+    @property
+    def triangle(self) -> float:
+        return 2 * self.items * (self.items + self.tile)
+
+    @property
+    def packed(self) -> float:
+        return 2 * self.items * (self.items + 1)
+
+    @property
+    def kept(self) -> float:
+        return min(self.packed, BLOCK_BYTES)
+
+    @property
+    def others(self) -> float:
+        return self.workers - 1
+
+    @property
+    def passing(self) -> float:
+        return min(32 * self.tile * self.items, self.triangle) if self.workers > 1 else 0.0
+
+    @property
+    def supports(self) -> float:
+        return 8 * self.items * self.neighbours
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Amount of work and its unit, bytes moved, bytes of a worker; whether the workers share it."""
+
+    unit: str
+    work: Callable[[Size], float]
+    moved: Callable[[Size], float]
+    memory: Callable[[Size], float]
+    shared: bool = True
+    shape: str = "dense"
+    one_core: bool = False
+
+    def seconds(self, s: Size, rate: float) -> float:
+        return self.work(s) / rate / (1 if self.one_core else s.cores * (s.workers if self.shared else 1))
+
+
+STAGES = {
+    "reading": Stage(
+        "rows",
+        lambda s: s.entries,
+        lambda s: 12 * s.entries * s.others / s.workers,
+        lambda s: 64 * s.entries / s.workers,
+    ),
+    "Gram": Stage(
+        "pairs", lambda s: s.pairs, lambda s: s.packed * s.workers, lambda s: 2 * s.packed + 12 * s.entries / s.workers
+    ),
+    "tiles of the Gram": Stage(
+        "pairs",
+        lambda s: s.pairs,
+        lambda s: 12 * s.entries * s.others,
+        lambda s: s.triangle / s.workers + 24 * s.entries,
+    ),
+    "inverse": Stage(
+        "flops",
+        lambda s: s.items**3,
+        lambda s: 3 * s.triangle * s.others,
+        lambda s: 2 * s.triangle / s.workers + s.passing,
+    ),
+    "ordering": Stage(
+        "interactions",
+        lambda s: s.entries,
+        lambda s: 4 * s.entries * s.others / s.workers,
+        lambda s: 40 * s.entries,
+        shared=False,
+        shape="sparse",
+    ),
+    "neighbours": Stage(
+        "pairs",
+        lambda s: 2 * s.pairs,
+        lambda s: 20 * s.entries * s.others + s.supports,
+        lambda s: 40 * s.entries + s.supports / 4 / s.workers,
+        shape="sparse",
+    ),
+    "popular items": Stage(
+        "pairs",
+        lambda s: s.pairs,
+        lambda s: 0.0,
+        lambda s: 40 * s.entries + 2 * s.kept,
+        shared=False,
+        shape="sparse",
+    ),
+    "columns": Stage(
+        "items × neighbours²",
+        lambda s: s.items * s.neighbours**2,
+        lambda s: s.supports / 2,
+        lambda s: 40 * s.entries + 2 * s.kept,
+        shape="sparse",
+    ),
+    "here": Stage(
+        "weights",
+        lambda s: s.items * s.neighbours,
+        lambda s: 0.0,
+        lambda s: 0.0,
+        shared=False,
+        shape="sparse",
+        one_core=True,
+    ),
+}
+
+
+def page(results: dict[str, Any] | None) -> str:
+    """The whole page as text."""
+    if results is None:
+        return INTRO + "\nNothing has been measured yet.\n"
+    rate = rates(results)
+    constants = [
+        [name, stage.unit, f"{work:.3g}", f"{took:.2f}", f"{rate[name]:.3g} / s"]
+        for name, stage in STAGES.items()
+        for work, took in [done(results, "small", name)]
+    ]
+    return "\n".join(
+        [
+            INTRO,
+            "## Constants",
+            "",
+            f"One worker with one thread of {results['machine']['processor']}, on the small shape:",
+            "",
+            *table(("stage", "work", ">amount", ">seconds", ">rate of a core"), constants),
+            FORMULAS + CHECKED,
+            *table(
+                (
+                    "stage", ">workers", ">seconds", ">measured", ">memory", ">measured", ">moved", ">measured",
+                ),
+                checked(results, rate),
+            ),
+            "",
+            f"Two workers against one on the same two cores: {speedups(results)}.",
+            CLUSTER,
+            *table(
+                (
+                    "users", "items", "model", ">cores busy", ">network busy", ">of a worker", ">here", "possible",
+                ),
+                scenarios(results, rate),
+            ),
+            LIMITS,
+        ]
+    ).rstrip() + "\n"  # fmt: skip
+
+
+def size_of(results: dict[str, Any], size: str, stage: str, workers: int) -> Size:
+    shape = results["shapes"][size][STAGES[stage].shape]
+    return Size(
+        shape["users"], shape["items"], shape["entries"], shape["pairs"], shape.get("neighbours", 0),
+        shape.get("tile", 0), workers,
+    )  # fmt: skip
+
+
+def done(results: dict[str, Any], size: str, stage: str) -> tuple[float, float]:
+    """Amount of work and seconds of one worker."""
+    return STAGES[stage].work(size_of(results, size, stage, 1)), results["runs"][size]["1"][stage]["seconds"]
+
+
+def rates(results: dict[str, Any]) -> dict[str, float]:
+    """Work per second of one core, from the small shape on one worker."""
+    return {stage: work / took for stage in STAGES for work, took in [done(results, "small", stage)]}
+
+
+def checked(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
+    rows = []
+    for name, stage in STAGES.items():
+        for workers in (1, 2):
+            s, run = size_of(results, "large", name, workers), results["runs"]["large"][str(workers)][name]
+            rows.append([
+                name, str(workers), f"{stage.seconds(s, rate[name]):.2f}", f"{run['seconds']:.2f}",
+                *(("–",) * 4 if stage.one_core else (
+                    readable(IDLE + stage.memory(s)), readable(run["peak_bytes"]),
+                    readable(stage.moved(s)), readable(run["moved_bytes"]),
+                )),
+            ])  # fmt: skip
+    return rows
+
+
+def speedups(results: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items())
+
+
+def scenarios(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
+    shape = results["shapes"]["large"]["sparse"]
+    skew = 2 * shape["pairs"] / (shape["entries"] ** 2 / shape["users"])  # of the activity of users: 1 if all are alike
+    sparse = ("reading", "ordering", "neighbours", "popular items", "columns", "here")
+    rows = []
+    for users in (10e6, 100e6):
+        for items in (1e6, 10e6):
+            entries = PER_USER * users
+            pairs = skew * entries * PER_USER / 2
+            s = Size(users, items, entries, pairs, NEIGHBOURS, TILE, MACHINES, CORES)
+            rows.append(scenario("sparse", s, rate, sparse))
+            if items <= 1e6:
+                rows.append(scenario("dense, strongest kept", s, rate, ("reading", "tiles of the Gram", "inverse")))
+    return rows
+
+
+def scenario(name: str, s: Size, rate: dict[str, float], stages: tuple[str, ...]) -> list[str]:
+    busy = sum(STAGES[stage].seconds(s, rate[stage]) for stage in stages)
+    network = sum(STAGES[stage].moved(s) for stage in stages) / s.workers / NETWORK
+    memory = IDLE + max(STAGES[stage].memory(s) for stage in stages)
+    most = 0.8 * MEMORY
+    return [
+        f"{s.users / 1e6:g} M", f"{s.items / 1e6:g} M", name, duration(busy), duration(network), readable(memory),
+        readable(2 * s.supports), "yes" if memory <= most else f"no, more than {readable(most)}",
+    ]  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def table(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
+    names = [name.removeprefix(">") for name in columns]
+    line = ["---:" if name.startswith(">") else "---" for name in columns]
+    return ["| " + " | ".join(row) + " |" for row in (names, line, *rows)]
+
+
+def measured() -> dict[str, Any] | None:
+    found: dict[str, Any] | None = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else None
+    return found
+
+
+def renew() -> None:
+    PAGE.write_text(page(measured()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,126 @@
+"""`offdiag fit --cluster`: the same fit on Dask workers, from partitions that they read or a table read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offdiag import memory
+from offdiag.cli import console, reading
+from offdiag.cli.reading import Columns
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag.cluster import Parts, Report
+
+OF_TEXT = ("separator", "header")  # what only a text file can need to be told
+
+
+def learn(
+    learner: Any,
+    data: str,
+    columns: Columns,
+    address: str,
+    work: console.Work,
+    *,
+    at_least: float | None = None,
+    min_users: int = 1,
+    min_items: int = 1,
+    keep: int | None = None,
+) -> tuple[Parts, list[Report]]:
+    """Fit the model on the cluster at that address, or on local workers; what it learned from, and what it took."""
+    import offdiag as od
+
+    fit = _fit_of(learner, keep)
+    partitioned = _is_partitioned(data)
+    if at_least is not None and columns.value is None and (partitioned or data not in od.datasets.names()):
+        raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+    reports: list[Report] = []
+    work.begin(f"connecting to {address}")
+    with od.cluster.connect(address) as client:
+        work.begin(f"reading {Path(data).name}")
+        if partitioned:
+            parts = od.cluster.read(
+                data, **_named(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
+                text_ids=columns.text_ids, client=client, progress=work, reports=reports,
+            )  # fmt: skip
+        else:
+            parts = od.cluster.read(reading.read(data, columns), client=client)
+        least = {"min_users": max(min_users, 1), "min_items": max(min_items, 1)}
+        parts = od.cluster.prepare(parts, at_least=at_least, **least, progress=work)
+        work.begin(f"fitting {type(learner).__name__}")
+        with settled(learner, parts, work):
+            fit(learner, parts, client=client, progress=work, reports=reports)
+    return parts, reports
+
+
+def pairs(reports: list[Report]) -> dict[str, str]:
+    """What the cluster was asked for, for a person."""
+    workers = max((len(report.peak_bytes) for report in reports), default=0)
+    peak = max((max(report.peak_bytes.values(), default=0) for report in reports), default=0)
+    moved = sum(report.moved_bytes for report in reports)
+    return {"cluster": f"{workers} workers, at most {memory.readable(peak)} each, {memory.readable(moved)} moved"}
+
+
+def facts(reports: list[Report]) -> list[dict[str, Any]]:
+    """The same for a program."""
+    return [vars(report) for report in reports]
+
+
+def _fit_of(learner: Any, keep: int | None) -> Any:
+    import functools
+
+    import offdiag as od
+
+    params = learner.get_params()
+    if "block_bytes" in params:
+        if keep is not None:
+            raise OffdiagError("--keep is for full-rank models; sparse ones have --neighbours")
+        return od.cluster.fit_sparse
+    if "storage" in params:
+        return functools.partial(od.cluster.fit_full_rank, keep=keep)
+    raise OffdiagError(
+        f"--cluster fits edlae, dlae, ease, rdlae and sparse models, received {type(learner).__name__}; leave it out"
+    )
+
+
+def _is_partitioned(data: str) -> bool:
+    """Whether the workers read it themselves."""
+    return Path(data).is_dir() or "*" in data or Path(data).suffix.lower() in (".parquet", ".pq")
+
+
+def _named(columns: Columns) -> dict[str, Any]:
+    for name in OF_TEXT:
+        if getattr(columns, name) is not None:
+            raise OffdiagError(f"--{name} is for text files, received Parquet partitions; leave it out")
+    if columns.form not in (None, "parquet"):
+        raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
+    names = {name: getattr(columns, name) for name in ("user", "item", "value", "time")}
+    return {name: column if column is None else reading._column(column) for name, column in names.items()}
+
+
+@contextmanager
+def settled(learner: Any, parts: Parts, progress: Any = None) -> Iterator[None]:
+    """While it is fitted the model has numbers for what is "auto", by the rule of the fit on one machine."""
+    import offdiag as od
+    from offdiag.models import defaults
+
+    if hasattr(learner, "_settled"):
+        yield  # the fit asks the model itself
+        return
+    params = learner.get_params()
+    auto = [name for name in ("dropout", "user_power", "l2") if params.get(name) == "auto"]
+    found = {"dropout": defaults.DROPOUT, "user_power": defaults.USER_POWER}
+    numbers = {name: found[name] for name in auto if name in found}
+    if "l2" in auto:
+        power = numbers.get("user_power", params["user_power"])
+        scale = od.cluster.unseen_user_l2(parts, power, items=defaults.ITEMS, users=defaults.USERS, progress=progress)
+        dropout = {"dropout": numbers.get("dropout", params["dropout"])} if "dropout" in params else {}
+        numbers["l2"] = defaults.share(dropout) * scale
+    learner.set_params(**numbers)
+    try:
+        yield
+    finally:
+        learner.set_params(**{name: params[name] for name in numbers})

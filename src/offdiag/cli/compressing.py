@@ -1,0 +1,141 @@
+"""`offdiag compress`: a model file made small, and what that costs in accuracy."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from offdiag.cli import answers, choosing, console, facts, reading
+from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
+from offdiag.cli.reading import Columns
+from offdiag.errors import OffdiagError
+
+EXAMPLE = "Example: `offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv`"
+SHOWN = 0.8  # share of each user's items that the models see, as in `offdiag evaluate`
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def compress(
+    model: ModelFile,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; it may be MODEL itself.")],
+    keep: Annotated[int | None, typer.Option(help="At most so many weights for each item.")] = None,
+    storage: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "int8",
+    max_bytes: Annotated[
+        str | None, typer.Option(help="At most so many bytes of weights, e.g. 20MB. Default: a tenth, unless --keep.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="Measure both models on the users of this table.")
+    ] = None,
+    metric: Metrics = None,
+    seed: Seed = 0,
+    json: Json = False,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+) -> None:
+    """Keep the strongest weights of a linear model, in few bits each, and say what that costs.
+
+    With --data both models are measured on hidden items of its users, who must not have been in the training data:
+    on users they have learned from, both look better than they are.
+    """
+    import offdiag as od
+    from offdiag import persist
+
+    if metric and data is None:
+        raise OffdiagError("--metric says what is measured on --data; add --data TABLE")
+    budget = None if max_bytes is None else bytes_of(max_bytes)
+    choosing.check_target(out, data or "")
+    start = time.perf_counter()
+    measured = None
+    before = os.path.getsize(model) if os.path.isfile(model) else 0
+    with console.working() as work:
+        work.begin(f"compressing {Path(model).name}")
+        whole = od.load(model)
+        small = od.compress(whole, keep=keep, storage=storage, max_bytes=budget, progress=work)  # type: ignore[arg-type]
+        if data is not None:
+            measured = measure([whole, small], [model, out], data, metric or DEFAULT_METRICS, seed, columns, work)
+        persist.save(small, out, progress=work)  # last: a mistake in DATA must not leave a file
+    about = {
+        "model": type(small).__name__,
+        "file": out,
+        "items": len(small.item_ids_),
+        **small.compressed_,
+        "file_bytes": os.path.getsize(out),
+        "file_bytes_before": before,
+        "seconds": time.perf_counter() - start,
+        "measured": None if measured is None else answers.measured_json(measured, str(data)),
+    }
+    for text in measured.notes if measured else ():
+        console.note(text)
+    if json:
+        console.show_json(about)
+        return
+    show(about)
+    if measured is not None:
+        console.say()
+        answers.show_measured(measured)
+
+
+def show(about: dict[str, Any]) -> None:
+    per_item = about["entries"] / max(about["items"], 1)
+    console.show_pairs(
+        {
+            "model": about["model"],
+            "weights before": f"{facts.size(about['bytes_before'])}, {about['weights_before']}",
+            "weights after": f"{facts.size(about['bytes'])}, {about['storage']}, "
+            f"{about['bytes'] / max(about['bytes_before'], 1):.3g} of it",
+            "kept": f"{about['entries']:,} weights, {per_item:.1f} for each item on average",
+            "time": console.seconds(about["seconds"]),
+            "saved to": f"{about['file']} ({facts.size(about['file_bytes'])}, "
+            f"before {facts.size(about['file_bytes_before'])})",
+        }
+    )
+
+
+def measure(
+    models: Sequence[Any],
+    files: Sequence[str],
+    data: str,
+    metrics: Sequence[str],
+    seed: int,
+    columns: Columns,
+    work: console.Work,
+) -> answers.Measured:
+    """Both models on the same hidden items of the same users."""
+    import offdiag as od
+    from offdiag.ranking import encode
+
+    names = list(files) if files[0] != files[1] else [f"{files[0]} before", f"{files[1]} after"]
+    found = answers.Measured(names, [type(model).__name__ for model in models])
+    work.begin(f"reading {Path(data).name}")
+    inter = answers._known_items(reading.read_for(models[0], data, columns), models[0], data, found.notes)
+    part = od.split.weak(inter, held_out=1 - SHOWN, seed=seed).test
+    histories, wanted = (
+        encode(od.Interactions(matrix, part.user_ids, inter.item_ids), models[0].item_ids_)[0]
+        for matrix in (part.histories, part.targets)
+    )
+    for name, model in zip(names, models, strict=True):
+        work.begin(f"evaluating {Path(name).name}")
+        held_out = type(part)(histories, wanted, part.user_ids)
+        found.results.append(od.evaluate(model, held_out, metrics=metrics, progress=work))
+    found.notes.append(
+        "these figures hold only if the model did not learn from these users, whom it would know too well before and "
+        "after; a model file holds no users, so this cannot be checked"
+    )
+    return found
+
+
+def bytes_of(text: str) -> int:
+    """20MB, 1.5 GB, 64KiB, 5000: a number of bytes, at least 1."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE | re.ASCII)
+    number = 0.0
+    if found and (found[2] or not found[3]):
+        number = float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2].lower()]
+    if not 1 <= number <= 1e18:
+        raise OffdiagError(f"--max-bytes takes a size such as 20MB or 500kB, received {text!r}")
+    return math.floor(number)

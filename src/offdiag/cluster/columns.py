@@ -1,0 +1,257 @@
+"""SparseEDLAE on a cluster: neighbours of ranges of items and blocks of columns, each a task for one worker.
+
+Every worker is given the interactions once, by popularity, and the Gram of the popular items; a task then costs its
+own supports and their weights. Sums do not depend on who adds them, so the bytes are those of one machine.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.cluster import choosing, session
+from offdiag.cluster.counting import IDLE
+from offdiag.cluster.parts import Part, Parts, matrix_of, read
+from offdiag.cluster.sharing import Homes
+from offdiag.cluster.stages import Report, Stage, stage
+from offdiag.data.order import csr, positions_of_rows
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+from offdiag.solvers import gram_rows, ranked, support
+from offdiag.solvers.products import item_scale
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+TASKS = 8  # per worker and stage at least: what is left to the slowest at the end is an eighth of its share
+IN_FLIGHT = 2  # tasks handed out per worker: one at work, and the next with its data on the way
+BYTES_PER_ENTRY = 40  # of the interactions by user and by item, and while they are put together
+LEAST_BLOCK, LARGEST_BLOCK = 1 << 26, 1 << 32  # bytes of the Gram when the worker may choose
+LESS = "ask for fewer neighbours or a smaller block_bytes, or give the workers more memory"
+
+Model = TypeVar("Model")
+
+
+def fit_sparse(
+    model: Model,
+    data: Any,
+    *,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+) -> Model:
+    """Fit a SparseEDLAE on a cluster: the same bytes as ``model.fit`` on one machine.
+
+    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker holds all interactions (about 20 bytes
+    each) and ``block_bytes`` of the Gram; this machine only the supports and the weights. ``max_bytes`` as in ``fit``.
+    """
+    client = session.current(client)
+    if not {"neighbours", "block_bytes", "max_bytes"} <= set(getattr(model, "get_params", dict)()):
+        raise OffdiagError(
+            f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
+        )
+    settings: dict[str, Any] = model._checked()  # type: ignore[attr-defined]
+    parts = read(data, client=client, progress=progress, reports=reports)
+    m, dtype = parts.n_items, model.dtype  # type: ignore[attr-defined]
+    if not parts.nnz:
+        raise OffdiagError(f"there is nothing to learn from: {parts.n_users} users × {m} items without any interaction")
+    k = model._check_memory(m, 0, settings)  # type: ignore[attr-defined]
+    settings["block_bytes"] = _block_bytes(client, parts, settings["block_bytes"])
+    settings = choosing.settled(model, settings, parts, progress)
+    homes = Homes.of(client)
+    with stage(client, "ordering items", progress, reports, LESS) as work:
+        rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
+        ((rank, g, sums, cost, scale),) = work.gather([work.submit(itemgetter(0), rows)])
+    H = penalised(g, settings, scale, dtype)
+    with stage(client, "finding neighbours", progress, reports, LESS) as work:
+        copies = [work.submit(_same, rows, **homes.near(home)) for home in range(len(homes))]
+        supports = _choose(work, copies, homes, H, k, dtype, cost)
+    del rows
+    solver = _Solver(client, copies, homes, H, settings["block_bytes"], progress, reports)
+    supports, explained = solver.to_size(supports, settings["max_bytes"])
+    model._learned(  # type: ignore[attr-defined]
+        supports, rank, g, explained, scale, settings, parts.item_ids, sums, parts.n_users
+    )
+    return model
+
+
+def _block_bytes(client: Client, parts: Parts, wanted: int | str) -> int:
+    """What of the Gram a worker may hold at a time, beside the interactions; raises where there is no room for it."""
+    taken = IDLE + BYTES_PER_ENTRY * parts.nnz + 24 * parts.n_users
+    limit = session.limit_of(client)
+    if isinstance(wanted, str):
+        room = int(0.6 * (session.USABLE * limit - taken)) if limit else LARGEST_BLOCK
+        wanted = min(max(room, LEAST_BLOCK), LARGEST_BLOCK)
+    session.require(client, taken + 3 * wanted // 2, f"a sparse model from {parts.nnz:,} interactions", LESS)
+    return wanted
+
+
+def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
+    """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller; as the model has it."""
+    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+    l2: Any = settings["l2"] / scale
+    if settings["item_power"]:
+        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+    dropout = settings["dropout"]
+    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
+
+
+def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, ...]:
+    """((rank, g, sums, cost of each item, scale), then the arrays of Rows), from all users in ascending order."""
+    matrices = [matrix_of(part, m) for part in parts]
+    X = matrices[0] if len(matrices) == 1 else sparse.vstack(matrices, format="csr")
+    del matrices
+    ids = np.concatenate([part[3] for part in parts])
+    if (ids[1:] < ids[:-1]).any():
+        order = np.argsort(ids, kind="stable")
+        indptr, picked = positions_of_rows(X.indptr, order)
+        X = csr(X.data[picked], X.indices[picked], indptr, (len(order), m))
+    n_u = np.diff(X.indptr)
+    weight = ranked.exact_weights(n_u, user_power)
+    rank = ranked.popularity_rank(np.bincount(X.indices, minlength=m))
+    data = ranked.by_popularity(X, weight, rank)
+    sums = np.bincount(X.indices, weights=X.data, minlength=m).astype(np.float64)
+    cost = np.bincount(data.indices, weights=np.repeat(n_u, n_u), minlength=m)
+    scale = float(n_u.sum() / (weight @ n_u))
+    return (rank, ranked.diagonal(data), sums, cost, scale), *data.arrays()
+
+
+def _choose(
+    work: Stage, copies: list[Future], homes: Homes, H: NDArray[np.float64], k: int, dtype: str, cost: NDArray[Any]
+) -> support.Supports:
+    """The supports of all items, range by range."""
+    filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, and a share for every item
+    whole = work.submit(_same, H)
+    jobs = [(whole, k, dtype, lo, hi) for lo, hi in _ranges(filled, TASKS * len(homes))]
+    found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
+    return support.joined([support.Supports(*found[at]) for at in range(len(found))])
+
+
+def _ranges(cost: NDArray[np.float64], parts: int) -> list[tuple[int, int]]:
+    """Ranges of items that cost about the same."""
+    filled = np.cumsum(cost)
+    inner = np.searchsorted(filled, np.linspace(0, filled[-1], parts + 1)[1:-1])
+    return list(pairwise(np.unique(np.concatenate([[0], inner, [len(cost)]])).tolist()))
+
+
+def _same(anything: Any) -> Any:
+    return anything
+
+
+def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: str, lo: int, hi: int) -> tuple[Any, ...]:
+    found = support.choose(ranked.Rows(*rows[1:]), H, k, dtype, lo=lo, hi=hi)
+    return found.ptr, found.rows, found.values, found.parent, found.below
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Blocks of columns handed out to workers that hold the interactions and the rows of popular items."""
+
+    client: Client
+    copies: list[Future]  # of the interactions, one for each home
+    homes: Homes
+    H: NDArray[np.float64]
+    block_bytes: int
+    progress: Progress | None
+    reports: list[Report] | None
+
+    def to_size(self, supports: support.Supports, max_bytes: int | None) -> tuple[Any, NDArray[np.float64]]:
+        """Solve, and if the weights would be too large, once more without the weakest."""
+        itemsize, entries = supports.values.dtype.itemsize, len(supports.rows)
+        if max_bytes is not None:
+            entries = min(entries, (max_bytes - 8 * len(supports.ptr)) // (4 + itemsize))
+        if entries == len(supports.rows):
+            return supports, self.solve(supports)
+        G = supports.values.copy()
+        self.solve(supports)
+        pruned = support.strongest(supports, self.H, G, entries)
+        return pruned, self.solve(pruned)
+
+    def solve(self, supports: support.Supports) -> NDArray[np.float64]:
+        """Replace the values of the supports by β; returns G_iS·β of each item i."""
+        m, dtype = len(self.H), supports.values.dtype
+        at_most = int(np.clip(m // (TASKS * len(self.homes)), 64, gram_rows.BLOCK_ITEMS))
+        plan = gram_rows.plan(supports, dtype.itemsize, self.block_bytes, at_most)
+        with self._stage("counting popular items") as work:
+            below = work.submit(_same, supports.below)
+            # Counted at every home: that takes less time than to send it, and less memory.
+            heads = [
+                work.submit(_head, rows, below, plan.n_head, dtype.str, **self.homes.near(home))
+                for home, rows in enumerate(self.copies)
+            ]
+            work.wait(heads)
+        explained = np.zeros(m)
+        with self._stage(support.SOLVING) as work:
+            jobs = _Jobs(work.submit(_same, self.H), supports, plan.blocks)
+            for at, found in work.each(_solved, heads, jobs, self.homes, IN_FLIGHT):
+                support.put(supports, plan.blocks[at], explained, found)
+        return explained
+
+    def _stage(self, name: str) -> AbstractContextManager[Stage]:
+        return stage(self.client, name, self.progress, self.reports, LESS)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """The rows of popular items and the interactions behind them, with the weight that Dask should see."""
+
+    shelf: gram_rows.Shelf
+
+    def __sizeof__(self) -> int:
+        return sum(array.nbytes for array in (*self.shelf.arrays(), *self.shelf.data.arrays()))
+
+
+@dataclass(frozen=True)
+class _Jobs(Sequence[tuple[Any, ...]]):
+    """What a worker needs to know of each block beside what it has: its supports, in ascending order of the items."""
+
+    H: Future
+    supports: support.Supports
+    blocks: list[NDArray[np.int32]]
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __getitem__(self, at: Any) -> Any:
+        items, supports = self.blocks[at], self.supports
+        ascending = np.sort(items).astype(np.int64)
+        ptr, picked = positions_of_rows(supports.ptr, ascending)
+        return self.H, np.diff(ptr), supports.rows[picked], supports.values[picked], items
+
+
+def _head(rows: tuple[Any, ...], below: NDArray[np.int64], n_head: int, dtype: str) -> _Held:
+    """The rows of popular items, which all blocks need."""
+    return _Held(gram_rows.Shelf(ranked.Rows(*rows[1:]), below, n_head, np.dtype(dtype)))
+
+
+def _solved(
+    head: _Held,
+    H: NDArray[np.float64],
+    lengths: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    values: NDArray[np.floating],
+    items: NDArray[np.int32],
+) -> dict[str, NDArray[Any]]:
+    """The columns of one block."""
+    m = len(H)
+    of_all = np.zeros(m, dtype=np.int64)
+    of_all[np.sort(items)] = lengths
+    ptr = np.concatenate([[0], np.cumsum(of_all)])
+    none = np.zeros(0, dtype=np.int64)
+    supports = support.Supports(ptr, rows, values.copy(), none.astype(np.int32), none)
+    shelf = copy.copy(head.shelf)  # what came in belongs to its own task, and is used again
+    shelf.place = shelf.place.copy()
+    shelf.hold(supports, items)
+    explained = np.zeros(m)
+    support.solve_block(shelf.arrays(), H, supports, items, explained)
+    return support.taken(supports, items, explained)

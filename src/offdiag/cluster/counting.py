@@ -1,0 +1,106 @@
+"""X → G on a cluster: each worker counts the pairs of its users, and the counts are added piece by piece."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory, packed
+from offdiag.cluster import session
+from offdiag.cluster.parts import Part, matrix_of, read
+from offdiag.cluster.sharing import in_batches, total, tree
+from offdiag.cluster.stages import Report, stage
+from offdiag.errors import OffdiagError
+from offdiag.gramian import EXACT_FLOAT32, Gram
+from offdiag.gramian import gram as gram_here
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SEGMENT = 1 << 26  # bytes of G that are added in one task
+IDLE = 300 << 20  # bytes of a worker that has loaded the libraries
+
+
+def gram(
+    data: Any,
+    user_power: float = 0.0,
+    *,
+    dtype: Any = np.float32,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+) -> Gram:
+    """od.gram of users that are spread over workers: bit for bit the same for 0/1 data, to rounding otherwise.
+
+    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker counts one whole Gram, and sums its
+    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine.
+    """
+    client = session.current(client)
+    parts = read(data, client=client, progress=progress, reports=reports)
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
+    if not np.isfinite(user_power):
+        raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
+    m = parts.n_items
+    # More users than float32 can count: as on one machine, the sums are rounded once, at the end.
+    exact = parts.n_users <= EXACT_FLOAT32 or dtype == np.float64
+    wide = dtype if exact else np.dtype(np.float64)
+    n_bytes = packed.size(m) * wide.itemsize
+    workers = len(session.workers_of(client))
+    groups = _groups(parts.entries, min(workers, len(parts.futures)))
+    rows = 3 * parts.nbytes // len(groups)
+    less = "use od.cluster.fit_full_rank, which never holds the whole Gram, or keep fewer items"
+    session.require(client, IDLE + n_bytes * 17 // 16 + 10 * SEGMENT + rows, f"the Gram of {m:,} items", less)
+    memory.require(packed.size(m) * dtype.itemsize, f"the Gram of {m:,} items", less)
+    with stage(client, "counting pairs", progress, reports, less) as work:
+        counted = [
+            work.submit(_count, [parts.futures[at] for at in group], m, float(user_power), wide.str) for group in groups
+        ]
+        segments = _segments(packed.size(m), max(workers, -(-n_bytes // SEGMENT)))
+        sums = [tree(work, total, [work.submit(_segment, G, lo, hi) for G in counted]) for lo, hi in segments]
+        about = [work.submit(itemgetter(1, 2, 3), G) for G in counted]
+        small = work.gather(about, 0.0, 0.9)
+        del counted, about
+        values = np.empty(packed.size(m), dtype=dtype)
+        work.wait(sums, 0.9, 0.95)
+        for batch in in_batches([(hi - lo) * wide.itemsize for lo, hi in segments]):
+            for at, numbers in zip(batch, work.gather([sums[at] for at in batch], 0.95, 1.0), strict=True):
+                lo, hi = segments[at]
+                values[lo:hi] = numbers
+    activity = np.zeros(max(len(part[0]) for part in small), dtype=np.int64)
+    for part in small:
+        activity[: len(part[0])] += part[0]
+    item_counts, item_sums = (np.sum([part[at] for part in small], axis=0) for at in (1, 2))
+    return Gram(values, activity, item_counts, item_sums, float(user_power))
+
+
+def _groups(entries: NDArray[np.int64], groups: int) -> list[list[int]]:
+    """The parts in consecutive groups of about equal size."""
+    place = (np.cumsum(entries) - entries / 2) * groups / max(int(entries.sum()), 1)
+    of = np.minimum(place.astype(np.int64), groups - 1)
+    return [np.flatnonzero(of == group).tolist() for group in range(groups) if (of == group).any()]
+
+
+def _segments(size: int, pieces: int) -> list[tuple[int, int]]:
+    edges = np.unique(np.linspace(0, size, max(pieces, 1) + 1).astype(np.int64)).tolist()
+    return list(pairwise(edges))
+
+
+def _count(parts: list[Part], m: int, user_power: float, dtype: str) -> tuple[NDArray[Any], ...]:
+    """The Gram of some parts: values, users by activity, users per item, sums per item."""
+    matrices = [matrix_of(part, m) for part in parts]
+    X = matrices[0] if len(matrices) == 1 else sparse.vstack(matrices, format="csr")
+    del matrices
+    G = gram_here(X, user_power, dtype=dtype)
+    return G.values, G.activity, G.item_counts, G.item_sums
+
+
+def _segment(G: tuple[NDArray[Any], ...], lo: int, hi: int) -> NDArray[Any]:
+    return G[0][lo:hi]

@@ -1,0 +1,77 @@
+"""The filters of `offdiag fit`, on parts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.cluster.parts import Part, Parts, described
+from offdiag.cluster.sharing import total, tree
+from offdiag.cluster.stages import stage
+from offdiag.data.order import positions_of_rows
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+
+def prepare(
+    data: Parts,
+    *,
+    at_least: float | None = None,
+    min_users: int = 0,
+    min_items: int = 0,
+    progress: Progress | None = None,
+) -> Parts:
+    """The filters of `offdiag fit`: values of ``at_least`` become 1 and others go; then items with at least
+    ``min_items`` users stay, and of those users with at least ``min_users`` items. One pass, as od.prepare.min_counts.
+    """
+    for name, count in (("min_users", min_users), ("min_items", min_items)):
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+    if at_least is not None and not np.isfinite(at_least):
+        raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
+    with stage(data.client, "filtering", progress) as work:
+        futures = data.futures
+        if at_least is not None:
+            futures = [work.submit(_threshold, part, float(at_least)) for part in futures]
+        counts = tree(work, total, [work.submit(_item_counts, part, data.n_items) for part in futures])
+        (counted,) = work.gather([counts], 0.0, 0.5)
+        keep = np.flatnonzero(counted >= min_items)
+        column = work.submit(_new_columns, counts, int(min_items))
+        futures = [work.submit(_filtered, part, column, int(min_users)) for part in futures]
+        if len(keep):
+            kept = described(work, futures, data.item_ids[keep], 0.5)
+            if kept.nnz:
+                return kept
+    raise OffdiagError(
+        f"expected something to remain, received no interaction with users>={min_users} and items>={min_items}; "
+        "lower the minimum counts"
+    )
+
+
+def _threshold(part: Part, at_least: float) -> Part:
+    data, indices, indptr, user_ids = part
+    # Compared in float32, as the values are stored: 0.1 must count as at least 0.1.
+    picked = np.flatnonzero((np.ones(len(indices), np.float32) if data is None else data) >= np.float32(at_least))
+    return None, indices[picked], np.searchsorted(picked, indptr), user_ids
+
+
+def _item_counts(part: Part, m: int) -> NDArray[np.int64]:
+    return np.bincount(part[1], minlength=m).astype(np.int64)
+
+
+def _new_columns(counts: NDArray[np.int64], least: int) -> NDArray[np.int32]:
+    keep = counts >= least
+    return np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
+
+
+def _filtered(part: Part, column: NDArray[np.int32], min_users: int) -> Part:
+    data, indices, indptr, user_ids = part
+    moved = column[indices]
+    picked = np.flatnonzero(moved >= 0)
+    indptr, indices = np.searchsorted(picked, indptr), moved[picked]
+    data = None if data is None else data[picked]
+    users = np.flatnonzero(np.diff(indptr) >= min_users)
+    if len(users) < len(user_ids):
+        indptr, rows = positions_of_rows(indptr, users)
+        data, indices, user_ids = None if data is None else data[rows], indices[rows], user_ids[users]
+    return data, indices, indptr, user_ids

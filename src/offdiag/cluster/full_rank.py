@@ -1,0 +1,195 @@
+"""Full-rank models whose m×m matrices fit in the memory of all workers together, but not of one machine."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.cluster import choosing, session, tiles
+from offdiag.cluster.counting import IDLE
+from offdiag.cluster.inverse import DEPTH, Tiles, invert
+from offdiag.cluster.parts import Parts, read
+from offdiag.cluster.result import Inverse
+from offdiag.cluster.sharing import Homes
+from offdiag.cluster.stages import Report, Stage, stage
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram
+from offdiag.progress import Progress
+from offdiag.solvers import cholesky
+from offdiag.solvers.products import item_scale
+from offdiag.weights import Packed
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+TILE = 2_048  # items of a tile
+BLOCKS = 250  # tiles in a row, at most, unless told: their number cubed is the number of tasks
+LESS = "use a smaller tile, more workers, od.SparseEDLAE, or keep fewer items"
+
+Model = TypeVar("Model")
+
+
+def fit_full_rank(
+    model: Model,
+    data: Any,
+    *,
+    keep: int | None = None,
+    tile: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+) -> Model:
+    """Fit EASE, DLAE, EDLAE or RDLAE on a cluster; the weights are those of ``model.fit`` to rounding.
+
+    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. ``keep``: only the strongest entries of every
+    column come back, as sparse weights: that is how a model becomes usable that fits no single machine. Without it
+    all m(m+1)/2 numbers do. ``tile``: items of a tile, the unit of work and of transport.
+    """
+    client = session.current(client)
+    settings = _settings(model)
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
+        raise OffdiagError(f"keep must be a whole number of at least 1 or None, received {keep!r}")
+    if keep is not None and settings["propensity_power"]:
+        raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
+    parts = read(data, client=client, progress=progress, reports=reports)
+    settings = choosing.settled(model, settings, parts, progress)
+    dtype = model.dtype  # type: ignore[attr-defined]
+    if keep is None:
+        cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)
+    solution, about = solve(parts, settings, dtype, tile, progress, reports)
+    weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
+    learned = {
+        "weights_": weights.todense() if isinstance(weights, Packed) and _is_dense(model) else weights,
+        "objective_": solution.objective,
+        "item_ids_": parts.item_ids,
+        "popularity_": about.item_sums,
+        "n_users_": about.n_users,
+        "settings_": settings | {"propensity_power": 0.0},
+    }
+    for name, value in learned.items():
+        setattr(model, name, value)
+    if settings["propensity_power"]:  # a factor of every column, known to the model
+        scaled = model.with_propensity(settings["propensity_power"])  # type: ignore[attr-defined]
+        model.weights_, model.settings_ = scaled.weights_, scaled.settings_  # type: ignore[attr-defined]
+    return model
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    if not {"l2", "user_power", "item_power", "propensity_power", "storage"} <= set(
+        getattr(model, "get_params", dict)()
+    ):
+        raise OffdiagError(
+            f"fit_full_rank takes EASE, DLAE, EDLAE or RDLAE, received {type(model).__name__}; "
+            "od.SparseEDLAE goes to od.cluster.fit_sparse, and others fit on one machine"
+        )
+    settings: dict[str, Any] = model._checked()
+    return settings
+
+
+def _is_dense(model: Any) -> bool:
+    return bool(model.storage == "dense")
+
+
+def solve(
+    parts: Parts,
+    settings: dict[str, Any],
+    dtype: Any,
+    tile: int | None = None,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+) -> tuple[Inverse, Gram]:
+    """The inverse on the workers, and what a Gram knows beside its values (which it does not have here)."""
+    m, dtype = parts.n_items, np.dtype(dtype)
+    edges = _edges(m, tile)
+    _check_memory(parts, edges, dtype)
+    about = _totals(parts, settings["user_power"], progress)
+    if not parts.nnz:
+        raise OffdiagError(f"there is nothing to learn from: {parts.n_users} users × {m} items without any interaction")
+    with stage(parts.client, "counting pairs", progress, reports, LESS) as work:
+        A = _count(work, parts, edges, settings["user_power"], dtype)
+        g = np.concatenate(work.gather([work.submit(tiles.diagonal, A[k, k]) for k in range(len(edges) - 1)], 0, 0.1))
+        work.wait(list(A.values()), 0.1, 1.0)
+    if not np.isfinite(g).all():
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+    l2 = settings["l2"] / about.scale
+    if settings["item_power"]:
+        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+    dropout = settings.get("dropout", 0.0)
+    lam = dropout / (1 - dropout) * g + l2  # Λ [Steck20 Eq. 7]
+    cold = g == 0
+    H_ii = np.where(cold & (lam == 0), 1.0, g + lam)
+    with stage(parts.client, "inverting", progress, reports, LESS) as work:
+        pieces = [H_ii[lo:hi].astype(dtype).astype(np.float64) for lo, hi in pairwise(edges)]
+        for k, piece in enumerate(pieces):
+            A[k, k] = work.submit(tiles.with_diagonal, A[k, k], piece)
+        C = invert(work, A, pieces)
+        C_ii = np.concatenate(work.gather([work.submit(tiles.diagonal, C[k, k]) for k in range(len(pieces))], 1.0))
+    if not np.isfinite(C_ii).all():
+        raise OffdiagError("the inverse overflowed; increase l2 or use dtype='float64'")
+    most = settings.get("max_diagonal")
+    nu, diagonal = cholesky.emphasis(
+        lam, C_ii, dropout=dropout, kept_weight=settings.get("kept_weight", 0.0), max_diagonal=most
+    )
+    diagonal[cold] = 0.0
+    column = nu * (1 - lam * C_ii) if most is None else lam + nu * C_ii * (nu - 2 * lam)
+    objective = float(np.sum(column[~cold])) * about.scale
+    return Inverse(parts.client, C, edges, (-nu).astype(dtype), diagonal.astype(dtype), objective), about
+
+
+def _edges(m: int, tile: int | None) -> NDArray[np.int64]:
+    if tile is not None and (isinstance(tile, bool) or not isinstance(tile, int) or tile < 1):
+        raise OffdiagError(f"tile must be a whole number of at least 1, received {tile!r}; e.g. {TILE}")
+    size = max(TILE, -(-m // BLOCKS)) if tile is None else tile
+    return np.linspace(0, m, max(-(-m // size), 1) + 1).astype(np.int64)
+
+
+def _check_memory(parts: Parts, edges: NDArray[np.int64], dtype: Any) -> None:
+    """A triangle of tiles and the interactions by columns; then two triangles and rows of tiles on their way."""
+    m, tile = parts.n_items, int(np.diff(edges).max())
+    workers = max(len(session.workers_of(parts.client)), 1)
+    triangle = m * (m + tile) // 2 * dtype.itemsize
+    passing = min(2 * DEPTH * tile * m * dtype.itemsize, triangle) if workers > 1 else 0
+    counting = triangle // workers + 24 * parts.nnz
+    needed = IDLE + max(counting, 2 * triangle // workers + passing + 12 * tile**2 * dtype.itemsize)
+    session.require(parts.client, needed, f"a full-rank model of {m:,} items on {workers} workers", LESS)
+
+
+def _totals(parts: Parts, user_power: float, progress: Progress | None) -> Gram:
+    """Users by activity, users and sums per item."""
+    with stage(parts.client, "counting items", progress) as work:
+        found = work.gather([work.submit(_part_totals, part, parts.n_items) for part in parts.futures])
+    activity = np.zeros(max(len(a) for a, _, _ in found), dtype=np.int64)
+    for a, _, _ in found:
+        activity[: len(a)] += a
+    counts, sums = (np.sum([one[at] for one in found], axis=0) for at in (1, 2))
+    return Gram(np.zeros(0, dtype=np.float32), activity, counts, sums, user_power)
+
+
+def _part_totals(part: Any, m: int) -> tuple[Any, Any, Any]:
+    data, indices, indptr, _ = part
+    counts = np.bincount(indices, minlength=m)
+    sums = counts.astype(np.float64) if data is None else np.bincount(indices, weights=data, minlength=m)
+    return np.bincount(np.diff(indptr)), counts, sums
+
+
+def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> Tiles:
+    """The upper tiles of the Gram. A worker is sent the columns of two blocks, never other workers' counts."""
+    first = np.concatenate([[0], np.cumsum(parts.users)])
+    cut = [
+        work.submit(tiles.column_blocks, part, edges, int(start), float(user_power))
+        for part, start in zip(parts.futures, first, strict=False)
+    ]
+    blocks = [
+        work.submit(tiles.stacked, [work.submit(itemgetter(k), pieces) for pieces in cut])
+        for k in range(len(edges) - 1)
+    ]
+    size, homes = np.diff(edges).tolist(), Homes.of(work.client)
+    return {
+        (i, j): work.submit(tiles.count, blocks[i], blocks[j], size[i], size[j], dtype.str, **homes.near(j))
+        for i in range(len(size))
+        for j in range(i, len(size))
+    }

@@ -1,0 +1,241 @@
+"""Parts: users' rows spread over the workers, with common columns; read from partitions without ever meeting in one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory
+from offdiag.cluster import session, sources
+from offdiag.cluster.sharing import tree
+from offdiag.cluster.sources import Raw, Wanted
+from offdiag.cluster.stages import Report, Stage, stage
+from offdiag.data.interactions import Interactions
+from offdiag.data.order import csr, positions_of_rows
+from offdiag.data.read import read as read_here
+from offdiag.data.table import Duplicates
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# (values or None when all are 1, columns, row pointer, user ids): arrays, so that Dask knows what a part weighs
+Part = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any]]
+BYTES_PER_ROW = 64  # of a table while it is read and sorted
+SAMPLE = 256  # user ids of a part that stand for it when ranges are chosen
+IN_TASK = 8 << 20  # bytes of a matrix that travel in one task
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Interactions on a cluster. Part p holds ``users[p]`` rows and ``entries[p]`` interactions."""
+
+    client: Client = field(repr=False)
+    futures: list[Future] = field(repr=False)
+    item_ids: NDArray[Any]
+    users: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    binary: bool  # every value is 1
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @property
+    def n_users(self) -> int:
+        return int(self.users.sum())
+
+    @property
+    def nnz(self) -> int:
+        return int(self.entries.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Of the matrices, about: columns, row pointers and, where not all are 1, values."""
+        return self.nnz * (4 if self.binary else 8) + self.n_users * 16
+
+    def gather(self) -> Interactions:
+        """All of it here, as od.read would give it: users in ascending order."""
+        memory.require(4 * self.nbytes, "the whole of the interactions", "leave them on the cluster")
+        with stage(self.client, "gathering") as work:
+            parts: list[Part] = work.gather(self.futures)
+        matrices = [matrix_of(part, self.n_items) for part in parts]
+        user_ids = np.concatenate([part[3] for part in parts])
+        X = sparse.vstack(matrices, format="csr") if len(matrices) > 1 else matrices[0]
+        order = np.argsort(user_ids, kind="stable")
+        indptr, picked = positions_of_rows(X.indptr, order)
+        matrix = csr(X.data[picked], X.indices[picked], indptr, (len(order), self.n_items))
+        return Interactions(matrix, user_ids[order], self.item_ids)
+
+    def __repr__(self) -> str:
+        return (
+            f"Parts({len(self.futures)} parts, {self.n_users:,} users x {self.n_items:,} items, "
+            f"{self.nnz:,} interactions)"
+        )
+
+
+def matrix_of(part: Part, m: int) -> sparse.csr_array:
+    """The rows of a part as a canonical matrix."""
+    data, indices, indptr, _ = part
+    return csr(np.ones(len(indices), dtype=np.float32) if data is None else data, indices, indptr, (len(indptr) - 1, m))
+
+
+def read(
+    source: Any,
+    user: str | int = "user",
+    item: str | int = "item",
+    value: str | int | None = None,
+    time: str | int | None = None,
+    *,
+    duplicates: Duplicates | None = None,
+    text_ids: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+) -> Parts:
+    """Interactions from partitions, read by the workers; the same users, items and values as od.read of all files.
+
+    ``source``: a folder, pattern or list of Parquet files that every worker can read, a Dask DataFrame, or (for small
+    data) Interactions or a sparse matrix. Ids, values, duplicates and errors are those of od.read. Users whose rows
+    lie in several partitions are brought together; times decide between duplicates and are then dropped.
+    """
+    client = session.current(client)
+    if isinstance(source, Parts):
+        return source
+    if isinstance(source, Interactions) or sparse.issparse(source):
+        return _spread(client, read_here(source))
+    if duplicates not in (None, "sum", "once"):
+        raise OffdiagError(f"expected duplicates='sum' or 'once', received {duplicates!r}; choose one of the two")
+    wanted = Wanted(user, item, value, time, duplicates, text_ids)
+    found: list[Any]
+    if hasattr(source, "to_delayed") and hasattr(source, "npartitions"):
+        found = client.compute(source.to_delayed())
+        wheres = [f"partition {at}" for at in range(len(found))]
+    elif isinstance(source, (str, os.PathLike, list, tuple)):
+        found = wheres = sources.files(source)
+    else:
+        raise OffdiagError(
+            "expected a folder, pattern or list of Parquet files, a Dask DataFrame or Interactions, "
+            f"received {type(source).__name__}; convert it to one of these"
+        )
+    with stage(client, "reading", progress, reports) as work:
+        layouts = work.gather([work.submit(sources.describe, f, w) for f, w in zip(found, wheres, strict=True)], 0, 0.1)
+        rows = sources.check_layouts(layouts, wheres, wanted)
+        session.require(
+            client, max(rows) * BYTES_PER_ROW, f"the largest partition, {max(rows):,} rows,", "write smaller partitions"
+        )
+        kept = [(f, w) for f, w, n in zip(found, wheres, rows, strict=True) if n]
+        return _read(work, kept, wanted)
+
+
+def _read(work: Stage, found: list[tuple[Any, str]], wanted: Wanted) -> Parts:
+    """The parts of partitions that were found to be of one layout."""
+    raws = [work.submit(sources.assembled, f, where, wanted) for f, where in found]
+    spans = work.gather([work.submit(_span, raw) for raw in raws], 0.1, 0.6)
+    ids = tree(work, sources.union, [work.submit(itemgetter(4), raw) for raw in raws])
+    order = sorted(range(len(spans)), key=lambda at: spans[at][0])
+    raws = [raws[at] for at in order]
+    ranges = min(len(spans), max(4 * len(session.workers_of(work.client)), 16))  # partitions × ranges are tasks
+    bounds = _bounds([sample for *_, sample in spans], ranges)
+    if _overlap([spans[at] for at in order]) and _shared(work, raws, bounds):
+        raws = []  # let go before the rows are read again
+        split = [work.submit(sources.split_by_user, f, where, wanted, bounds, ids) for f, where in found]
+        pieces = [[work.submit(itemgetter(at), pieces) for pieces in split] for at in range(len(bounds) + 1)]
+        joined = [work.submit(sources.joined, wanted.duplicates, piece) for piece in pieces]
+        futures = [work.submit(_named, raw) for raw in joined]
+    else:
+        futures = [work.submit(_numbered, raw, ids) for raw in raws]
+    (item_ids,) = work.gather([ids], 0.6, 0.65)
+    return described(work, futures, item_ids, 0.65)
+
+
+def described(work: Stage, futures: list[Future], item_ids: NDArray[Any], start: float = 0.0) -> Parts:
+    """Parts from the futures of non-empty ones."""
+    about = np.array(work.gather([work.submit(_about, part) for part in futures], start, 1.0), dtype=np.int64)
+    full = about[:, 0] > 0
+    futures = [future for future, some in zip(futures, full, strict=True) if some]
+    return Parts(work.client, futures, item_ids, about[full, 0], about[full, 1], bool(about[full, 2].all()))
+
+
+def _about(part: Part) -> tuple[int, int, int]:
+    return len(part[2]) - 1, len(part[1]), int(part[0] is None)
+
+
+def _numbered(raw: Raw, item_ids: NDArray[Any]) -> Part:
+    """A partition with the columns of all."""
+    data, indices, indptr, user_ids, own = raw
+    return data, np.searchsorted(item_ids, own).astype(np.int32)[indices], indptr, user_ids
+
+
+def _named(raw: Raw) -> Part:
+    """The same where the item ids are the columns already."""
+    data, indices, indptr, user_ids, columns = raw
+    return data, columns.astype(np.int32)[indices], indptr, user_ids
+
+
+def _span(raw: Raw) -> tuple[Any, Any, NDArray[Any]]:
+    """First and last user, and user ids at equal distances in the rows."""
+    user_ids, indptr = raw[3], raw[2]
+    at = np.searchsorted(indptr[1:], np.linspace(0, max(indptr[-1], 1), SAMPLE, endpoint=False), side="right")
+    return user_ids[0], user_ids[-1], user_ids[np.minimum(at, len(user_ids) - 1)]
+
+
+def _overlap(spans: list[tuple[Any, Any, NDArray[Any]]]) -> bool:
+    last = spans[0][1]
+    for low, high, _ in spans[1:]:
+        if low <= last:
+            return True
+        last = max(last, high)
+    return False
+
+
+def _bounds(samples: list[NDArray[Any]], ranges: int) -> NDArray[Any]:
+    """User ids that divide the rows into about equal ranges; range r begins at bounds[r − 1]."""
+    pool = np.sort(np.concatenate(samples))
+    return np.unique(pool[np.arange(1, ranges) * len(pool) // ranges])
+
+
+def _shared(work: Stage, raws: list[Future], bounds: NDArray[Any]) -> bool:
+    """Whether some user is in two partitions: their ids are compared range by range, so none meets all."""
+    slices = [work.submit(_user_slices, raw, bounds) for raw in raws]
+    checks = [
+        work.submit(_any_repeated, [work.submit(itemgetter(at), part) for part in slices])
+        for at in range(len(bounds) + 1)
+    ]
+    return any(work.gather(checks, 0.6, 0.6))
+
+
+def _user_slices(raw: Raw, bounds: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    return tuple(np.split(raw[3], np.searchsorted(raw[3], bounds)))
+
+
+def _any_repeated(ids: list[NDArray[Any]]) -> bool:
+    together = np.sort(np.concatenate(ids))
+    return bool((together[1:] == together[:-1]).any())
+
+
+def _spread(client: Client, inter: Interactions) -> Parts:
+    """A matrix of this process, cut into as many parts as workers or more; the scheduler keeps them in case of loss."""
+    X = inter.matrix
+    binary = bool((X.data == 1).all())
+    parts = max(len(session.workers_of(client)), -(-8 * X.nnz // IN_TASK), 1)
+    edges = np.unique(np.searchsorted(X.indptr, np.linspace(0, X.nnz, parts + 1)[1:-1]))
+    edges = np.unique(np.concatenate([[0], edges, [X.shape[0]]]))
+    with stage(client, "spreading") as work:
+        futures = []
+        for lo, hi in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            a, b = X.indptr[lo], X.indptr[hi]
+            data = None if binary else X.data[a:b]
+            futures.append(work.submit(_same, data, X.indices[a:b], X.indptr[lo : hi + 1] - a, inter.user_ids[lo:hi]))
+        return described(work, futures, inter.item_ids)
+
+
+def _same(*part: Any) -> Part:
+    return part

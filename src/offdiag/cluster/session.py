@@ -1,0 +1,242 @@
+"""A connection to Dask workers: opened, looked at and closed; a user's mistake here is one line, not a traceback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any
+
+from offdiag import memory
+from offdiag.errors import NotEnoughMemory, OffdiagError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+USABLE = 0.8  # of a worker's limit: above it Dask stops giving the worker tasks
+# No data on disk: a worker that would have to spill is too small, and is told so at the start or by being ended.
+_LOCAL_SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": 0.95,
+}
+
+
+def dask_distributed() -> Any:
+    """The library, or the line that says how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise OffdiagError("od.cluster needs Dask: pip install 'offdiag[cluster]'") from None
+    return distributed
+
+
+@contextmanager
+def connect(
+    address: str | None = None,
+    *,
+    workers: int | None = None,
+    memory_limit: int | str | None = None,
+    timeout: float = 5.0,
+) -> Iterator[Client]:
+    """A Dask client, closed at the end with everything that was started for it.
+
+    ``address``: "tcp://host:port" of a running scheduler; "local", "local:4" or None starts that many workers on this
+    machine, each a process of one thread (as many as cores unless ``workers`` says). ``memory_limit`` is per local
+    worker, bytes or "4GB"; by default they share what is free. ``timeout``: seconds to wait for the scheduler.
+
+    A script that starts local workers needs ``if __name__ == "__main__":``, because each imports it once more.
+    """
+    distributed = dask_distributed()
+    local = address is None or address == "local" or address.startswith("local:")
+    with ExitStack() as opened:
+        if local:
+            client = _local(distributed, opened, _local_count(address, workers), memory_limit, timeout)
+        else:
+            if workers is not None or memory_limit is not None:
+                raise OffdiagError(
+                    f"workers and memory_limit are for local clusters, received them with {address!r}; leave them out"
+                )
+            client = _remote(distributed, opened, str(address), timeout)
+        check_workers(client, timeout)
+        yield client
+
+
+def _local_count(address: str | None, workers: int | None) -> int:
+    _, _, count = (address or "local").partition(":")
+    if count and (not count.isdecimal() or int(count) < 1):
+        raise OffdiagError(f"expected local or local:N with N workers, received {address!r}; e.g. local:2")
+    if count and workers is not None and workers != int(count):
+        raise OffdiagError(f"expected one number of workers, received {address!r} and workers={workers}; give one")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise OffdiagError(f"workers must be a whole number of at least 1, received {workers!r}")
+    return int(count) if count else workers or len(_cores())
+
+
+def _cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def _limit(memory_limit: int | str | None, n: int) -> int:
+    from dask.utils import parse_bytes
+
+    if memory_limit is None:
+        return int(0.9 * (memory.available() or n * 2**32) / n)
+    try:
+        limit = int(parse_bytes(memory_limit))
+    except ValueError:
+        limit = 0
+    if limit < 1:
+        raise OffdiagError(f"memory_limit must be bytes or text such as '4GB', received {memory_limit!r}")
+    return limit
+
+
+def _local(distributed: Any, opened: ExitStack, n: int, memory_limit: int | str | None, timeout: float) -> Client:
+    import dask
+
+    limit = _limit(memory_limit, n)
+    folder = tempfile.mkdtemp(prefix="offdiag-cluster-")
+    opened.callback(shutil.rmtree, folder, ignore_errors=True)
+    # Workers take the settings of the moment they are described.
+    with _ctrl_c_waits(), dask.config.set(_LOCAL_SETTINGS):
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=n, threads_per_worker=1, processes=True, memory_limit=limit, local_directory=folder,
+                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+            opened.callback(_close, cluster)
+            client = distributed.Client(cluster, timeout=max(timeout, 10.0), set_as_default=True)
+            opened.callback(_close, client)
+            client.wait_for_workers(n, timeout=max(timeout, 60.0))
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise OffdiagError(
+                f"the local workers did not start ({_line(error)}); a script that starts them must keep its own work "
+                "under if __name__ == '__main__':"
+            ) from None
+    client.register_plugin(_pin_plugin(distributed)(_cores()))
+    return client
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C is for this process, after the block. Workers that start in it never hear it: they are told to end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # Python's own, which would lift the mask when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pin_plugin(distributed: Any) -> Any:
+    from offdiag.cluster.pinning import plugin
+
+    return plugin(distributed)
+
+
+def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -> Client:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions that differ: said below, in one line
+        quiet = logging.getLogger("distributed")
+        level = quiet.level
+        quiet.setLevel(logging.CRITICAL)
+        try:
+            client = distributed.Client(address, timeout=timeout)
+        except (OSError, ValueError, TypeError, TimeoutError) as error:
+            raise OffdiagError(
+                f"no Dask scheduler answered at {address!r} within {timeout:g} s ({_line(error)}); start one with "
+                "`dask scheduler` and give its address, e.g. tcp://host:8786"
+            ) from None
+        finally:
+            quiet.setLevel(level)
+    opened.callback(_close, client)
+    return client
+
+
+def _close(thing: Any) -> None:
+    with suppress(OSError, TimeoutError, RuntimeError):
+        thing.close(timeout=10)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def versions() -> dict[str, str]:
+    """What must agree between the processes of a cluster."""
+    import distributed
+
+    import offdiag
+
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"offdiag": offdiag.__version__, "python": python, "distributed": distributed.__version__}
+
+
+def check_workers(client: Client, timeout: float = 10.0) -> None:
+    """That there are workers and that they run what this process runs."""
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError:
+        where = client.scheduler.address if client.scheduler else "the scheduler"
+        raise OffdiagError(
+            f"the scheduler at {where} has had no worker for {timeout:g} s; start some with `dask worker {where}`"
+        ) from None
+    try:
+        there = client.run(versions)
+    except Exception as error:  # whatever a foreign process may raise on our function
+        raise OffdiagError(
+            f"the workers cannot run offdiag ({_line(error)}); install the same version, with its extra, on each"
+        ) from None
+    here = versions()
+    for worker, theirs in there.items():
+        for name, version in here.items():
+            if theirs[name] != version:
+                raise OffdiagError(
+                    f"expected {name} {version} on every worker, as here, received {theirs[name]} on {worker}; "
+                    "install the same version on all"
+                )
+
+
+def current(client: Client | None) -> Client:
+    """The client given, or the one that is open."""
+    if client is not None:
+        return client
+    distributed = dask_distributed()
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise OffdiagError(
+            "no cluster is connected; use `with od.cluster.connect(...) as client:` and pass client=client"
+        ) from None
+
+
+def workers_of(client: Client) -> dict[str, dict[str, Any]]:
+    """What the scheduler knows of each worker, by address."""
+    return dict(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def limit_of(client: Client) -> int | None:
+    """The smallest memory limit of a worker; None when they have none."""
+    limits = [worker["memory_limit"] for worker in workers_of(client).values() if worker["memory_limit"]]
+    return min(limits) if limits else None
+
+
+def require(client: Client, n_bytes: int, what: str, instead: str) -> None:
+    """Raise before work that cannot fit in a worker: the figure needed, the figure there, and the way out."""
+    limit = limit_of(client)
+    if limit is not None and n_bytes > USABLE * limit:
+        raise NotEnoughMemory(
+            f"{what} needs {memory.readable(n_bytes)} on a worker but the smallest has {memory.readable(limit)}, "
+            f"of which {USABLE:.0%} can be used; {instead}"
+        )

@@ -1,0 +1,220 @@
+"""Where a partition comes from, and whether all of them have one layout: asked of every one before any work."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.data.frames import columns_of_frame, find_columns, is_frame
+from offdiag.data.ids import checked_ids, number
+from offdiag.data.table import Duplicates, Table, assemble
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIXES = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns are read, and how; small, so that it travels with every task."""
+
+    user: str | int
+    item: str | int
+    value: str | int | None
+    time: str | int | None
+    duplicates: Duplicates | None
+    text_ids: bool
+
+    def columns(self) -> dict[str, str | int | None]:
+        return {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
+
+
+def files(source: Any) -> list[str]:
+    """The Parquet files of a folder (with the folders in it), a pattern or a list, in order of their paths."""
+    if isinstance(source, (list, tuple)):
+        if not source or not all(isinstance(part, (str, os.PathLike)) for part in source):
+            raise OffdiagError("expected a list of paths of Parquet files, received something else or nothing")
+        found = [str(part) for part in source]
+    elif Path(source).is_dir():
+        paths = (path for suffix in SUFFIXES for path in Path(source).rglob(f"*{suffix}"))
+        # Writers leave unfinished files under names that begin with . or _
+        found = sorted(str(p) for p in paths if not any(n[0] in "._" for n in p.relative_to(source).parts))
+        if not found:
+            raise OffdiagError(f"expected Parquet files in the folder {str(source)!r}, received none; check the path")
+    elif any(sign in str(source) for sign in "*?[") and not Path(source).exists():
+        found = sorted(glob.glob(str(source), recursive=True))
+        if not found:
+            raise OffdiagError(f"expected Parquet files, received the pattern {str(source)!r}, which matches none")
+    else:
+        found = [str(source)]
+    for path in found:
+        if Path(path).suffix.lower() not in SUFFIXES:
+            raise OffdiagError(f"expected Parquet files ({', '.join(SUFFIXES)}), received {path!r}; convert it first")
+    return found
+
+
+def describe(source: Any, where: str) -> tuple[dict[str, str], int] | str:
+    """(type of each column by name, number of rows) or what is wrong with the file; runs on a worker."""
+    import polars as pl
+
+    if is_frame(source):
+        frame = source.head(1000)
+        return {str(name): _frame_type(frame, at) for at, name in enumerate(frame.columns)}, len(source)
+    try:
+        if not Path(source).is_file():
+            return f"expected a file that every worker can read, received {where!r}, which is not there"
+        schema = pl.read_parquet_schema(source)
+        rows = pl.scan_parquet(source).select(pl.len()).collect().item()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        return f"expected a Parquet file, received {where!r} ({_first_line(error)}); is it complete?"
+    return {name: str(dtype) for name, dtype in schema.items()}, int(rows)
+
+
+def _frame_type(frame: Any, at: int) -> str:
+    """The type that polars sees in a column of a pandas table."""
+    name = str(frame.dtypes.iloc[at])
+    if name in ("object", "str") or name.startswith("string"):
+        kinds = {type(value).__name__ for value in frame.iloc[:, at].dropna().tolist()}
+        return "String" if kinds <= {"str"} else "Int64" if kinds <= {"int"} else ", ".join(sorted(kinds))
+    return {"bool": "Boolean", "boolean": "Boolean", "category": "Categorical"}.get(name, name.capitalize())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[str], wanted: Wanted) -> list[int]:
+    """Rows of each partition; an error names the first that cannot be read or differs from the first one."""
+    bad = [text for text in found if isinstance(text, str)]
+    if bad:
+        raise OffdiagError(bad[0] + (f" ({len(bad) - 1} more like it)" if len(bad) > 1 else ""))
+    layouts = [layout for layout in found if not isinstance(layout, str)]
+    first: dict[str, tuple[str, str]] = {}
+    for (types, rows), where in zip(layouts, wheres, strict=True):
+        names = list(types)
+        for role, position in find_columns(names, wanted.columns(), where).items():
+            kind = _kind(types[names[position]], role, wanted.text_ids)
+            if not rows and kind == "nothing":
+                continue  # an empty table may not know its types
+            before, known = first.setdefault(role, (where, kind))
+            if kind != known:
+                raise OffdiagError(
+                    f"expected {role} to be {known} in every partition, as in {before}, received {kind} "
+                    f"({names[position]}: {types[names[position]]}) in {where}; convert it to the same type"
+                )
+    if not sum(rows for _, rows in layouts):
+        raise OffdiagError(f"expected at least one interaction, received none in {wheres[0]} and the others")
+    return [rows for _, rows in layouts]
+
+
+def _kind(dtype: str, role: str, text_ids: bool) -> str:
+    """What matters of a type: what an id becomes, whether a value is a number."""
+    name = dtype.partition("(")[0].partition("[")[0].lower()
+    if name in ("null", "unknown"):
+        return "nothing"
+    if name.startswith(("int", "uint", "float", "decimal")):
+        return "text" if text_ids and role in ("user", "item") else "numbers"
+    if role in ("user", "item"):
+        return "text"
+    return {"datetime": "dates", "datetime64": "dates", "date": "dates", "boolean": "true or false"}.get(name, "text")
+
+
+def load(source: Any, where: str, wanted: Wanted) -> Table:
+    """The wanted columns of a partition."""
+    import polars as pl
+
+    frame = source
+    if not is_frame(source):
+        try:
+            names = list(pl.read_parquet_schema(source))
+            at = find_columns(names, wanted.columns(), where)
+            frame = pl.read_parquet(source, columns=sorted(set(at.values())))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise OffdiagError(
+                f"expected a Parquet file, received {where!r} ({_first_line(error)}); is it complete?"
+            ) from None
+        # From here on by name: a position means another column once the others are left out.
+        named = {role: names[position] for role, position in at.items()}
+    else:
+        named = {role: name for role, name in wanted.columns().items() if name is not None}  # type: ignore[misc]
+    return columns_of_frame(
+        frame, named["user"], named["item"], named.get("value"), named.get("time"), wanted.text_ids, where
+    )
+
+
+Raw = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+Piece = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None, NDArray[Any] | None]
+
+
+def assembled(source: Any, where: str, wanted: Wanted) -> Raw:
+    """(values or None when all are 1, columns, row pointer, user ids, item ids) of one partition, as od.read has it."""
+    inter = assemble(load(source, where, wanted), wanted.duplicates)
+    X = inter.matrix
+    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, inter.user_ids, inter.item_ids
+
+
+def split_by_user(
+    source: Any, where: str, wanted: Wanted, bounds: NDArray[Any], item_ids: NDArray[Any]
+) -> tuple[Piece, ...]:
+    """The rows of a partition, one piece for each range of user ids: the users of the piece, and its rows in order."""
+    table = load(source, where, wanted)
+    user_ids, users = number(checked_ids(table.user, "user", where))
+    own, items = number(checked_ids(table.item, "item", where))
+    items = np.searchsorted(item_ids, own).astype(np.int32)[items]
+    value = None if table.value is None else _float32(table.value)
+    time = None if table.time is None else _array(table.time)
+    edges = [0, *np.searchsorted(user_ids, bounds).tolist(), len(user_ids)]
+    pieces = []
+    for lo, hi in pairwise(edges):
+        rows = np.flatnonzero((users >= lo) & (users < hi))
+        pieces.append((
+            user_ids[lo:hi], users[rows] - np.int32(lo), items[rows],
+            None if value is None else value[rows], None if time is None else time[rows],
+        ))  # fmt: skip
+    return tuple(pieces)
+
+
+def _float32(column: pl.Series) -> NDArray[np.float32]:
+    import polars as pl
+
+    return column.cast(pl.Float32).to_numpy()
+
+
+def _array(column: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    return np.array(column.to_list(), dtype=np.str_) if column.dtype == pl.String else column.to_numpy()
+
+
+def joined(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
+    """The pieces of one range of users, from all partitions in their order, as one; item ids are columns here."""
+    import polars as pl
+
+    pieces = [piece for piece in pieces if len(piece[1])]
+    if not pieces:
+        none = np.zeros(0, dtype=np.int64)
+        return None, none.astype(np.int32), np.zeros(1, dtype=np.int64), none, none
+    user_ids = union(*[piece[0] for piece in pieces])
+    users = np.concatenate([np.searchsorted(user_ids, ids)[codes] for ids, codes, *_ in pieces])
+    items, value, time = (
+        None if pieces[0][at] is None else pl.Series(np.concatenate([piece[at] for piece in pieces]))
+        for at in (2, 3, 4)
+    )
+    assert items is not None
+    inter = assemble(Table(pl.Series(users), items.cast(pl.Int64), value, time, "the partitions"), duplicates)
+    X = inter.matrix
+    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, user_ids, inter.item_ids
+
+
+def union(*ids: NDArray[Any]) -> NDArray[Any]:
+    """Ascending distinct ids of all."""
+    return ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids))

@@ -1,0 +1,246 @@
+"""A stage of work on the cluster: waits without hanging, explains what went wrong, and reports what it took."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offdiag import memory
+from offdiag.cluster import session
+from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    from offdiag.cluster.sharing import Homes
+
+PATIENCE = 30.0  # seconds without any worker that can work, after which they are taken for lost
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a stage took: seconds, the largest resident memory of each worker, and bytes that workers sent."""
+
+    stage: str
+    seconds: float
+    peak_bytes: dict[str, int]  # by worker address
+    moved_bytes: int
+
+    def __str__(self) -> str:
+        peak = memory.readable(max(self.peak_bytes.values(), default=0))
+        return (
+            f"{self.stage}: {self.seconds:.2f} s on {len(self.peak_bytes)} workers, at most {peak} on one, "
+            f"{memory.readable(self.moved_bytes)} moved"
+        )
+
+
+def _forget_peak(dask_worker: Any) -> int:
+    """Start measuring anew; what the worker has sent so far."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
+
+
+def _usage(dask_worker: Any) -> tuple[int, int]:
+    """(largest resident memory since then, what the worker has sent in all)."""
+    sent = int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024, sent
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, sent
+
+
+@dataclass
+class Stage:
+    """One named piece of work; ``done`` of ``of`` tasks have finished."""
+
+    client: Client
+    name: str
+    progress: Progress | None = None
+    patience: float = PATIENCE
+    lower: str = "give the workers more memory or split the data into more, smaller parts"
+    _stuck_since: float | None = field(default=None, repr=False)
+    _limit: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        with suppress(OSError, TimeoutError):  # asked now: later there may be no worker left to tell
+            self._limit = session.limit_of(self.client)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future:
+        """A task; its key is fresh, so that equal names never mean an old result."""
+        with warnings.catch_warnings():
+            # What travels with a task is there again when its worker is lost; what is scattered would not be.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.client.submit(function, *arguments, pure=False, **options)
+
+    def wait(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> None:
+        """Until all have finished, or the first failed; the progress runs from ``start`` to ``stop``."""
+        pause, told, looked = 0.005, -1.0, time.monotonic()
+        while True:
+            # All of them, every time: a result that was there can be lost with its worker, and comes again.
+            left = sum(not self._finished(future) for future in futures)
+            fraction = start + (stop - start) * (1 - left / max(len(futures), 1))
+            if self.progress and fraction > told:
+                self.progress(self.name, fraction)
+                told = fraction
+            if not left:
+                return
+            time.sleep(pause)
+            pause = min(pause * 1.3, 0.1)
+            if time.monotonic() - looked > 1:
+                looked = time.monotonic()
+                self._look()
+
+    def _finished(self, future: Future) -> bool:
+        """Whether the result is there; raises if it never will be."""
+        if future.status in ("error", "cancelled"):
+            self._fail(future)
+        return bool(future.status == "finished")
+
+    def gather(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> list[Any]:
+        """Their results, in order."""
+        self.wait(futures, start, stop)
+        return self._fetched(list(futures))
+
+    def _fetched(self, futures: list[Future]) -> list[Any]:
+        """What they hold; asked for in a thread, because the workers may be lost now, and Dask would wait for ever."""
+        found: list[Any] = []
+
+        def fetch() -> None:
+            try:
+                found.append(self.client.gather(futures))
+            except Exception as error:
+                found.append(error)
+
+        thread = threading.Thread(target=fetch, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(1.0)
+            if thread.is_alive():
+                self._look()
+        (result,) = found
+        if isinstance(result, Exception):
+            with self.explained():
+                raise result
+        return list(result)
+
+    def each(
+        self, function: Callable[..., Any], shared: Sequence[Future], jobs: Sequence[Any], homes: Homes, at_once: int
+    ) -> Iterator[tuple[int, Any]]:
+        """(number, result) of function(shared[home], *job) for each job, as they are done.
+
+        ``shared`` is what all need, a copy at every home. ``jobs`` are made when it is their turn, so that few are held
+        at a time; the next goes to the worker that has the least to do.
+        """
+        running: dict[int, tuple[int, Future]] = {}
+        handed_out = done = 0
+        while done < len(jobs):
+            load = np.bincount([home for home, _ in running.values()], minlength=len(shared))
+            while load.min() < at_once and handed_out < len(jobs):
+                home = int(load.argmin())
+                running[handed_out] = home, self.submit(function, shared[home], *jobs[handed_out], **homes.near(home))
+                load[home] += 1
+                handed_out += 1
+            self._some([future for _, future in running.values()])
+            for number in [at for at, (_, future) in running.items() if self._finished(future)]:
+                _, future = running.pop(number)
+                (result,) = self._fetched([future])
+                done += 1
+                if self.progress:
+                    self.progress(self.name, done / len(jobs))
+                yield number, result
+
+    def _some(self, futures: Sequence[Future]) -> None:
+        """Until at least one has finished."""
+        pause, looked = 0.002, time.monotonic()
+        while not any(self._finished(future) for future in futures):
+            time.sleep(pause)
+            pause = min(pause * 1.3, 0.05)
+            if time.monotonic() - looked > 1:
+                looked = time.monotonic()
+                self._look()
+
+    def _fail(self, future: Future) -> None:
+        with self.explained():
+            future.result(timeout=10)
+        raise OffdiagError(f"{self.name}: the cluster gave a task up ({future.status}); run it again")
+
+    def _look(self) -> None:
+        """Notice a cluster that will never finish: no scheduler, no workers, or none that takes tasks."""
+        if self.client.status != "running":
+            raise OffdiagError(f"{self.name}: the connection to the scheduler is {self.client.status}; start it again")
+        with self.explained():
+            workers = session.workers_of(self.client)
+        able = [worker for worker in workers.values() if worker.get("status", "running") == "running"]
+        if able:
+            self._stuck_since = None
+            return
+        self._stuck_since = self._stuck_since or time.monotonic()
+        if time.monotonic() - self._stuck_since > self.patience:
+            if workers:
+                raise self.out_of_memory("all workers have paused because their memory is full")
+            raise OffdiagError(
+                f"{self.name}: no worker has been there for {self.patience:g} s; start some with `dask worker` "
+                "and run it again"
+            )
+
+    def out_of_memory(self, what: str) -> NotEnoughMemory:
+        room = f"memory limit {memory.readable(self._limit)} per worker" if self._limit else "no memory limit is set"
+        return NotEnoughMemory(f"{self.name}: {what} ({room}); {self.lower}")
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What Dask raises, as a line that says what to do."""
+        from concurrent.futures import CancelledError
+
+        import distributed
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except OffdiagError:
+            raise
+        except distributed.scheduler.KilledWorker:
+            raise self.out_of_memory("workers were ended again and again while they worked on the same task") from None
+        except MemoryError:
+            raise self.out_of_memory("a worker could not get the memory it asked for") from None
+        except (CancelledError, CommClosedError, OSError, TimeoutError) as error:
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            raise OffdiagError(f"{self.name}: the connection to the cluster broke ({said}); run it again") from None
+
+
+@contextmanager
+def stage(
+    client: Client,
+    name: str,
+    progress: Progress | None = None,
+    reports: list[Report] | None = None,
+    lower: str | None = None,
+) -> Iterator[Stage]:
+    """A Stage, and at its end its Report in the list."""
+    work = Stage(client, name, progress) if lower is None else Stage(client, name, progress, lower=lower)
+    if progress:
+        progress(name, 0.0)
+    if reports is None:
+        yield work
+        return
+    with work.explained():
+        before = client.run(_forget_peak, on_error="ignore")
+    start = time.perf_counter()
+    yield work
+    seconds = time.perf_counter() - start
+    with work.explained():
+        after = client.run(_usage, on_error="ignore")
+    moved = sum(max(sent - before.get(worker, 0), 0) for worker, (_, sent) in after.items())
+    reports.append(Report(name, seconds, {worker: peak for worker, (peak, _) in after.items()}, moved))

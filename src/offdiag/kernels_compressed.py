@@ -1,0 +1,263 @@
+"""Compiled loops for compressed weights: scores and lists straight from the codes, and the choice of what is kept.
+
+Row j of W is a run of (gap, code): each entry stands ``gap + 1`` columns after the one before it, the first ``gap``
+columns from the left edge. Its value is code × scale of its column, so that the scale is applied once per score.
+As in ``offdiag.kernels``, each loop works on a range without the interpreter lock, and has a slow twin in the tests.
+"""
+
+import numpy as np
+
+from offdiag.kernels import _sift_down, _worse, compiled
+from offdiag.kernels_sparse import _keep_best
+
+
+@compiled
+def valid_gaps(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
+    """Whether the rows first..last lie inside ``gaps`` and end before column m."""
+    for r in range(first, last):
+        lo, hi = np.int64(indptr[r]), np.int64(indptr[r + 1])
+        if lo < 0 or hi < lo or hi > len(gaps):
+            return False
+        column = np.int64(-1)
+        for p in range(lo, hi):
+            column += np.int64(gaps[p]) + 1
+            if column >= m:
+                return False
+    return True
+
+
+@compiled
+def columns_of(indptr, gaps, first, last, out):  # type: ignore[no-untyped-def]
+    """out: the columns of the entries of rows first..last, in the order they are stored."""
+    at = 0
+    for r in range(first, last):
+        column = np.int64(-1)
+        for p in range(np.int64(indptr[r]), np.int64(indptr[r + 1])):
+            column += np.int64(gaps[p]) + 1
+            out[at] = column
+            at += 1
+
+
+@compiled
+def find(indptr, gaps, rows, target, out):  # type: ignore[no-untyped-def]
+    """out[r]: where the entry (rows[r], target) is stored, -1 where it is not."""
+    for r in range(len(rows)):
+        column, out[r] = np.int64(-1), -1
+        for p in range(np.int64(indptr[rows[r]]), np.int64(indptr[rows[r] + 1])):
+            column += np.int64(gaps[p]) + 1
+            if column >= target:
+                if column == target:
+                    out[r] = p
+                break
+
+
+@compiled
+def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyped-def]
+    """From place begin[r], whose predecessor is in column before[r], to the first entry not below column hi."""
+    for r in range(len(begin)):
+        p, column = begin[r], before[r]
+        while p < last[r] and column + np.int64(gaps[p]) + 1 < hi:
+            column += np.int64(gaps[p]) + 1
+            p += 1
+        end[r], after[r] = p, column
+
+
+@compiled
+def score_coded_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u, in float32.
+
+    ``table`` holds the number behind each code, or nothing where a code is its own number.
+    """
+    coded = len(table) > 0
+    for u in range(len(out)):
+        acc = out[u]
+        acc[:] = 0
+        for p in range(indptr[first + u], indptr[first + u + 1]):
+            x, r = data[p], rows[p]
+            j = before[r] - lo
+            for q in range(begin[r], end[r]):
+                j += np.int64(gaps[q]) + 1
+                acc[j] += x * (table[np.int64(codes[q])] if coded else np.float32(codes[q]))
+        for c in range(len(acc)):
+            acc[c] *= scale[lo + c]
+
+
+@compiled
+def select_coded(  # type: ignore[no-untyped-def]
+    indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, allowed, first, last, scores, items
+):
+    """The k best items of users first..last into their heaps, looking only at items that the history leads to.
+
+    All others score 0; as many of them as there is room for follow, the earlier first, before any negative score.
+    """
+    m, k = len(allowed), scores.shape[1]
+    coded = len(table) > 0
+    acc, stamp, touched = np.empty(m, np.float32), np.full(m, -1, np.int32), np.empty(m, np.int32)
+    zero = np.float32(0)
+    for u in range(first, last):
+        n = 0
+        for p in range(indptr[u], indptr[u + 1]):
+            x, r = data[p], history[p]
+            j = np.int64(-1)
+            for q in range(np.int64(W_ptr[r]), np.int64(W_ptr[r + 1])):
+                j += np.int64(gaps[q]) + 1
+                said = x * (table[np.int64(codes[q])] if coded else np.float32(codes[q]))
+                if stamp[j] != u:
+                    stamp[j] = u
+                    acc[j] = said
+                    touched[n] = j
+                    n += 1
+                else:
+                    acc[j] += said
+        for p in range(seen_ptr[u], seen_ptr[u + 1]):
+            if stamp[history[p]] != u:
+                stamp[history[p]] = u
+                touched[n] = history[p]
+                n += 1
+            acc[history[p]] = -np.inf  # worse than an empty place, which has a later item
+        for t in range(n):
+            i = np.int64(touched[t])
+            if allowed[i] and acc[i] > -np.inf:
+                score = acc[i] * scale[i]
+                if _worse(scores[u, 0], items[u, 0], score, i):
+                    _sift_down(scores[u], items[u], 0, k, score, i)
+        i = np.int64(0)
+        while i < m and _worse(scores[u, 0], items[u, 0], zero, i):
+            if stamp[i] != u and allowed[i]:
+                _sift_down(scores[u], items[u], 0, k, zero, i)
+            i += 1
+
+
+# What is kept. A block holds columns lo.. of W: column lo + c is values[ptr[c]:ptr[c + 1]], in the given rows, or in
+# rows 0, 1, … where ``rows`` is empty.
+
+
+@compiled
+def _strength(value, boost):  # type: ignore[no-untyped-def]
+    """|value|·boost in float32, above 0 for whatever is not 0."""
+    s = abs(np.float32(value)) * boost
+    return np.float32(1e-45) if s == 0.0 and value != 0.0 else s
+
+
+@compiled
+def _kept(s, j, tau, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
+    """Whether entry j of a column, of strength s > 0, stays: the strongest of the column always does."""
+    if s < tau or s < cut or (s == cut and j > cut_item):
+        return j == first_item
+    return True
+
+
+@compiled
+def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
+    """Of columns first..last of a block: the strongest entry, and the weakest of the ``keep`` strongest.
+
+    Equal strengths go to the earlier row. cut[i] stays 0 where all entries stay. Returns whether all are numbers.
+    """
+    best, who = np.empty(keep, np.float32), np.empty(keep, np.int64)
+    finite = True
+    for c in range(first, last):
+        size, top, entries = 0, np.float32(0), 0
+        crowded = ptr[c + 1] - ptr[c] > keep
+        for q in range(ptr[c], ptr[c + 1]):
+            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
+            s = _strength(values[q], boost[j])
+            finite &= np.isfinite(np.float32(values[q]))
+            if s > 0.0:
+                entries += 1
+                if s > top:
+                    top, first_item[lo + c] = s, j
+                if crowded:
+                    size = _keep_best(s, j, best, who, size)
+        if entries > keep:
+            cut[lo + c], cut_item[lo + c] = best[0], who[0]
+    return finite
+
+
+@compiled
+def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_item, part, counts):  # type: ignore[no-untyped-def]
+    """Count entries by the upper half of the bits of their strength; or, in one ``part`` of them, by the lower half.
+
+    Bits of positive numbers are in the order of the numbers. The strongest of each column count into the last bin.
+    """
+    most = 0
+    for c in range(first, last):
+        most = max(most, ptr[c + 1] - ptr[c])
+    floats = np.empty(most, np.float32)
+    bits = floats.view(np.uint32)
+    for c in range(first, last):
+        n, own = 0, (cut[lo + c], cut_item[lo + c], first_item[lo + c])
+        for q in range(ptr[c], ptr[c + 1]):
+            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
+            s = _strength(values[q], boost[j])
+            if s > 0.0 and _kept(s, j, np.float32(0), own[0], own[1], own[2]):
+                if j != own[2]:
+                    floats[n] = s
+                    n += 1
+                elif part < 0:
+                    counts[-1] += 1
+        for a in range(n):
+            if part < 0:
+                counts[bits[a] >> np.uint32(16)] += 1
+            elif np.int64(bits[a] >> np.uint32(16)) == part:
+                counts[bits[a] & np.uint32(0xFFFF)] += 1
+
+
+@compiled
+def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, sizes, limits, top):  # type: ignore[no-untyped-def]
+    """Places that the rows first..last need for this block, for each largest step in ``limits``; returns the entries.
+
+    before[j] is the last column that row j has an entry in. top[c]: the largest |value| of those in column lo + c.
+    """
+    entries = 0
+    for c in range(len(ptr) - 1):
+        i = lo + c
+        own = (cut[i], cut_item[i], first_item[i])
+        skip = 0 if len(rows) else first
+        stop = ptr[c + 1] if len(rows) else ptr[c] + last
+        for q in range(ptr[c] + skip, stop):
+            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
+            if j < first or j >= last:
+                continue
+            s = _strength(values[q], boost[j])
+            if s > 0.0 and _kept(s, j, tau, own[0], own[1], own[2]):
+                step = i - before[j] - 1
+                for w in range(len(limits)):
+                    sizes[w, j] += 1 + step // limits[w]
+                before[j] = i
+                entries += 1
+                top[c] = max(top[c], abs(np.float32(values[q])))
+    return entries
+
+
+@compiled
+def fill_rows(  # type: ignore[no-untyped-def]
+    ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, cursor, ends, limit, scale,
+    whole, gaps, codes,
+):  # fmt: skip
+    """Store what stays of the rows first..last: value / scale, to the nearest number if ``whole``.
+
+    A step that no gap can hold is made of zeros on the way. Returns False where a row does not fit its place.
+    """
+    for c in range(len(ptr) - 1):
+        i = lo + c
+        own = (cut[i], cut_item[i], first_item[i])
+        skip = 0 if len(rows) else first
+        stop = ptr[c + 1] if len(rows) else ptr[c] + last
+        for q in range(ptr[c] + skip, stop):
+            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
+            if j < first or j >= last:
+                continue
+            s = _strength(values[q], boost[j])
+            if s > 0.0 and _kept(s, j, tau, own[0], own[1], own[2]):
+                step = i - before[j] - 1
+                if cursor[j] + step // limit >= ends[j]:
+                    return False
+                while step >= limit:
+                    gaps[cursor[j]], codes[cursor[j]] = limit - 1, 0
+                    cursor[j] += 1
+                    step -= limit
+                share = np.float32(values[q]) / scale[i]
+                gaps[cursor[j]], codes[cursor[j]] = step, np.rint(share) if whole else share
+                cursor[j] += 1
+                before[j] = i
+    return True

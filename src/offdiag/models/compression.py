@@ -1,0 +1,99 @@
+"""A fitted linear model made small: its strongest weights, each in few bits. See docs/compression.md."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from offdiag import memory
+from offdiag.errors import OffdiagError
+from offdiag.models.recommender import Recommender
+from offdiag.progress import Progress
+from offdiag.solvers import pruning
+from offdiag.weights import Weights
+from offdiag.weights.compressed import STORAGES
+
+SHARE = 10  # without other wishes, the weights become this many times smaller
+
+Model = TypeVar("Model", bound=Recommender)
+
+
+def compress(
+    model: Model,
+    *,
+    keep: int | None = None,
+    storage: Literal["float32", "float16", "int8"] = "int8",
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """A new fitted model of the same class with only the strongest weights; the given one is not changed.
+
+    ``keep``: at most so many in each column, that is for each item to be recommended. ``max_bytes``: as many as fit
+    into so many bytes (``weights_.nbytes``), by one threshold for all columns, but at least one in each. Without
+    either, a tenth of the bytes. Strength is |W_ji|·popularity_j^¼. ``compressed_`` tells what was done.
+
+    Memory: two blocks of columns of 96 MB and what is stored; items × items numbers are never held beside the model.
+    """
+    weights = _linear(model)
+    _check(keep, storage, max_bytes)
+    m = weights.shape[0]
+    keep = None if keep is None else int(keep)
+    budget = max_bytes if keep is not None else weights.nbytes // SHARE if max_bytes is None else max_bytes
+    _require(weights, storage, keep, budget)
+    columns = pruning.Columns(weights, progress)
+    choice = pruning.within_columns(columns, model.popularity_, m if keep is None else min(keep, m))
+    if budget is None:
+        form = pruning.form_of(columns, choice, storage)
+    else:
+        form = pruning.fit_into(columns, choice, storage, int(budget))
+    if max_bytes is not None and form.nbytes > max_bytes:
+        raise OffdiagError(
+            f"expected max_bytes with room for one weight per item, {form.nbytes} bytes as {storage}, "
+            f"received {max_bytes}; allow at least that"
+        )
+    found = copy.copy(model)
+    found.weights_ = pruning.stored(columns, choice, form)
+    found.compressed_ = {  # type: ignore[attr-defined]
+        "storage": storage,
+        "keep": keep,
+        "max_bytes": None if max_bytes is None else int(max_bytes),
+        "entries": form.entries,
+        "bytes": found.weights_.nbytes,
+        "bytes_before": weights.nbytes,
+        "weights_before": weights.kind,
+    }
+    return found
+
+
+def _linear(model: Any) -> Weights:
+    if not isinstance(model, Recommender):
+        raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
+    weights = model._fitted().weights_
+    if not isinstance(weights, pruning.LINEAR):
+        raise OffdiagError(
+            f"expected a linear model, whose scores are X @ W, received {type(model).__name__} with {weights.kind} "
+            "weights; it cannot be compressed"
+        )
+    return weights
+
+
+def _check(keep: Any, storage: Any, max_bytes: Any) -> None:
+    if not isinstance(storage, str) or storage not in STORAGES:
+        raise OffdiagError(f"storage must be one of {', '.join(map(repr, STORAGES))}, received {storage!r}")
+    for name, value in (("keep", keep), ("max_bytes", max_bytes)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
+            raise OffdiagError(f"{name} must be a whole number of at least 1 or None, received {value!r}")
+
+
+def _require(weights: Weights, storage: str, keep: int | None, budget: int | None) -> None:
+    """What is read at a time, and what is stored."""
+    m = weights.shape[0]
+    entries, work = pruning.Columns.needs(weights)
+    most = min(entries, m * min(m if keep is None else keep, m)) * (2 + np.dtype(storage).itemsize)
+    room = most if budget is None else min(most, int(budget))
+    if storage == "float16":
+        room *= 3  # it passes through single precision
+    instead = "keep fewer weights by a smaller keep or max_bytes"
+    memory.require(work + room + 96 * m, f"compressing {m:,} items", instead)

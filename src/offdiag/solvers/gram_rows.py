@@ -1,0 +1,129 @@
+"""Rows of the Gram for one block of columns at a time, in bounded memory; items are numbered by popularity.
+
+Of the symmetric G only what stands before the diagonal is kept, row by row: in full where more than half of the row is
+not zero, else as a list of columns. The rows of popular items, the *head*, are needed by most columns and counted once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import packed
+
+if TYPE_CHECKING:
+    from offdiag.solvers.ranked import Rows
+    from offdiag.solvers.support import Supports
+
+BLOCK_ITEMS = 4096  # columns of one block at most: what a restart may have to do again
+ROWS_AT_ONCE = 64  # a task for one core
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which columns are solved together, and the popular items whose rows of the Gram are kept throughout."""
+
+    blocks: list[NDArray[np.int32]]
+    n_head: int
+
+
+def plan(supports: Supports, itemsize: int, block_bytes: int, block_items: int = BLOCK_ITEMS) -> Plan:
+    """Blocks of related columns, so that a block needs the Gram of few items and fits in ``block_bytes``.
+
+    Every item hangs on its best more popular neighbour; going through these trees keeps relatives together. Half of the
+    memory is for the rows of popular items, which most blocks need, the other half for those of one block.
+    """
+    from offdiag import kernels_support
+
+    m = len(supports.parent)
+    numbers, listed = row_sizes(supports.below)
+    room = itemsize * numbers + 4 * listed
+    filled = np.cumsum(room)
+    n_head = m if not m or filled[-1] <= block_bytes else int(np.searchsorted(filled, block_bytes // 2, side="right"))
+    order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
+    child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
+    kernels_support.family_order(supports.parent, child, sibling, order)
+    n = kernels_support.cut_blocks(
+        order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
+    )
+    return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)
+
+
+def row_sizes(below: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many numbers and how many columns the row of each item takes; rows more than half full are not listed."""
+    j = np.arange(len(below), dtype=np.int64)
+    full = 2 * below >= j
+    return np.where(full, j, below), np.where(full, 0, below)
+
+
+class Shelf:
+    """The rows of the head, and behind them those of one block: row place[j] belongs to item j.
+
+    Row r is values[ptr[r] : ptr[r + 1]] in the columns columns[column_ptr[r] : column_ptr[r + 1]]; no columns, in full.
+    """
+
+    place: NDArray[np.int32]  # (m,), -1 for an item without a row
+    ptr: NDArray[np.int64]
+    column_ptr: NDArray[np.int64]
+    columns: NDArray[np.uint32]
+    values: NDArray[np.floating]
+
+    def __init__(self, data: Rows, below: NDArray[np.int64], n_head: int, dtype: Any) -> None:
+        self.data, self.n_head = data, n_head
+        self._numbers, self._listed = row_sizes(below)
+        self.place = np.full(len(below), -1, dtype=np.int32)
+        self.ptr = self.column_ptr = np.zeros(1, dtype=np.int64)
+        self.columns, self.values = np.empty(0, dtype=np.uint32), np.empty(0, dtype=dtype)
+        self._tail = self._add(np.arange(n_head, dtype=np.int32))[:0]
+
+    def hold(self, supports: Supports, block: NDArray[np.int32]) -> None:
+        """Rows for these columns in place of those of the block before."""
+        self.place[self._tail] = -1
+        self.ptr, self.column_ptr = self.ptr[: self.n_head + 1], self.column_ptr[: self.n_head + 1]
+        needed = np.unique(np.concatenate([supports.rows[supports.ptr[i] : supports.ptr[i + 1]] for i in block]))
+        self._tail = self._add(needed[needed >= self.n_head])
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.place, self.ptr, self.column_ptr, self.columns, self.values
+
+    def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Count the rows of these items, behind those that are there."""
+        from offdiag import kernels, kernels_support
+
+        before = len(self.ptr) - 1
+        self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
+        self.column_ptr = np.concatenate([self.column_ptr, self.column_ptr[-1] + np.cumsum(self._listed[items])])
+        self.columns = _room(self.columns, self.column_ptr[before], self.column_ptr[-1])
+        self.values = _room(self.values, self.ptr[before], self.ptr[-1])
+        self.place[items] = np.arange(before, before + len(items), dtype=np.int32)
+        ptr, column_ptr = self.ptr[before:], self.column_ptr[before:]
+
+        def count(first: int, last: int) -> None:
+            kernels_support.gram_rows(
+                *self.data.arrays(), items, first, last, ptr, column_ptr, self.columns, self.values
+            )
+
+        kernels.run_parallel(count, kernels.ranges(len(items), -(-len(items) // ROWS_AT_ONCE)))
+        return items
+
+
+def of_gram(values: NDArray[np.floating], m: int, order: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], ...]:
+    """The arrays of a Shelf that holds every row in full, from a packed Gram; order[r] is the item of rank r."""
+    ptr = np.concatenate([[0], np.cumsum(np.arange(m, dtype=np.int64))])
+    rows = np.empty(ptr[-1], dtype=dtype)
+    for j in range(m):
+        rows[ptr[j] : ptr[j + 1]] = values[packed.positions(m, order[j : j + 1], order[:j])].ravel()
+    empty = np.zeros(m + 1, dtype=np.int64)
+    return np.arange(m, dtype=np.int32), ptr, empty, np.empty(0, dtype=np.uint32), rows
+
+
+def _room(array: NDArray[Any], kept: int, needed: int) -> NDArray[Any]:
+    """The array, or a longer one that begins alike."""
+    if needed <= len(array):
+        return array
+    longer = np.empty(needed, dtype=array.dtype)
+    longer[:kept] = array[:kept]
+    return longer

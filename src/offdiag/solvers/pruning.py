@@ -1,0 +1,252 @@
+"""Of the weights of a model, which are strong enough to stay, and how they are stored; see docs/compression.md.
+
+W is read in blocks of columns, several times, so that items × items numbers are never held. The bits of positive
+numbers are in the order of the numbers: counts by their upper and then by their lower half give an exact threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+from offdiag.weights import Compressed, Dense, LowRank, Packed, Sparse, Symmetric, Weights, tiles
+
+LINEAR = (Packed, Dense, LowRank, Symmetric, Sparse, Compressed)
+POWER = 0.25  # |W_ji|·popularity_j^POWER: between 0 and 1/2, each of which lost more on some data
+_LIMITS = np.array([1 << 8, 1 << 16, 1 << 32])  # the longest steps of uint8, uint16 and uint32
+_GAPS = (np.uint8, np.uint16, np.uint32)
+_BINS = 1 << 16
+_TURNS = 12  # a budget is met by a few corrections; each is two looks at the weights
+
+# (lo, (ptr, rows, values)): column lo + c of W is values[ptr[c]:ptr[c + 1]]; all rows where ``rows`` is empty
+Block = tuple[int, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]]
+
+
+class Columns:
+    """W by columns, a block at a time, as often as it is asked for."""
+
+    def __init__(self, weights: Weights, progress: Progress | None = None) -> None:
+        self.weights, self.m = weights, weights.shape[0]
+        self._progress = progress
+        self._stored = sparse.csc_array(weights.tocsr()) if isinstance(weights, Sparse | Compressed) else None
+
+    @staticmethod
+    def width(m: int, itemsize: int) -> int:
+        return min(m, max(1, tiles.TILE_BYTES // (m * itemsize)))
+
+    @classmethod
+    def needs(cls, weights: Weights) -> tuple[int, int]:
+        """(how many entries there are, memory that reading them takes).
+
+        Two blocks, one the transpose of the other, or what is stored by rows and by columns.
+        """
+        m, itemsize = weights.shape[0], weights.dtype.itemsize
+        if isinstance(weights, Sparse | Compressed):
+            entries = len(weights.data if isinstance(weights, Sparse) else weights.codes)
+            return entries, 2 * (4 + itemsize) * entries
+        return m * m, 2 * m * cls.width(m, itemsize) * itemsize
+
+    def blocks(self, stage: str) -> Iterator[Block]:
+        everything = np.empty(0, dtype=np.int32)
+        if self._stored is not None:
+            W = self._stored
+            rows = W.indices.astype(np.int32, copy=False) if W.nnz else np.zeros(1, dtype=np.int32)
+            yield 0, (W.indptr.astype(np.int64), rows, W.data)
+            self._tell(stage, 1.0)
+            return
+        m, dtype = self.m, self.weights.dtype
+        width = self.width(m, dtype.itemsize)
+        block, spare = np.empty((width, m), dtype=dtype), np.empty(width * m, dtype=dtype)  # used again and again
+        for lo in range(0, m, width):
+            hi = min(lo + width, m)
+            self._read(lo, hi, block[: hi - lo], spare[: (hi - lo) * m])
+            yield lo, (np.arange(hi - lo + 1) * m, everything, block[: hi - lo].reshape(-1))
+            self._tell(stage, hi / m)
+
+    def _tell(self, stage: str, fraction: float) -> None:
+        if self._progress:
+            self._progress(stage, fraction)
+
+    def _read(self, lo: int, hi: int, out: NDArray[np.floating], spare: NDArray[np.floating]) -> None:
+        """Columns lo..hi of W into the rows of ``out``."""
+        from offdiag import kernels
+
+        W = self.weights
+        if isinstance(W, LowRank):
+            np.matmul(W.V[lo:hi], W.U.T, out=out)
+        elif isinstance(W, Symmetric):
+            np.matmul(W.Q[lo:hi] * W.shrink.astype(W.dtype), W.Q.T, out=out)
+            out *= W.scale
+            out /= W.scale[lo:hi, None]
+        else:
+            assert isinstance(W, Packed | Dense)
+            items, tile = np.arange(self.m), spare.reshape(self.m, hi - lo)
+            shares = kernels.ranges(self.m, -(-self.m // 512))
+            kernels.run_parallel(W.tile, [(items, items, lo, hi, tile, first, last) for first, last in shares])
+            kernels.run_parallel(_turn, [(tile, out, first, last) for first, last in shares])
+
+
+def _turn(tile: NDArray[np.floating], out: NDArray[np.floating], first: int, last: int) -> None:
+    out[:, first:last] = tile[first:last].T
+
+
+@dataclass
+class Choice:
+    """Which entries stay: those of at least ``tau``, within so many of each column, and the strongest of each."""
+
+    boost: NDArray[np.float32]  # (m,) what makes a weight of item j stronger
+    cut: NDArray[np.float32]  # (m,) strength of the last one that stays in column i
+    cut_item: NDArray[np.int64]  # (m,) and its row
+    first_item: NDArray[np.int64]  # (m,) row of the strongest in column i
+    tau: np.float32
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        return self.cut, self.cut_item, self.first_item
+
+
+def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int) -> Choice:
+    """The ``keep`` strongest of each column."""
+    from offdiag import kernels, kernels_compressed
+
+    m = columns.m
+    popular = popularity > 0
+    sums = np.where(popular, popularity, popularity[popular].min() if popular.any() else 1.0)
+    boost = ((sums / sums.max(initial=0.0)) ** POWER).astype(np.float32)
+    found = Choice(boost, np.zeros(m, np.float32), np.zeros(m, np.int64), np.full(m, -1), np.float32(0))
+    finite = []
+    for lo, block in columns.blocks("finding the strongest weights"):
+
+        def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
+            finite.append(kernels_compressed.column_cuts(*block, boost, keep, lo, first, last, *found.kept))
+
+        kernels.run_parallel(part, kernels.ranges(len(block[0]) - 1, 4 * kernels.n_threads()))
+    if not all(finite):
+        raise OffdiagError("expected weights within the range of float32, received larger ones or nan; fit it again")
+    return found
+
+
+def _histogram(columns: Columns, choice: Choice, part: int) -> NDArray[np.int64]:
+    """Entries by the upper 16 bits of their strength, or by the lower 16 of those whose upper ones are ``part``."""
+    from offdiag import kernels, kernels_compressed
+
+    counts = np.zeros(_BINS, dtype=np.int64)
+    for lo, block in columns.blocks("finding the threshold"):
+        shares = kernels.ranges(len(block[0]) - 1, kernels.n_threads())
+        each = np.zeros((len(shares), _BINS), dtype=np.int64)
+        state = [(*share, *choice.kept, part, mine) for share, mine in zip(shares, each, strict=True)]
+        kernels.run_parallel(kernels_compressed.strengths, [(*block, choice.boost, lo, *rest) for rest in state])
+        counts += each.sum(axis=0)
+    return counts
+
+
+def _threshold(columns: Columns, choice: Choice, upper_counts: NDArray[np.int64], n: int) -> np.float32:
+    """The smallest strength that at most n entries reach, so that equal ones stay or go together."""
+    at_least = np.append(np.cumsum(upper_counts[::-1])[::-1], 0)
+    upper = int(np.argmax(at_least <= n))  # bins from here on stay as a whole
+    if upper == 0:
+        return np.float32(0)
+    if upper == _BINS:  # there is no room even for the strongest of each column
+        return np.float32(np.inf)
+    lower_counts = _histogram(columns, choice, upper - 1)
+    within = np.append(np.cumsum(lower_counts[::-1])[::-1], 0)
+    bits = ((upper - 1) << 16) + int(np.argmax(within <= n - at_least[upper]))
+    infinity = int(np.float32(np.inf).view(np.uint32))
+    return np.float32(np.uint32(min(bits, infinity)).view(np.float32))
+
+
+@dataclass
+class Form:
+    """How the entries that stay are to be stored."""
+
+    storage: str
+    entries: int
+    gap: int  # which of _GAPS
+    sizes: NDArray[np.int64]  # (m,) places of each row
+    top: NDArray[np.float32]  # (m,) largest |value| of each column
+    nbytes: int
+
+
+def form_of(columns: Columns, choice: Choice, storage: str) -> Form:
+    """Count what stays, and choose the gaps that take least room for it."""
+    from offdiag import kernels, kernels_compressed
+
+    m = columns.m
+    sizes, top = np.zeros((len(_LIMITS), m), dtype=np.int64), np.zeros(m, dtype=np.float32)
+    before, entries = np.full(m, -1), []
+    for lo, block in columns.blocks("counting"):
+        shares = kernels.ranges(m, kernels.n_threads())
+        tops = np.zeros((len(shares), len(block[0]) - 1), dtype=np.float32)
+
+        def part(first: int, last: int, mine: Any, lo: int = lo, block: Any = block) -> None:
+            state = (choice.tau, *choice.kept, before, sizes, _LIMITS, mine)
+            entries.append(kernels_compressed.count_rows(*block, choice.boost, lo, first, last, *state))
+
+        kernels.run_parallel(part, [(*share, mine) for share, mine in zip(shares, tops, strict=True)])
+        top[lo : lo + tops.shape[1]] = tops.max(axis=0)
+    places = sizes.sum(axis=1)
+    each = np.array([np.dtype(gap).itemsize for gap in _GAPS]) + np.dtype(storage).itemsize
+    gap = int(np.argmin(places * each))
+    fixed = (m + 1) * _pointer(int(places[gap])).itemsize + 4 * m
+    return Form(storage, sum(entries), gap, sizes[gap], top, fixed + int(places[gap] * each[gap]))
+
+
+def _pointer(places: int) -> np.dtype[Any]:
+    return np.dtype(np.uint32 if places < 1 << 32 else np.int64)
+
+
+def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> Form:
+    """Raise the threshold until the entries that reach it fit into the budget, or only one of each column is left."""
+    fixed = (columns.m + 1) * 4 + 4 * columns.m
+    room = max(budget - fixed, 0)
+    n = int(0.995 * room) // (1 + np.dtype(storage).itemsize)  # if nearly all gaps were short
+    upper_counts = _histogram(columns, choice, -1)
+    for turn in range(_TURNS):
+        choice.tau = _threshold(columns, choice, upper_counts, n if turn < _TURNS - 1 else 0)
+        form = form_of(columns, choice, storage)
+        if form.nbytes <= budget or choice.tau == np.inf or form.nbytes <= fixed:
+            break
+        n = int(min(n, form.entries) * 0.998 * room / (form.nbytes - fixed))
+    return form
+
+
+def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
+    """The entries that stay, in the form that was counted for them."""
+    from offdiag import kernels, kernels_compressed
+
+    m = columns.m
+    ends = np.cumsum(form.sizes)
+    cursor = ends - form.sizes
+    indptr = np.append(0, ends).astype(_pointer(int(ends[-1])))
+    whole = form.storage == "int8"
+    gaps: NDArray[Any] = np.empty(int(ends[-1]), dtype=_GAPS[form.gap])
+    codes = np.empty(len(gaps), dtype=np.int8 if whole else np.float32)
+    before, scale, fits = np.full(m, -1), scale_of(form.top, form.storage), []
+    for lo, block in columns.blocks("storing"):
+
+        def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
+            state = (choice.tau, *choice.kept, before, cursor, ends, _LIMITS[form.gap], scale, whole, gaps, codes)
+            fits.append(kernels_compressed.fill_rows(*block, choice.boost, lo, first, last, *state))
+
+        kernels.run_parallel(part, kernels.ranges(m, kernels.n_threads()))
+    if not all(fits) or not np.array_equal(cursor, ends):
+        raise OffdiagError("the weights changed while they were read; compress a model that nobody else writes to")
+    return Compressed(indptr, gaps, codes.astype(form.storage, copy=False), scale)
+
+
+def scale_of(top: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
+    """What one unit of a code is worth in each column: no value overflows, whatever its size."""
+    if storage == "float32":
+        return np.ones(len(top), dtype=np.float32)
+    largest = np.where(top > 0, top, 1).astype(np.float64)
+    if storage == "int8":
+        return np.maximum(largest / 127, 1e-45).astype(np.float32)
+    powers = np.ldexp(np.ones(len(top)), np.frexp(largest)[1] - 1)  # of two, which cost no digit
+    return np.asarray(powers, dtype=np.float32)

@@ -1,0 +1,84 @@
+"""The interactions as ``solvers.support`` reads them: items numbered by popularity, by user and by item.
+
+Weights of users are such that no sum of them is rounded, so the Gram of 0/1 data is the same bytes in whatever order
+and in however many parts it is added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Interactions with items numbered by popularity, by user and by item; what each user's row counts."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.uint32]  # ascending in each row
+    data: NDArray[np.floating]  # empty when every value is 1
+    weight: NDArray[np.float64]  # (n,)
+    col_ptr: NDArray[np.int64]  # (m + 1,)
+    users: NDArray[np.int32]  # of item i: users[col_ptr[i] : col_ptr[i + 1]]
+    positions: NDArray[Any]  # where the item stands in indices
+
+    @property
+    def n_items(self) -> int:
+        return len(self.col_ptr) - 1
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.indptr, self.indices, self.data, self.weight, self.col_ptr, self.users, self.positions
+
+
+def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """rank[i] = how many items are more popular than i; between equals the earlier comes first."""
+    rank = np.empty(len(counts), dtype=np.int32)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
+    return rank
+
+
+def exact_weights(n_u: NDArray[Any], user_power: float, total: float | None = None) -> NDArray[np.float64]:
+    """n_u^(−user_power) on a grid so fine, and so coarse, that no sum of such numbers is rounded in float64.
+
+    ``total`` is their sum where these are only some of the users. The grid is 2⁻⁵³ of it.
+    """
+    n_u = np.asarray(n_u, dtype=np.float64)
+    weight: NDArray[np.float64] = np.power(n_u, -float(user_power), where=n_u > 0, out=np.zeros(len(n_u)))
+    total = float(weight.sum()) if total is None else total
+    grid = 2.0 ** (np.ceil(np.log2(max(total, 1.0))) - 53)
+    return np.asarray(np.round(weight / grid) * grid)
+
+
+def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
+    """The interactions renamed and transposed: 12 bytes each beside the matrix, 16 when it has values."""
+    from offdiag import kernels, kernels_support
+
+    n, m = matrix.shape
+    indptr = matrix.indptr.astype(np.int64, copy=False)
+    binary = bool((matrix.data == 1).all())
+    indices = np.empty(matrix.nnz, dtype=np.uint32)
+    data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
+
+    def rename(first: int, last: int) -> None:
+        kernels_support.relabelled(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
+
+    kernels.run_parallel(rename, kernels.ranges(n, 8 * kernels.n_threads()))
+    col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
+    users = np.empty(matrix.nnz, dtype=np.int32)
+    positions = np.empty(matrix.nnz, dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
+    kernels.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
+    return Rows(indptr, indices, data, weight, col_ptr, users, positions)
+
+
+def diagonal(data: Rows) -> NDArray[np.float64]:
+    """g = diag(G)."""
+    with np.errstate(over="ignore"):
+        squares = np.repeat(data.weight, np.diff(data.indptr))
+        if len(data.data):
+            squares *= data.data.astype(np.float64) ** 2
+        g: NDArray[np.float64] = np.bincount(data.indices, weights=squares, minlength=data.n_items).astype(np.float64)
+    return g

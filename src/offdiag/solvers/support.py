@@ -1,0 +1,279 @@
+"""Each item regressed on a support of few others, exactly: sparse weights, and no m×m matrix.
+
+Problem   min_β ‖x_i − X_S β‖² + ‖Λ_S^½ β‖² for every item i, Λ = c·diag(G) + l2: column i of the full-rank problem
+          [Steck20 Eq. 8] with the items outside of S left out. S are the neighbours of largest G_ji²/H_jj.
+Cost      Σ n_u² additions; per item |S|²/2 reads and about twenty |S|² flops, |S|³/3 where H is badly conditioned.
+Equals    ``np.linalg.solve(H[S, S], G[S, i])`` with H = G + diag(Λ); with S all other items, column i of EDLAE.
+
+Items are numbered by popularity here (``solvers.ranked``), and of the Gram only what a block of columns needs is held
+(``solvers.gram_rows``). Every entry is summed in float64 over users in their order: blocks and threads change no bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.progress import Progress
+from offdiag.solvers import blas
+from offdiag.solvers.gram_rows import Plan, Shelf
+from offdiag.solvers.ranked import Rows
+
+ITEMS_AT_ONCE = 64  # a task for one core
+SOLVING = "solving columns"
+STEPS = 0.1  # of conjugate gradients, in |S|: from about there a Cholesky factor is cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class Supports:
+    """Column i stands on rows[ptr[i] : ptr[i + 1]], from the least popular to the most; values are G there, then β."""
+
+    ptr: NDArray[np.int64]  # (m + 1,)
+    rows: NDArray[np.int32]
+    values: NDArray[np.floating]
+    parent: NDArray[np.int32]  # the best more popular neighbour of each item, or -1
+    below: NDArray[np.int64]  # how many more popular items share a user with it
+
+
+class Kept(Protocol):
+    """Finished blocks that outlive the program."""
+
+    def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None: ...
+    def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
+
+
+def choose(
+    data: Rows,
+    H: NDArray[np.float64],
+    k: int,
+    dtype: Any,
+    *,
+    lo: int = 0,
+    hi: int | None = None,
+    progress: Progress | None = None,
+) -> Supports:
+    """The k neighbours of items lo..hi; only users who have one of these items matter.
+
+    Neighbours share a user with the item, unless k is all the others: then those that share none belong to them, too.
+    """
+    from offdiag import kernels, kernels_support
+
+    hi = data.n_items if hi is None else hi
+    who, share, parent, below = _rooms(hi - lo, k, dtype)
+    fill = int(np.count_nonzero(np.diff(data.col_ptr))) if k >= data.n_items - 1 else 0
+    with np.errstate(divide="ignore"):
+        penalty = 1 / H
+
+    def work(a: int, b: int) -> None:
+        part = slice(a, b)
+        kernels_support.supports(
+            *data.arrays(), penalty, fill, lo + a, lo + b, who[part], share[part], parent[part], below[part]
+        )
+
+    # Popular items take longest and come first, so no core is left with a long task at the end.
+    tasks = kernels.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
+    kernels.run_parallel(work, tasks, _told(progress, "finding neighbours", len(tasks)))
+    return _closed_up(who, share, parent, below)
+
+
+def choose_from_rows(
+    rows: Callable[[int, int], NDArray[np.float64]], g: NDArray[np.float64], H: NDArray[np.float64], k: int, dtype: Any
+) -> Supports:
+    """The same where rows lo..hi of the whole G can be had."""
+    from offdiag import kernels, kernels_support
+
+    m = len(H)
+    who, share, parent, below = _rooms(m, k, dtype)
+    fill = int(np.count_nonzero(g)) if k >= m - 1 else 0
+    with np.errstate(divide="ignore"):
+        penalty = 1 / H
+
+    def work(lo: int, hi: int) -> None:
+        part = slice(lo, hi)
+        kernels_support.supports_of_rows(
+            rows(lo, hi), penalty, fill, lo, hi, who[part], share[part], parent[part], below[part]
+        )
+
+    kernels.run_parallel(work, kernels.ranges(m, -(-m // ITEMS_AT_ONCE)))
+    return _closed_up(who, share, parent, below)
+
+
+def strongest(supports: Supports, H: NDArray[np.float64], G: NDArray[np.floating], entries: int) -> Supports:
+    """The supports without their weakest entries, with G as values again: β_j²·H_jj is about what leaving out j costs.
+
+    ``supports`` hold β, ``G`` their values before. Between equals the earlier column keeps its entry.
+    """
+    cost = supports.values.astype(np.float64) ** 2 * H[supports.rows]
+    kept = np.zeros(len(cost), dtype=bool)
+    kept[np.argsort(-cost, kind="stable")[:entries]] = True
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return replace(supports, ptr=before[supports.ptr], rows=supports.rows[kept], values=G[kept])
+
+
+def joined(parts: list[Supports]) -> Supports:
+    """The supports of ranges of items, which follow each other, as one."""
+    lengths = np.concatenate([np.diff(part.ptr) for part in parts])
+    return Supports(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.parent for part in parts]),
+        np.concatenate([part.below for part in parts]),
+    )
+
+
+def solve(
+    data: Rows,
+    H: NDArray[np.float64],
+    supports: Supports,
+    plan: Plan,
+    *,
+    kept: Kept | None = None,
+    steps: float = STEPS,
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """Replace the values of the supports by β, block by block; returns G_iS·β of each item i.
+
+    Blocks that ``kept`` has are taken from there, the others are given to it as they are done.
+    """
+    explained = np.zeros(len(H))
+    shelf: Shelf | None = None
+    told = Told(progress, len(H))
+    for number, items in enumerate(plan.blocks):
+        found = kept.restored(number, items) if kept else None
+        if found is None:
+            shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
+            shelf.hold(supports, items)
+            solve_block(shelf.arrays(), H, supports, items, explained, steps, told.within(len(items)))
+            if kept:
+                kept.store(number, items, taken(supports, items, explained))
+        else:
+            put(supports, items, explained, found)
+        told.add(len(items), solved=found is None)
+    return explained
+
+
+def solve_block(
+    gram: tuple[NDArray[Any], ...],
+    H: NDArray[np.float64],
+    supports: Supports,
+    items: NDArray[np.int32],
+    explained: NDArray[np.float64],
+    steps: float = STEPS,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """The columns of some items, from the arrays of a Shelf that holds the rows they need."""
+    from offdiag import kernels, kernels_support
+
+    diagonal = H.astype(supports.values.dtype)
+
+    def work(first: int, last: int) -> None:
+        kernels_support.solve_columns(
+            items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal, steps
+        )
+
+    tasks = kernels.ranges(len(items), -(-len(items) // ITEMS_AT_ONCE))
+    with blas.one_thread():  # ours are enough
+        kernels.run_parallel(work, tasks, progress and (lambda finished: progress(finished / len(tasks))))
+    if explained[items].min(initial=0.0) < 0:
+        remedy = "set l2 or dropout > 0"
+        if diagonal.dtype == np.float32:
+            remedy += ", or dtype='float64' if they are"
+        raise OffdiagError(
+            "the regularised Gram matrix is singular at this precision: some items are combinations of others "
+            f"(duplicate columns?) and too little separates them; {remedy}"
+        )
+
+
+def taken(supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    """What was found for a block, in one piece."""
+    values = [supports.values[supports.ptr[i] : supports.ptr[i + 1]] for i in items]
+    return {"values": np.concatenate(values), "explained": explained[items]}
+
+
+def put(
+    supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64], found: dict[str, NDArray[Any]]
+) -> None:
+    """The same back in its place."""
+    explained[items] = found["explained"]
+    begin = 0
+    for i in items:
+        part = supports.values[supports.ptr[i] : supports.ptr[i + 1]]
+        part[:] = found["values"][begin : begin + len(part)]
+        begin += len(part)
+
+
+def to_rows(
+    supports: Supports, rank: NDArray[np.int32], scale: NDArray[np.floating], power: float = 1.0
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+    """B by rows in the order of the catalogue, sign(β)·|β|^power·scale[i]: indptr, indices, data, without zeros."""
+    from offdiag import kernels_support
+
+    m = len(rank)
+    order = np.argsort(rank).astype(np.int32)
+    counts = np.zeros(m, dtype=np.int64)
+    kernels_support.count_by_row(supports.rows, supports.values, counts)
+    indptr = np.concatenate([[0], np.cumsum(counts[rank])])
+    indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
+    kernels_support.turned_to_rows(
+        order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
+    )
+    return indptr, indices, data
+
+
+class Told:
+    """Progress over all columns, with the number solved per second; those of a checkpoint are not counted there."""
+
+    def __init__(self, progress: Progress | None, columns: int) -> None:
+        self._progress, self._columns = progress, max(columns, 1)
+        self._begin, self._done, self._solved = time.perf_counter(), 0, 0
+
+    def within(self, columns: int) -> Callable[[float], None]:
+        """For the block that begins: takes the share of its columns that is done."""
+        return lambda part: self._tell(part * columns)
+
+    def add(self, columns: int, *, solved: bool) -> None:
+        self._done += columns
+        self._solved += columns if solved else 0
+        self._tell(0.0)
+
+    def _tell(self, more: float) -> None:
+        if self._progress:
+            rate = (self._solved + more) / max(time.perf_counter() - self._begin, 1e-9)
+            self._progress(f"{SOLVING} · {rate:,.0f} items/s", (self._done + more) / self._columns)
+
+
+def _rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
+    return (
+        np.empty((n, k), dtype=np.int32),
+        np.empty((n, k), dtype=dtype),
+        np.empty(n, dtype=np.int32),
+        np.empty(n, dtype=np.int64),
+    )
+
+
+def _closed_up(
+    who: NDArray[np.int32], share: NDArray[np.floating], parent: NDArray[np.int32], below: NDArray[np.int64]
+) -> Supports:
+    """Supports of different length behind each other, in the room they have."""
+    from offdiag import kernels_support
+
+    ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
+    kernels_support.closed_up(who, share, ptr)
+    return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
+
+
+def _told(progress: Progress | None, stage: str, tasks: int) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+
+    def done(finished: int) -> None:
+        progress(stage, finished / tasks)
+
+    return done
