@@ -16,6 +16,8 @@ CHOSEN = {
 
 
 def sparse(found: dict[str, Any]) -> Lines:
+    if "later" in found and "gowalla" in found:
+        found = found | {"gowalla": found["gowalla"] | {"later": found["later"]}}
     lines = ["## Sparse columns", "", f"On {machine(found['machine'])}.", ""]
     for name, section in (
         ("gowalla", _gowalla),

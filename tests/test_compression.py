@@ -364,6 +364,15 @@ MODELS = {
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_another_propensity_needs_no_full_matrix(dtype):
+    inter = od.synthetic.interactions(80, 30, 900, seed=1)
+    whole = od.EDLAE(dropout=0.3, l2=5.0, dtype=dtype).fit(inter)
+    turned = od.compress(whole, storage="float32", keep=30).with_propensity(0.4)
+    assert turned.weights_.kind == "compressed"
+    np.testing.assert_allclose(turned.weights_.toarray(), whole.with_propensity(0.4).weights_.toarray(), rtol=1e-5)
+
+
 @every_model
 @all_storages
 def test_a_compressed_model_is_a_model_like_any_other(make, storage, tmp_path):

@@ -46,6 +46,11 @@ EVERY = (
     | {"RDLAE": lambda **kw: od.RDLAE(l2=2.0, propensity_power=0.3, **kw)}
     | {"low rank auto": lambda **kw: od.LowRankEDLAE(**kw)}
     | {"SparseEDLAE": lambda **kw: od.SparseEDLAE(neighbours=4, l2=2.0, user_power=0.0, **kw)}
+    | {
+        "SparseEDLAE smoothed": lambda **kw: od.SparseEDLAE(
+            neighbours=4, l2=2.0, user_power=0.0, rank=3, smooth=0.3, **kw
+        )
+    }
     | {"SLIM": lambda **kw: od.SLIM(tolerance=1e-7, **kw), "ItemKNN": lambda **kw: od.ItemKNN(neighbours=5, **kw)}
 )
 PRECISIONS = ["float32", "float64"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +49,7 @@ def learn(
         least = {"min_users": max(min_users, 1), "min_items": max(min_items, 1)}
         parts = od.cluster.prepare(parts, at_least=at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
-        with settled(learner, parts, work):
-            fit(learner, parts, client=client, progress=work, reports=reports)
+        fit(learner, parts, client=client, progress=work, reports=reports)
     return parts, reports
 
 
@@ -99,28 +96,3 @@ def _named(columns: Columns) -> dict[str, Any]:
         raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
     names = {name: getattr(columns, name) for name in ("user", "item", "value", "time")}
     return {name: column if column is None else reading._column(column) for name, column in names.items()}
-
-
-@contextmanager
-def settled(learner: Any, parts: Parts, progress: Any = None) -> Iterator[None]:
-    """While it is fitted the model has numbers for what is "auto", by the rule of the fit on one machine."""
-    import offdiag as od
-    from offdiag.models import defaults
-
-    if hasattr(learner, "_settled"):
-        yield  # the fit asks the model itself
-        return
-    params = learner.get_params()
-    auto = [name for name in ("dropout", "user_power", "l2") if params.get(name) == "auto"]
-    found = {"dropout": defaults.DROPOUT, "user_power": defaults.USER_POWER}
-    numbers = {name: found[name] for name in auto if name in found}
-    if "l2" in auto:
-        power = numbers.get("user_power", params["user_power"])
-        scale = od.cluster.unseen_user_l2(parts, power, items=defaults.ITEMS, users=defaults.USERS, progress=progress)
-        dropout = {"dropout": numbers.get("dropout", params["dropout"])} if "dropout" in params else {}
-        numbers["l2"] = defaults.share(dropout) * scale
-    learner.set_params(**numbers)
-    try:
-        yield
-    finally:
-        learner.set_params(**{name: params[name] for name in numbers})

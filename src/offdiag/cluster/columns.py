@@ -27,7 +27,6 @@ from offdiag.data.order import csr, positions_of_rows
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, ranked, support
-from offdiag.solvers.products import item_scale
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -60,6 +59,8 @@ def fit_sparse(
             f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )
     settings: dict[str, Any] = model._checked()  # type: ignore[attr-defined]
+    if settings["rank"]:
+        raise OffdiagError("the smooth part (rank > 0) is not learned on a cluster; use fit on one machine, or rank=0")
     parts = read(data, client=client, progress=progress, reports=reports)
     m, dtype = parts.n_items, model.dtype  # type: ignore[attr-defined]
     if not parts.nnz:
@@ -71,13 +72,13 @@ def fit_sparse(
     with stage(client, "ordering items", progress, reports, LESS) as work:
         rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
         ((rank, g, sums, cost, scale),) = work.gather([work.submit(itemgetter(0), rows)])
-    H = penalised(g, settings, scale, dtype)
+    H = support.penalised(g, settings, scale, dtype)
     with stage(client, "finding neighbours", progress, reports, LESS) as work:
         copies = [work.submit(_same, rows, **homes.near(home)) for home in range(len(homes))]
         supports = _choose(work, copies, homes, H, k, dtype, cost)
     del rows
     solver = _Solver(client, copies, homes, H, settings["block_bytes"], progress, reports)
-    supports, explained = solver.to_size(supports, settings["max_bytes"])
+    supports, explained = support.to_size(supports, H, settings["max_bytes"], solver.solve)
     model._learned(  # type: ignore[attr-defined]
         supports, rank, g, explained, scale, settings, parts.item_ids, sums, parts.n_users
     )
@@ -93,17 +94,6 @@ def _block_bytes(client: Client, parts: Parts, wanted: int | str) -> int:
         wanted = min(max(room, LEAST_BLOCK), LARGEST_BLOCK)
     session.require(client, taken + 3 * wanted // 2, f"a sparse model from {parts.nnz:,} interactions", LESS)
     return wanted
-
-
-def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
-    """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller; as the model has it."""
-    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2: Any = settings["l2"] / scale
-    if settings["item_power"]:
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
-    dropout = settings["dropout"]
-    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
 
 
 def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, ...]:
@@ -122,7 +112,7 @@ def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, .
     data = ranked.by_popularity(X, weight, rank)
     sums = np.bincount(X.indices, weights=X.data, minlength=m).astype(np.float64)
     cost = np.bincount(data.indices, weights=np.repeat(n_u, n_u), minlength=m)
-    scale = float(n_u.sum() / (weight @ n_u))
+    scale = ranked.scale_of(n_u, user_power)
     return (rank, ranked.diagonal(data), sums, cost, scale), *data.arrays()
 
 
@@ -165,19 +155,7 @@ class _Solver:
     progress: Progress | None
     reports: list[Report] | None
 
-    def to_size(self, supports: support.Supports, max_bytes: int | None) -> tuple[Any, NDArray[np.float64]]:
-        """Solve, and if the weights would be too large, once more without the weakest."""
-        itemsize, entries = supports.values.dtype.itemsize, len(supports.rows)
-        if max_bytes is not None:
-            entries = min(entries, (max_bytes - 8 * len(supports.ptr)) // (4 + itemsize))
-        if entries == len(supports.rows):
-            return supports, self.solve(supports)
-        G = supports.values.copy()
-        self.solve(supports)
-        pruned = support.strongest(supports, self.H, G, entries)
-        return pruned, self.solve(pruned)
-
-    def solve(self, supports: support.Supports) -> NDArray[np.float64]:
+    def solve(self, supports: support.Supports, stage: str) -> NDArray[np.float64]:
         """Replace the values of the supports by β; returns G_iS·β of each item i."""
         m, dtype = len(self.H), supports.values.dtype
         at_most = int(np.clip(m // (TASKS * len(self.homes)), 64, gram_rows.BLOCK_ITEMS))

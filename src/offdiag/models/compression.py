@@ -73,8 +73,8 @@ def _linear(model: Any) -> Weights:
     weights = model._fitted().weights_
     if not isinstance(weights, pruning.LINEAR):
         raise OffdiagError(
-            f"expected a linear model, whose scores are X @ W, received {type(model).__name__} with {weights.kind} "
-            "weights; it cannot be compressed"
+            f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
+            f"with {weights.kind} weights; it cannot be compressed"
         )
     return weights
 

@@ -6,6 +6,7 @@ items. The more of the regularisation dropout does, the less is left for l2: l2 
 were set by looking at ten public data sets; docs/models.md tells how well they hold.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ def from_gram(G: Gram, settings: dict[str, Any]) -> dict[str, Any]:
     settings = _constants(settings, G.user_power)
     if settings["l2"] == "auto":
         settings["l2"] = share(settings) * gram_l2(G)
+    return settings
+
+
+def from_scale(settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+    """The same where the data is elsewhere: ``scale(user_power, items=…, users=…)`` is L (``od.cluster``)."""
+    settings = _constants(settings, USER_POWER)
+    if settings["l2"] == "auto":
+        settings["l2"] = share(settings) * scale(settings["user_power"], items=ITEMS, users=USERS)
     return settings
 
 

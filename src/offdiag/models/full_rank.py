@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -97,6 +98,10 @@ class _FullRank(Recommender):
         self.n_users_ = G.n_users
         self.settings_ = settings
         return self
+
+    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+        """Every "auto" replaced, for a fit on a cluster."""
+        return defaults.from_scale(settings, scale)
 
     def _check_memory(self, m: int) -> None:
         itemsize = np.dtype(self.dtype).itemsize

@@ -19,6 +19,7 @@ _NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
     "max_diagonal": (0, 1, True, False),
     "propensity_power": (-5, 5, True, False),
     "weight_power": (0.2, 5, True, False),
+    "smooth": (0, 10, True, False),
     "user_power": (-5, 5, True, True),
     "item_power": (-5, 5, True, True),
     "learning_rate": (0, np.inf, False, False),

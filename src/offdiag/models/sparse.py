@@ -20,11 +20,12 @@ from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, ranked, support
-from offdiag.solvers.products import item_scale
-from offdiag.weights import Sparse
+from offdiag.solvers import gram_rows, low_pass, ranked, support
+from offdiag.solvers.products import DataProduct, ScaledProduct, check_range, item_scale
+from offdiag.weights import Smoothed, Sparse
 
 NEIGHBOURS = 500
+MOST_NEIGHBOURS = 2_000  # before weights are dropped to save bytes: four times as many as will be left, up to this
 _NOT_OF_THE_FIT = ("block_bytes",)  # settings that change how it is computed, not what comes out
 
 
@@ -36,6 +37,9 @@ class SparseEDLAE(Recommender):
     rest, so that the model fits. ``weight_power`` above 1 lets strong neighbours speak louder: the scores add up
     sign(β)·|β|^weight_power. ``block_bytes`` bounds the part of the Gram held at a time ("auto": 60 % of the memory
     that is free); it changes no result.
+
+    ``rank`` above 0 adds ``smooth`` times an ideal low-pass filter to the scores, the projection of the history on the
+    first directions of the normalised data [Shen21]: worth trying where what comes later is to be predicted.
     """
 
     prefers_data: ClassVar[bool] = True  # fit needs less than the Gram that fit_gram would be given
@@ -46,6 +50,8 @@ class SparseEDLAE(Recommender):
     item_power: float = 0.0
     propensity_power: float = 0.0
     weight_power: float = 1.0
+    rank: int = 0
+    smooth: float = 0.2
     max_bytes: int | None = None
     block_bytes: int | Auto = "auto"
     dtype: Literal["float32", "float64"] = "float32"
@@ -75,8 +81,8 @@ class SparseEDLAE(Recommender):
         rank = ranked.popularity_rank(counts)
         data = ranked.by_popularity(matrix, weight, rank)
         g = ranked.diagonal(data)
-        scale = float(n_u.sum() / (weight @ n_u))
-        H = _penalised(g, settings, scale, self.dtype)
+        scale = ranked.scale_of(n_u, settings["user_power"])
+        H = support.penalised(g, settings, scale, self.dtype)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
@@ -84,14 +90,20 @@ class SparseEDLAE(Recommender):
             at = kept and kept.stage(stage)
             return support.solve(data, H, supports, plan, kept=at, progress=progress)
 
-        supports, explained = _to_size(supports, H, settings["max_bytes"], solve)
+        budget = settings["max_bytes"]
+        if budget is not None:
+            budget -= _smooth_bytes(m, settings["rank"], np.dtype(self.dtype).itemsize)
+        supports, explained = support.to_size(supports, H, budget, solve)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n)
+        smooth = _low_pass(matrix, settings["rank"], self.dtype, progress) if settings["rank"] else None
+        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more."""
         settings = self._checked()
         check_gram(G, settings["user_power"])
+        if settings["rank"]:
+            raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
         m = G.n_items
         item_ids = checked_item_ids(item_ids, m)
         k = self._check_memory(m, 0, settings, also=packed.size(m) * np.dtype(self.dtype).itemsize)
@@ -99,7 +111,7 @@ class SparseEDLAE(Recommender):
         rank = ranked.popularity_rank(G.item_counts)
         order = np.argsort(rank)
         g = G.values[packed.diagonal_positions(m)].astype(np.float64)[order]
-        H = _penalised(g, settings, G.scale, self.dtype)
+        H = support.penalised(g, settings, G.scale, self.dtype)
 
         def rows(lo: int, hi: int) -> NDArray[np.float64]:
             found: NDArray[np.float64] = G.values[packed.positions(m, order[lo:hi], order)].astype(np.float64)
@@ -114,7 +126,7 @@ class SparseEDLAE(Recommender):
             support.solve_block(arrays, H, supports, columns, explained, progress=support.Told(progress, m).within(m))
             return explained
 
-        supports, explained = _to_size(supports, H, settings["max_bytes"], solve)
+        supports, explained = support.to_size(supports, H, settings["max_bytes"], solve)
         return self._learned(supports, rank, g, explained, G.scale, settings, item_ids, G.item_sums.copy(), G.n_users)
 
     def with_propensity(self, power: float) -> Self:
@@ -125,8 +137,11 @@ class SparseEDLAE(Recommender):
         before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         ratio = (inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
         W = self.weights_
-        assert isinstance(W, Sparse)
-        model.weights_ = Sparse(W.indptr, W.indices, W.data * ratio[W.indices])
+        if isinstance(W, Smoothed):
+            model.weights_ = W.scaled(ratio)
+        else:
+            assert isinstance(W, Sparse)
+            model.weights_ = Sparse(W.indptr, W.indices, W.data * ratio[W.indices])
         return model
 
     def _learned(
@@ -140,46 +155,71 @@ class SparseEDLAE(Recommender):
         item_ids: NDArray[Any],
         sums: NDArray[np.float64],
         n_users: int,
+        smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
     ) -> Self:
+        if settings["rank"] and smooth is None:
+            raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
         rarity = inverse_propensity(sums, settings["propensity_power"]).astype(self.dtype)
-        weights = Sparse(*support.to_rows(supports, rank, rarity, settings["weight_power"]))
+        sharp = Sparse(*support.to_rows(supports, rank, rarity, settings["weight_power"]))
+        weights: Sparse | Smoothed = sharp
+        if smooth is not None:
+            Q, said = smooth
+            heard = (settings["smooth"] / said).astype(self.dtype) * rarity
+            weights = Smoothed(sharp, Q, said.astype(self.dtype), heard)
+            settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than were asked for
         # Nothing is assigned before this line: a failed or interrupted fit leaves an earlier one intact.
         self.weights_ = weights
         self.objective_ = float((g - explained).sum()) * scale
         self.item_ids_ = item_ids
         self.popularity_ = sums
         self.n_users_ = n_users
-        self.settings_ = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
+        left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
+        told = {name: value for name, value in settings.items() if name not in left_out}
+        self.settings_ = {name: value for name, value in told.items() if value is not None}
         return self
 
+    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+        """Every "auto" replaced, for a fit on a cluster."""
+        return defaults.from_scale(settings, scale)
+
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
-        """That the fit has room; returns the length of the supports."""
-        k = max(min(int(settings["neighbours"]), m - 1), 1)
+        """That the fit has room; returns the length of the supports, and settles it where it was "auto"."""
         itemsize = np.dtype(self.dtype).itemsize
+        if settings["neighbours"] == "auto":
+            fitting = (settings["max_bytes"] or 0) // (4 + itemsize) // max(m, 1)
+            settings["neighbours"] = max(NEIGHBOURS, min(4 * fitting, MOST_NEIGHBOURS))
+        k = max(min(int(settings["neighbours"]), m - 1), 1)
         copies = 2 if settings["max_bytes"] is None else 3
+        work = low_pass.width(settings["rank"], m) * low_pass.ARRAYS * m * itemsize if settings["rank"] else 0
         memory.require(
-            12 * nnz + (4 + itemsize) * m * k * copies + also,
+            12 * nnz + (4 + itemsize) * m * k * copies + work + also,
             f"a sparse model of {m:,} items with {k:,} neighbours each",
-            "ask for fewer neighbours, or keep fewer items with od.prepare.min_counts(items=...)",
+            "ask for fewer neighbours (or a smaller rank), or keep fewer items with od.prepare.min_counts(items=...)",
         )
-        if settings["max_bytes"] is not None and settings["max_bytes"] < 8 * (m + 1) + 4 + itemsize:
+        least = _smooth_bytes(m, settings["rank"], itemsize) + 8 * (m + 1) + 4 + itemsize
+        if settings["max_bytes"] is not None and settings["max_bytes"] < least:
             raise OffdiagError(
-                f"max_bytes must be at least {8 * (m + 1) + 4 + itemsize:,} for {m:,} items, "
-                f"received {settings['max_bytes']:,}"
+                f"max_bytes must be at least {least:,} for {m:,} items, received {settings['max_bytes']:,}"
             )
         return k
 
     def _checked(self) -> dict[str, Any]:
-        """The hyper-parameters, validated; the number of neighbours is always a number."""
+        """The hyper-parameters, validated."""
         params = self.get_params()
-        unset = {name: params.pop(name) for name in ("max_bytes", "block_bytes") if params[name] in (None, "auto")}
-        if params["neighbours"] == "auto":
-            params["neighbours"] = NEIGHBOURS
-        settings = unset | checked(params)
+        nothing: dict[str, Any] = {"neighbours": "auto", "max_bytes": None, "block_bytes": "auto"}
+        unset = {name: params.pop(name) for name, value in nothing.items() if _same(params[name], value)}
+        rank = params.pop("rank")
+        if not isinstance(rank, int | np.integer) or isinstance(rank, bool) or rank < 0:
+            raise OffdiagError(f"rank of SparseEDLAE must be a whole number, 0 for no smooth part, received {rank!r}")
+        settings = unset | checked(params) | {"rank": int(rank)}
         if settings["item_power"] == "auto":
             raise OffdiagError("item_power of SparseEDLAE must be a number, received 'auto'")
         del settings["dtype"]
         return settings
+
+
+def _same(value: Any, nothing: str | None) -> bool:
+    return value is None if nothing is None else isinstance(value, str) and value == nothing
 
 
 def _block_bytes(wanted: int | Auto) -> int:
@@ -190,31 +230,16 @@ def _block_bytes(wanted: int | Auto) -> int:
     return 1 << 30 if there is None else max(int(0.6 * there), 1 << 26)
 
 
-def _penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
-    """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
-    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2: Any = settings["l2"] / scale
-    if settings["item_power"]:
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
-    dropout = settings["dropout"]
-    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
+def _smooth_bytes(m: int, rank: int, itemsize: int) -> int:
+    """What the smooth part takes of ``max_bytes``."""
+    return m * (min(rank, m) + 2) * itemsize if rank else 0
 
 
-def _to_size(
-    supports: support.Supports,
-    H: NDArray[np.float64],
-    max_bytes: int | None,
-    solve: Callable[[support.Supports, str], NDArray[np.float64]],
-) -> tuple[support.Supports, NDArray[np.float64]]:
-    """Solve, and if the weights would be too large, once more without the weakest."""
-    itemsize = supports.values.dtype.itemsize
-    entries = len(supports.rows)
-    if max_bytes is not None:
-        entries = min(entries, (max_bytes - 8 * len(supports.ptr)) // (4 + itemsize))
-    if entries == len(supports.rows):
-        return supports, solve(supports, "all")
-    G = supports.values.copy()
-    solve(supports, "all")
-    pruned = support.strongest(supports, H, G, entries)
-    return pruned, solve(pruned, "pruned")
+def _low_pass(
+    matrix: Any, rank: int, dtype: str, progress: Progress | None
+) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
+    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; users count alike, and so do items."""
+    product = DataProduct(matrix, 1.0, dtype, rank=low_pass.width(rank, matrix.shape[1]))
+    check_range(product)
+    scale = item_scale(product.g, 1.0)
+    return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale

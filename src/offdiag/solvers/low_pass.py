@@ -1,11 +1,14 @@
 """The smoothest directions of the data: the leading eigenvectors of a Gram, by a fixed number of products.
 
-For an ideal low-pass filter [Shen21] only the projector Q Qᵀ on the data matters, not which vectors span it, nor the
-last digits of the smallest of them; ``solvers.spectral`` finds those too and takes several times as long.
-Method    block Lanczos: a random block, times G, then each block times G again, orthonormal to all before; the best
-          combinations of all blocks (Rayleigh-Ritz). Where the blocks could hold every item, the whole eigenproblem.
-Cost      BLOCKS + 1 products G @ (m×width), BLOCKS + 2 arrays of m×width, width = rank and a little more.
+For an ideal low-pass filter [Shen21] only the projector Q Qᵀ counts, not the last digits of its smallest directions,
+which ``solvers.spectral`` finds too, in several times the time.
+Method    subspace iteration: a random block, and in each round a Chebyshev polynomial of G that is small on [0, c] and
+          grows fast above; c is the smallest Ritz value of the block. Where the block is a good part of all items, the
+          whole eigenproblem instead.
+Cost      DEGREES + 2 products G @ (m×width), ARRAYS of m×width, width = rank and an eighth more.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,75 +18,124 @@ from offdiag.solvers import blas
 from offdiag.solvers.products import Product
 from offdiag.solvers.subspace import whitener
 
-BLOCKS = 4
-SPARE = 16  # columns beyond the rank, at least: the last directions asked for are not cut off by chance
+DEGREES = 12  # of all polynomials together
+DEGREE = 4  # of one, at most
+GROWTH = 1e5  # of the first direction over the last in a round, at most: more, and rounding would hide the last ones
+ARRAYS = 8  # of m×width at the peak
+SPARE = 16  # columns beyond the rank, at least: what they hold shields the last directions asked for
 STAGE = "finding smooth directions"
 
 
 def width(rank: int, m: int) -> int:
-    """Columns of a block."""
-    return min(m, rank + max(SPARE, rank // 16))
+    """Columns that are worked on."""
+    return min(m, rank + max(SPARE, rank // 8))
 
 
 def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None) -> NDArray[np.floating]:
-    """Q (m×rank or narrower): orthonormal columns, largest eigenvalue first, none where X has no direction left.
+    """Q (m×rank): orthonormal columns, largest eigenvalue first; fewer where X has no more directions.
 
     The rows of items nobody has are 0.
     """
     live = np.flatnonzero(product.g > 0)
     rank = min(rank, len(live))
     columns = width(rank, len(live))
-    if BLOCKS * columns >= len(live):
+    if len(live) <= DEGREE * columns:
         return _all(product, live, rank, progress)
-    Q = np.zeros((product.m, BLOCKS * columns), dtype=product.dtype)
-    T = np.zeros((Q.shape[1], Q.shape[1]))
-    start = np.random.default_rng(seed).standard_normal((product.m, columns), dtype=product.dtype)
-    W, size = product(start), 0  # one product already turns chance towards what matters
-    del start
-    for block in range(BLOCKS):
-        W = _new_directions(W, Q[:, :size])
-        if not W.shape[1]:
-            break
-        done, size = size, size + W.shape[1]
-        Q[:, done:size] = W
-        W = product(W)
-        T[:size, done:size] = blas.product(Q[:, :size], W, transposed=True)  # the rest of T follows by symmetry
-        T[done:size, :done] = T[:done, done:size].T
+    rng = np.random.default_rng(seed)
+    spent, V = 0, np.zeros((product.m, 0), dtype=product.dtype)
+    while True:
+        if V.shape[1] < columns:  # at the start, or when two directions have become one
+            fresh = rng.standard_normal((product.m, columns - V.shape[1]), dtype=product.dtype)
+            V = np.hstack([V, _orthonormal(product(fresh), V)])
+            del fresh
+        theta, V, GV = _ritz(V, product)
         if progress:
-            progress(STAGE, (block + 1) / BLOCKS)
-    Y = _largest(T[:size, :size], rank, product.dtype)
-    return blas.product(Q[:, :size], Y)
+            progress(STAGE, spent / DEGREES)
+        if spent == DEGREES:
+            break
+        degree, cut = _polynomial(theta, DEGREES - spent)
+        V = _orthonormal(_filtered(product, V, GV, cut, degree), V[:, :0])
+        spent += degree
+    real = int(np.count_nonzero(theta[:rank] > _noise(theta, product.m, product.dtype)))
+    return np.ascontiguousarray(V[:, :real])
 
 
 def _all(product: Product, live: NDArray[np.int64], rank: int, progress: Progress | None) -> NDArray[np.floating]:
+    """Every eigenvector, and then the first of them."""
     E = np.zeros((product.m, len(live)), dtype=product.dtype)
     E[live, np.arange(len(live))] = 1
-    Q = np.zeros((product.m, 0), dtype=product.dtype)
-    if len(live):
-        Y = _largest(product(E)[live], rank, product.dtype)
-        Q = np.zeros((product.m, Y.shape[1]), dtype=product.dtype)
-        Q[live] = Y
+    theta, Y = _eigen(product(E)[live])
+    real = int(np.count_nonzero(theta[:rank] > _noise(theta, product.m, product.dtype)))
+    Q = np.zeros((product.m, real), dtype=product.dtype)
+    Q[live] = Y[:, :real]
     if progress:
         progress(STAGE, 1.0)
     return Q
 
 
-def _new_directions(W: NDArray[np.floating], Q: NDArray[np.floating]) -> NDArray[np.floating]:
-    """An orthonormal basis of what W has and Q has not; the second time removes what rounding left of Q."""
-    cut = 100 * float(np.finfo(W.dtype).eps)
-    for _ in range(2):
+def _polynomial(theta: NDArray[np.float64], most: int) -> tuple[int, float]:
+    """The degree of the next polynomial and the end of the range in which it stays small."""
+    cut = max(float(theta[-1]), 1e-3 * float(theta[0]))
+    speed = np.arccosh(max(2 * float(theta[0]) / cut - 1, 1.0))
+    degree = DEGREE if speed == 0 else int(np.clip(np.arccosh(GROWTH) / speed, 1, DEGREE))
+    return min(degree, most), cut
+
+
+def _filtered(
+    product: Product, V: NDArray[np.floating], GV: NDArray[np.floating], cut: float, degree: int
+) -> NDArray[np.floating]:
+    """T(2G/cut − I) V for the Chebyshev polynomial T of this degree."""
+    two, four = V.dtype.type(2 / cut), V.dtype.type(4 / cut)
+    before: NDArray[np.floating] = V
+    now: NDArray[np.floating] = two * GV - V
+    for _ in range(degree - 1):
+        after = product(now)
+        after *= four
+        after -= 2 * now
+        after -= before
+        before, now = now, after
+    return now
+
+
+def _orthonormal(W: NDArray[np.floating], Q: NDArray[np.floating]) -> NDArray[np.floating]:
+    """An orthonormal basis of what W has and Q has not."""
+    eps = float(np.finfo(W.dtype).eps)
+    W = _unit(W, float(np.finfo(W.dtype).tiny))
+    for least in (1e4 * eps, 0.5):  # a column that the second pass still shortens was rounding left by the first
         if Q.shape[1]:
-            blas.product(Q, blas.product(Q, W, transposed=True), alpha=-1, add_to=W)
-        W = blas.product(W, whitener(blas.product(W, W, transposed=True), cut).astype(W.dtype))
+            W = _unit(blas.product(Q, blas.product(Q, W, transposed=True), alpha=-1, add_to=W), least)
+        W = blas.product(W, whitener(blas.product(W, W, transposed=True), 100 * eps).astype(W.dtype))
     return W
 
 
-def _largest(T: NDArray[np.floating], rank: int, dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
-    """The eigenvectors of the ``rank`` largest eigenvalues, largest first, without those that are rounding."""
+def _unit(W: NDArray[np.floating], least: float) -> NDArray[np.floating]:
+    """The columns longer than ``least``, at length 1."""
+    length = np.sqrt(np.einsum("ij,ij->j", W, W, dtype=np.float64))
+    if (length <= least).any():
+        W, length = np.ascontiguousarray(W[:, length > least]), length[length > least]
+    W *= (1 / length).astype(W.dtype)
+    return W
+
+
+def _ritz(
+    V: NDArray[np.floating], product: Product
+) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
+    """The eigenvalues of G within span(V), largest first, their vectors, and G times these."""
+    GV = product(V)
+    theta, Y = _eigen(blas.product(V, GV, transposed=True))
+    Y = np.ascontiguousarray(Y).astype(V.dtype)
+    return theta, blas.product(V, Y), blas.product(GV, Y)
+
+
+def _eigen(T: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Largest first."""
     from scipy import linalg
 
     T = T.astype(np.float64)
-    first = max(len(T) - rank, 0)
-    values, Y = linalg.eigh((T + T.T) / 2, subset_by_index=(first, len(T) - 1))
-    real = values > len(T) * float(np.finfo(dtype).eps) * values[-1]
-    return np.ascontiguousarray(Y[:, real][:, ::-1].astype(dtype))
+    theta, Y = linalg.eigh((T + T.T) / 2, driver="evd")
+    return theta[::-1], Y[:, ::-1]
+
+
+def _noise(theta: NDArray[np.float64], m: int, dtype: np.dtype[np.floating]) -> float:
+    """Eigenvalues up to this one are rounding."""
+    return 10 * float(np.finfo(dtype).eps) * float(theta[0]) * max(math.sqrt(m), 10.0)

@@ -23,6 +23,7 @@ from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.solvers import blas
 from offdiag.solvers.gram_rows import Plan, Shelf
+from offdiag.solvers.products import item_scale
 from offdiag.solvers.ranked import Rows
 
 ITEMS_AT_ONCE = 64  # a task for one core
@@ -46,6 +47,35 @@ class Kept(Protocol):
 
     def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None: ...
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
+
+
+def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
+    """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
+    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+    l2: Any = settings["l2"] / scale
+    if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
+        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+    dropout = settings["dropout"]
+    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
+
+
+def to_size(
+    supports: Supports,
+    H: NDArray[np.float64],
+    max_bytes: int | None,
+    solve: Callable[[Supports, str], NDArray[np.float64]],
+) -> tuple[Supports, NDArray[np.float64]]:
+    """Solve, and if the weights would be too large, once more without the weakest."""
+    entries = len(supports.rows)
+    if max_bytes is not None:
+        entries = min(entries, (max_bytes - 8 * len(supports.ptr)) // (4 + supports.values.dtype.itemsize))
+    if entries == len(supports.rows):
+        return supports, solve(supports, "all")
+    G = supports.values.copy()
+    solve(supports, "all")
+    pruned = strongest(supports, H, G, entries)
+    return pruned, solve(pruned, "pruned")
 
 
 def choose(

@@ -8,11 +8,13 @@ from offdiag.weights.factors import LowRank, Symmetric
 from offdiag.weights.implicit_factors import ImplicitFactors
 from offdiag.weights.matrices import Dense, Packed
 from offdiag.weights.networks import Network
+from offdiag.weights.smoothed import Smoothed
 from offdiag.weights.sparse import Sparse
 from offdiag.weights.tiles import USERS_AT_ONCE, Tile, Weights
 
 KINDS: dict[str, type[Any]] = {
-    k.kind: k for k in (Packed, Dense, LowRank, Symmetric, Network, ImplicitFactors, Constant, Sparse, Compressed)
+    k.kind: k
+    for k in (Packed, Dense, LowRank, Symmetric, Network, ImplicitFactors, Constant, Sparse, Smoothed, Compressed)
 }
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "LowRank",
     "Network",
     "Packed",
+    "Smoothed",
     "Sparse",
     "Symmetric",
     "Tile",

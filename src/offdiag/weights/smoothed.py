@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,35 +54,46 @@ class Smoothed(Tiled):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
-    @property
-    def rank(self) -> int:
-        return self.Q.shape[1]
-
     def scaled(self, columns: NDArray[np.floating]) -> Smoothed:
         """W diag(columns)."""
         B = Sparse(self.B.indptr, self.B.indices, self.B.data * columns[self.B.indices])
         return Smoothed(B, self.Q, self.said, self.heard * columns)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        data = X.data.astype(self.dtype, copy=False) * self.said[X.indices]
-        Z = encoded(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape), self.Q)
-        items, place = np.unique(X.indices, return_inverse=True)
-        data *= self._itself(items)[place]
+        from offdiag import kernels_sparse
+
+        said = X.data.astype(self.dtype, copy=False) * self.said[X.indices]
+        Z = encoded(sparse.csr_array((said, X.indices, X.indptr), shape=X.shape), self.Q)
+        items, place = np.unique(X.indices, return_inverse=True)  # items nobody in this batch has are never read
+        itself = said * self._itself(items)[place]
+        begin, last_of = self.B.indptr[items], self.B.indptr[items + 1]
+        x = X.data.astype(self.dtype, copy=False)
         for lo, hi, smooth in inner_products(Z, self.Q):
-            sharp = self.B.scores_between(X, lo, hi)
+            end = np.empty_like(begin)
+            kernels_sparse.row_ends(self.B.indices, begin, last_of, hi, end)
 
             def score(
-                first: int, last: int, lo: int = lo, hi: int = hi, smooth: Any = smooth, sharp: Any = sharp
+                first: int,
+                last: int,
+                lo: int = lo,
+                hi: int = hi,
+                smooth: Callable[[int, int], NDArray[np.floating]] = smooth,
+                begin: NDArray[np.int64] = begin,
+                end: NDArray[np.int64] = end,
             ) -> NDArray[np.floating]:
+                out = np.empty((last - first, hi - lo), dtype=self.dtype)
+                kernels_sparse.score_sparse_tile(
+                    X.indptr, place, x, begin, end, self.B.indices, self.B.data, lo, first, out
+                )
+                out += smooth(first, last) * self.heard[lo:hi]
                 part = slice(X.indptr[first], X.indptr[last])
                 users = np.repeat(np.arange(last - first), np.diff(X.indptr[first : last + 1]))
                 inside = (X.indices[part] >= lo) & (X.indices[part] < hi)
-                out: NDArray[np.floating] = smooth(first, last) * self.heard[lo:hi]
-                np.subtract.at(out, (users[inside], X.indices[part][inside] - lo), data[part][inside])
-                out += sharp(first, last)
+                np.subtract.at(out, (users[inside], X.indices[part][inside] - lo), itself[part][inside])
                 return out
 
             yield lo, hi, score
+            begin = end
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         """W[items, target]: what each of the items says about the target."""
