@@ -25,7 +25,7 @@ constants, and the reckoning compared with other measurements. `python benchmark
 [benchmarks/results](../benchmarks/results)`/cluster.json`, which `python benchmarks/cluster.py` writes. How to use a
 cluster is in [cluster.md](cluster.md).
 """
-FORMULAS = """
+WORDED = """
 ## Formulas
 
 n interactions, m items, k neighbours, W workers, b items in a tile; T = 2m² bytes, half of a matrix of items × items in
@@ -201,7 +201,7 @@ def page(results: dict[str, Any] | None) -> str:
             f"One worker with one thread of {results['machine']['processor']}, on the small shape:",
             "",
             *table(("stage", "work", ">amount", ">seconds", ">rate of a core"), constants),
-            FORMULAS + CHECKED,
+            WORDED + CHECKED,
             *table(
                 (
                     "stage", ">workers", ">seconds", ">measured", ">memory", ">measured", ">moved", ">measured",

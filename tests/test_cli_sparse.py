@@ -89,6 +89,7 @@ def test_a_killed_command_goes_on_and_the_old_model_stays_until_the_new_one_is_t
         (["--model", "sparse", "--checkpoint", "train.csv"], "checkpoint takes a folder"),
         (["--model", "edlae", "--checkpoint", "x"], "--checkpoint is for sparse models"),
         (["--model", "edlae", "--neighbours", "3"], "edlae does not take --neighbours"),
+        (["--model", "sparse", "--checkpoint", "."], "lies in the checkpoint folder"),
         (["--keep", "3"], "--keep is for full-rank models with --cluster"),
         (["--cluster", "local:1", "--validate"], "--cluster and --validate do not go together"),
         (["--model", "sparse", "--cluster", "local:1", "--checkpoint", "x"], "--cluster and --checkpoint"),

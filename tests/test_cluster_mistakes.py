@@ -1,7 +1,11 @@
 """What can be wrong with a cluster or its data: one line that names it, before any work, and never a hang."""
 
+import contextlib
+import socket
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import polars as pl
@@ -9,6 +13,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
+from offdiag.cluster import session
 from offdiag.cluster.stages import Stage
 
 distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
@@ -118,6 +123,36 @@ def test_a_cluster_that_cannot_be_had_is_one_line(address, options, words):
             pass
 
     assert words in mistake(enter)
+
+
+@pytest.mark.parametrize("speaks", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_is_no_scheduler_is_one_line_and_no_hang(speaks):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                connections.append(server.accept()[0])
+                connections[-1].sendall(speaks)
+
+        connections = []
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def enter():
+            with od.cluster.connect(address, timeout=1):
+                pass
+
+        assert "no Dask scheduler answered" in mistake(enter)
+        for connection in connections:
+            connection.close()
+
+
+def test_a_call_that_hangs_is_given_up():
+    with pytest.raises(TimeoutError, match="no answer"):
+        session.within(0.05, lambda: time.sleep(5))
+    assert session.within(5, lambda: 3) == 3
+    with pytest.raises(ValueError, match="own"):
+        session.within(5, lambda: int("own"))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag import kernels, kernels_support, memory
+from offdiag.models.block_checkpoints import BlockCheckpoints
 from offdiag.solvers import gram_rows, ranked, support
 from tests import oracles
 from tests.strategies import dropouts, dtypes, interactions, powers
@@ -144,7 +145,7 @@ def test_the_gram_alone_gives_the_same_model(X, k, power, dtype):
     assert np.array_equal(one.popularity_, other.popularity_)
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.sampled_from([0.0, 0.3, 0.5, 1.0, -0.4]))
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.sampled_from([0.0, 0.3, 0.5, 1.0, -0.4, 5.0, -5.0]))
 def test_sums_of_user_weights_are_never_rounded(lengths, power):
     weight = ranked.exact_weights(np.array(lengths), power)
     exact = sum((Fraction(float(w)) for w in weight), Fraction(0))
@@ -152,7 +153,7 @@ def test_sums_of_user_weights_are_never_rounded(lengths, power):
     assert Fraction(float(np.sum(weight[::-1]))) == exact
     n_u = np.array(lengths, dtype=np.float64)
     wanted = np.power(n_u, -power, where=n_u > 0, out=np.zeros(len(n_u)))
-    np.testing.assert_allclose(weight, wanted, rtol=0, atol=2.0**-53 * max(wanted.sum(), 1.0))
+    np.testing.assert_allclose(weight, wanted, rtol=0, atol=2.0**-53 * wanted.sum())
     assert np.array_equal(ranked.exact_weights(np.array(lengths[:1]), power, float(wanted.sum())), weight[:1])
 
 
@@ -418,3 +419,115 @@ def test_defaults_work_on_any_data(X):
 def test_settings_out_of_range_are_named(words, message):
     with pytest.raises(od.OffdiagError, match=message):
         od.SparseEDLAE(**words).fit(example())
+
+
+@pytest.mark.parametrize("power", [5.0, -5.0, 3.0])
+def test_users_whose_weight_vanishes_are_as_if_they_were_not_there(power):
+    """Users of 1,900 items beside one of a single item: the ratio of their weights is 10^±16."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((60, 2_000), dtype=np.float32)
+    for u in range(40):
+        X[u, rng.permutation(2_000)[:1_900]] = 1
+    X[40:59, :3] = rng.random((19, 3)) < 0.7
+    X[59, 0] = 1
+    model = od.SparseEDLAE(neighbours=5, dropout=0.4, l2=3.0, user_power=power, dtype="float64").fit(X)
+    G = oracles.gram(X, power)
+    H = np.diag(G) + oracles.penalty(G, 0.4, 3.0)
+    B = model.weights_.toarray()
+    for i in range(0, 2_000, 97):
+        S = np.flatnonzero(B[:, i])
+        A = G[np.ix_(S, S)].copy()
+        np.fill_diagonal(A, H[S])
+        np.testing.assert_allclose(A @ B[S, i], G[S, i], atol=1e-9 * H.max())
+
+
+def test_values_so_small_that_products_vanish_do_no_harm():
+    X = example().astype(np.float64)
+    X.data = np.where(np.arange(len(X.data)) % 3 == 0, 1e-200, 1.0)
+    words = {"neighbours": 8, "dropout": 0.4, "l2": 3.0, "dtype": "float64"}
+    model = od.SparseEDLAE(**words).fit(X)
+    assert np.isfinite(model.weights_.data).all()
+    assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=2_000).fit(X))
+
+
+def test_pivots_at_the_level_of_rounding_are_taken_for_lost():
+    """Two items that differ in one user of a million: too little separates them in float32, enough in float64."""
+    X = np.zeros((1_600_000, 3), dtype=np.float32)
+    X[:, 0] = X[:, 1] = 1
+    X[0, 1] = 0
+    X[::2, 2] = 1
+    words = {"neighbours": 2, "dropout": 0.0, "l2": 1e-3, "user_power": 0.0}
+    with pytest.raises(od.OffdiagError, match="singular at this precision.*float64"):
+        od.SparseEDLAE(**words).fit(X)
+    assert np.isfinite(od.SparseEDLAE(**words, dtype="float64").fit(X).weights_.data).all()
+
+
+def test_progress_tells_the_items_per_second():
+    told = []
+    od.SparseEDLAE(neighbours=10, l2=3.0).fit(example(), progress=lambda stage, part: told.append((stage, part)))
+    solving = [(stage, part) for stage, part in told if stage.startswith(support.SOLVING)]
+    assert solving[-1][1] == 1.0
+    rate = float(solving[-1][0].partition(" · ")[2].removesuffix(" items/s").replace(",", ""))
+    assert 1 < rate < 1e8
+    assert [part for _, part in solving] == sorted(part for _, part in solving)
+
+
+def checkpoint_of(folder, X, **words):
+    od.SparseEDLAE(**{"neighbours": 10, "dropout": 0.4, "l2": 3.0} | words).fit(X, checkpoint=folder)
+
+
+def test_every_part_of_data_and_settings_belongs_to_a_checkpoint(tmp_path):
+    X = example()
+    checkpoint_of(tmp_path / "run", X)
+    doubled = X.copy()
+    doubled.data = doubled.data * 2
+    with pytest.raises(od.OffdiagError, match="contents="):
+        checkpoint_of(tmp_path / "run", doubled)
+    named = od.Interactions(X, np.arange(X.shape[0]), np.array([f"item {i}" for i in range(X.shape[1])]))
+    with pytest.raises(od.OffdiagError, match="contents="):
+        checkpoint_of(tmp_path / "run", named)
+    with pytest.raises(od.OffdiagError, match="dtype='float32' instead of 'float64'"):
+        checkpoint_of(tmp_path / "run", X, dtype="float64")
+
+
+def test_a_flipped_byte_in_a_block_is_noticed(tmp_path):
+    X = example()
+    checkpoint_of(tmp_path / "run", X)
+    block = next((tmp_path / "run").glob("*-block-*.od"))
+    whole = bytearray(block.read_bytes())
+    whole[-5] ^= 1
+    block.write_bytes(whole)
+    again = od.SparseEDLAE(neighbours=10, dropout=0.4, l2=3.0).fit(X, checkpoint=tmp_path / "run")
+    assert same_bytes(again, od.SparseEDLAE(neighbours=10, dropout=0.4, l2=3.0).fit(X))
+
+
+def test_a_block_of_another_fit_in_the_same_folder_is_not_taken(tmp_path):
+    X = example()
+    checkpoint_of(tmp_path / "one", X, l2=3.0)
+    checkpoint_of(tmp_path / "other", X, l2=4.0)
+    for block in (tmp_path / "one").glob("*-block-*.od"):
+        (tmp_path / "other" / block.name).write_bytes(block.read_bytes())
+    again = od.SparseEDLAE(neighbours=10, dropout=0.4, l2=4.0).fit(X, checkpoint=tmp_path / "other")
+    assert same_bytes(again, od.SparseEDLAE(neighbours=10, dropout=0.4, l2=4.0).fit(X))
+
+
+def test_what_a_kill_leaves_of_a_file_does_not_stop_the_next_fit_and_is_cleared(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".offdiag-0123456789ab.tmp").write_bytes(b"half")
+    checkpoint_of(folder, example())
+    (folder / "mine.od").write_text("not of the fit")
+    BlockCheckpoints.clear(folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.od"]
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(od.OffdiagError, match="cannot keep a checkpoint in"):
+        checkpoint_of(tmp_path / "file" / "run", example())
+
+
+def test_a_compressed_sparse_model_takes_another_propensity():
+    model = od.compress(od.SparseEDLAE(neighbours=10, l2=3.0).fit(example()), storage="float32", keep=10)
+    whole = od.SparseEDLAE(neighbours=10, l2=3.0, propensity_power=0.3).fit(example())
+    np.testing.assert_allclose(model.with_propensity(0.3).weights_.toarray(), whole.weights_.toarray(), rtol=1e-5)

@@ -73,6 +73,8 @@ def _add_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  # typ
     Sums are positive, so a sum of 0 says that an item was not met. No data means that all values are 1.
     """
     x = weight[u]
+    if not x > 0:  # its items would not show in the sums, and be noted again and again
+        return n
     if len(data) == 0:
         for p in range(np.uint64(indptr[u]), np.uint64(end)):
             j = indices[p]

@@ -85,7 +85,9 @@ def _fit_of(learner: Any, keep: int | None) -> Any:
 
 def _is_partitioned(data: str) -> bool:
     """Whether the workers read it themselves."""
-    return Path(data).is_dir() or "*" in data or Path(data).suffix.lower() in (".parquet", ".pq")
+    return (
+        Path(data).is_dir() or any(sign in data for sign in "*?[") or Path(data).suffix.lower() in (".parquet", ".pq")
+    )
 
 
 def _named(columns: Columns) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def fit(
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     _check_where(learner, model, checkpoint, cluster, keep, validate)
+    if checkpoint is not None:
+        BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
     result = None
     inter: Any

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import queue
 import shutil
 import signal
 import tempfile
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from offdiag.errors import NotEnoughMemory, OffdiagError
 if TYPE_CHECKING:
     from distributed import Client
 
+SILENCE = 30.0  # seconds without an answer of the scheduler, after which it is taken for lost
 USABLE = 0.8  # of a worker's limit: above it Dask stops giving the worker tasks
 # No data on disk: a worker that would have to spill is too small, and is told so at the start or by being ended.
 _LOCAL_SETTINGS = {
@@ -152,8 +155,8 @@ def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -
         level = quiet.level
         quiet.setLevel(logging.CRITICAL)
         try:
-            client = distributed.Client(address, timeout=timeout)
-        except (OSError, ValueError, TypeError, TimeoutError) as error:
+            client = within(timeout + 2, lambda: distributed.Client(address, timeout=timeout))
+        except Exception as error:  # whatever is raised by what is no scheduler
             raise OffdiagError(
                 f"no Dask scheduler answered at {address!r} within {timeout:g} s ({_line(error)}); start one with "
                 "`dask scheduler` and give its address, e.g. tcp://host:8786"
@@ -223,7 +226,30 @@ def current(client: Client | None) -> Client:
 
 def workers_of(client: Client) -> dict[str, dict[str, Any]]:
     """What the scheduler knows of each worker, by address."""
-    return dict(client.scheduler_info(n_workers=-1)["workers"])
+    try:
+        return dict(within(SILENCE, lambda: client.scheduler_info(n_workers=-1))["workers"])
+    except TimeoutError:
+        raise OffdiagError(f"the scheduler has not answered for {SILENCE:g} s; start it again") from None
+
+
+def within(seconds: float, call: Callable[[], Any]) -> Any:
+    """The result of a call that may hang, or TimeoutError; it is left to itself then."""
+    ended: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
+
+    def run() -> None:
+        try:
+            ended.put((call(), None))
+        except BaseException as error:
+            ended.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = ended.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer for {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return result
 
 
 def limit_of(client: Client) -> int | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from offdiag import container
 from offdiag.errors import OffdiagError
 
 _ABOUT = "fit.od"
+_BLOCK = re.compile(r"(all|pruned)-block-\d{6}\.od")
+_UNFINISHED = re.compile(r"\.offdiag-[0-9a-f]+\.tmp")  # what a kill leaves of a file
 
 
 def data_facts(matrix: sparse.csr_array, item_ids: NDArray[Any]) -> dict[str, Any]:
@@ -28,26 +33,40 @@ def data_facts(matrix: sparse.csr_array, item_ids: NDArray[Any]) -> dict[str, An
     return {"users": n, "items": m, "interactions": int(matrix.nnz), "contents": digest.hexdigest()[:16]}
 
 
+def _version() -> str:
+    import offdiag
+
+    return offdiag.__version__
+
+
 class BlockCheckpoints:
     """The folder of one fit. Every file is written whole or not at all, so a kill leaves only finished blocks."""
 
     def __init__(self, folder: str | os.PathLike[str], settings: dict[str, Any], facts: dict[str, Any]) -> None:
         self.folder = Path(folder)
-        self._settings, self._facts = settings, facts
+        self._settings = settings | {"offdiag": _version()}  # another version may solve to other last bits
+        self._facts = facts
+        self._mark = hashlib.sha256(json.dumps([self._settings, facts], sort_keys=True).encode()).hexdigest()
         self._stage = ""
         if self.folder.exists() and not self.folder.is_dir():
             raise OffdiagError(f"checkpoint takes a folder, received the file {str(folder)!r}; choose another name")
         target = self.folder / _ABOUT
-        if target.exists():
-            self._check(target)
-            return
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        try:
+            if target.exists():
+                self._check(target)
+                return
+            if self.folder.is_dir() and any(not _UNFINISHED.fullmatch(path.name) for path in self.folder.iterdir()):
+                raise OffdiagError(
+                    f"the folder {str(folder)!r} holds other files and no checkpoint; choose an empty or a new folder"
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
             raise OffdiagError(
-                f"the folder {str(folder)!r} holds other files and no checkpoint; choose an empty or a new folder"
-            )
-        self.folder.mkdir(parents=True, exist_ok=True)
+                f"cannot keep a checkpoint in {str(folder)!r}: {error.strerror}; choose another"
+            ) from None
         with container.replacing(target) as file:
-            container.write(file, {"model": "checkpoint", "settings": settings, "data": facts}, {}, None)
+            about = {"model": "checkpoint", "settings": self._settings, "data": facts}
+            container.write(file, about, {}, None)
 
     def stage(self, name: str) -> BlockCheckpoints:
         """The same folder for another pass over the columns."""
@@ -67,22 +86,29 @@ class BlockCheckpoints:
             found = {name: container.array(mapped, header, name).copy() for name in header.tensors}
         except OffdiagError:
             return None
-        return (
-            found if np.array_equal(found.pop("items", np.empty(0)), items) else None
-        )  # else it was cut into other blocks
+        ours = header.about.get("fit") == self._mark and np.array_equal(found.pop("items", np.empty(0)), items)
+        return found if ours else None  # else it is of another fit in this folder, or cut into other blocks
 
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None:
         tensors = sorted((found | {"items": items}).items(), key=lambda pair: -pair[1].itemsize)  # so all are aligned
         with container.replacing(self._path(block)) as file:
-            container.write(file, {"model": "checkpoint"}, dict(tensors), None)
+            container.write(file, {"model": "checkpoint", "fit": self._mark}, dict(tensors), None)
 
     @staticmethod
     def clear(folder: str | os.PathLike[str]) -> None:
         """Delete the files of a fit that has been saved, and the folder if nothing else is in it."""
-        for path in [*Path(folder).glob("*-block-*.od"), Path(folder) / _ABOUT]:
-            path.unlink(missing_ok=True)
-        if not any(Path(folder).iterdir()):
-            Path(folder).rmdir()
+        with suppress(OSError):  # what cannot be deleted stays: the model is safe
+            for path in Path(folder).iterdir():
+                if path.name == _ABOUT or _BLOCK.fullmatch(path.name) or _UNFINISHED.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            if not any(Path(folder).iterdir()):
+                Path(folder).rmdir()
+
+    @staticmethod
+    def refuse(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+        """That the model is not written into the folder of checkpoints, which is emptied when it is saved."""
+        if Path(out).resolve().parent == Path(folder).resolve():
+            raise OffdiagError(f"{str(out)!r} lies in the checkpoint folder, which is emptied; save it elsewhere")
 
     def _path(self, block: int) -> Path:
         return self.folder / f"{self._stage}-block-{block:06d}.od"

@@ -66,7 +66,7 @@ class _FullRank(Recommender):
         if isinstance(W, Packed):
             model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
         elif isinstance(W, Compressed):
-            model.weights_ = Compressed(W.indptr, W.gaps, W.codes, W.scale * ratio.astype(np.float32))
+            model.weights_ = W.scaled(ratio)
         else:
             model.weights_ = Dense(W.toarray() * ratio)
         return model

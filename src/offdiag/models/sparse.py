@@ -22,7 +22,7 @@ from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, ranked, support
 from offdiag.solvers.products import DataProduct, ScaledProduct, check_range, item_scale
-from offdiag.weights import Smoothed, Sparse
+from offdiag.weights import Compressed, Smoothed, Sparse
 
 NEIGHBOURS = 500
 MOST_NEIGHBOURS = 2_000  # before weights are dropped to save bytes: four times as many as will be left, up to this
@@ -137,11 +137,10 @@ class SparseEDLAE(Recommender):
         before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         ratio = (inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
         W = self.weights_
-        if isinstance(W, Smoothed):
-            model.weights_ = W.scaled(ratio)
-        else:
-            assert isinstance(W, Sparse)
+        if isinstance(W, Sparse):
             model.weights_ = Sparse(W.indptr, W.indices, W.data * ratio[W.indices])
+        elif isinstance(W, Smoothed | Compressed):
+            model.weights_ = W.scaled(ratio)
         return model
 
     def _learned(

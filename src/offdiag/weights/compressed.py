@@ -33,6 +33,10 @@ class Compressed(Tiled):
     codes: NDArray[Any]  # (nnz,) float32, float16 or int8
     scale: NDArray[np.float32]  # (m,)
 
+    def scaled(self, ratio: NDArray[np.floating]) -> Compressed:
+        """Column i times ratio[i]; the codes are shared."""
+        return Compressed(self.indptr, self.gaps, self.codes, self.scale * ratio.astype(np.float32))
+
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], m: int) -> Compressed:
         """From the arrays of a file, checked in full, since the compiled loops take them for granted."""
