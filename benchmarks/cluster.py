@@ -4,7 +4,7 @@ Each worker is a process on a core of its own with one thread. Every repeat star
 all stages on two shapes: the small one gives the constants of docs/cluster-arithmetic.md, the large one checks them.
 The sparse fit must give the bytes of the fit in this process. Writes results/cluster.json and renews that page.
 
-    python benchmarks/cluster.py               # about ten minutes on 2 cores
+    python benchmarks/cluster.py               # about seven minutes on 2 cores
     python benchmarks/cluster.py 10            # everything 10 times smaller, once; nothing is written
 """
 
@@ -39,7 +39,7 @@ SHAPES: dict[str, dict[str, dict[str, int]]] = {
     },
 }
 FILES = 8
-REPEATS = 3
+REPEATS = 2
 KEEP = 50
 GOAL = 1.7
 SETTINGS: dict[str, Any] = {"dropout": 0.5, "l2": 100.0, "user_power": 0.5}
