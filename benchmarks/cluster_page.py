@@ -47,8 +47,9 @@ any data.
 CHECKED = """
 ## Reckoned and measured
 
-The large shape, which the constants do not know. Memory is an upper bound, from which `od.cluster` decides whether to
-begin at all. What a worker sends to the program that asked is moved, too.
+The large shape, which the constants do not know. Memory is meant as an upper bound, from which `od.cluster` decides
+whether to begin at all; a measurement above it shows where the reckoning falls short. What a worker sends to the
+program that asked is moved, too.
 """
 CLUSTER = f"""
 ## {MACHINES} machines
