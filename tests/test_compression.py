@@ -290,6 +290,13 @@ def test_values_are_rounded_no_more_than_their_storage_must():
     assert np.allclose(np.abs(found["int8"]).max(axis=0), top, rtol=1e-6)
 
 
+def test_a_unit_that_is_itself_rounded_turns_no_sign():
+    W = np.zeros((40, 40), dtype=np.float32)
+    W[1:, 0] = np.linspace(1.2e-43, 1.9e-43, 39)
+    found = od.compress(model_of(Dense(W)), keep=40, storage="int8").weights_.toarray()
+    assert (found[1:, 0] > 0).all()
+
+
 @all_storages
 @pytest.mark.parametrize("size", [1e-44, 1e-38, 65_505.0, 1e38])
 def test_numbers_that_half_precision_cannot_hold_are_scaled(storage, size):

@@ -257,7 +257,7 @@ def fill_rows(  # type: ignore[no-untyped-def]
                     cursor[j] += 1
                     step -= limit
                 share = np.float32(values[q]) / scale[i]
-                gaps[cursor[j]], codes[cursor[j]] = step, np.rint(share) if whole else share
+                gaps[cursor[j]], codes[cursor[j]] = step, min(max(np.rint(share), -127), 127) if whole else share
                 cursor[j] += 1
                 before[j] = i
     return True

@@ -247,6 +247,6 @@ def scale_of(top: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
         return np.ones(len(top), dtype=np.float32)
     largest = np.where(top > 0, top, 1).astype(np.float64)
     if storage == "int8":
-        return np.maximum(largest / 127, np.finfo(np.float32).tiny).astype(np.float32)  # a subnormal unit has no digits
+        return np.maximum(largest / 127, 1e-45).astype(np.float32)
     powers = np.ldexp(np.ones(len(top)), np.frexp(largest)[1] - 1)  # of two, which cost no digit
     return np.asarray(powers, dtype=np.float32)
