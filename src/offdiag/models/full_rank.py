@@ -57,11 +57,7 @@ class _FullRank(Recommender):
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
-        model = copy.copy(self._fitted())
-        model.propensity_power = float(power)
-        model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
-        before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
-        ratio = (inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
+        model, ratio = turned(self, power)
         W = self.weights_
         if isinstance(W, Packed):
             model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
@@ -69,7 +65,7 @@ class _FullRank(Recommender):
             model.weights_ = W.scaled(ratio)
         else:
             model.weights_ = Dense(W.toarray() * ratio)
-        return model
+        return model  # type: ignore[no-any-return]
 
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
         """Overwrites G's values: they become the weights."""
@@ -114,6 +110,15 @@ class _FullRank(Recommender):
         if params["item_power"] == "auto":
             raise OffdiagError(f"item_power of {type(self).__name__} must be a number, received 'auto'")
         return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
+
+
+def turned(fitted: Any, power: float) -> tuple[Any, NDArray[np.floating]]:
+    """A copy of a fitted model with another propensity_power, and what its columns have to be multiplied by."""
+    model = copy.copy(fitted._fitted())
+    model.propensity_power = float(power)
+    model.settings_ = fitted.settings_ | {"propensity_power": model._checked()["propensity_power"]}
+    before = inverse_propensity(fitted.popularity_, fitted.settings_["propensity_power"])
+    return model, (inverse_propensity(fitted.popularity_, power) / before).astype(fitted.dtype)
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:

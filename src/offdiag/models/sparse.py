@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix
 from offdiag.models import defaults
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
-from offdiag.models.full_rank import inverse_propensity
+from offdiag.models.full_rank import inverse_propensity, turned
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
@@ -131,17 +130,13 @@ class SparseEDLAE(Recommender):
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
-        model = copy.copy(self._fitted())
-        model.propensity_power = float(power)
-        model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
-        before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
-        ratio = (inverse_propensity(self.popularity_, power) / before).astype(self.dtype)
+        model, ratio = turned(self, power)
         W = self.weights_
         if isinstance(W, Sparse):
             model.weights_ = Sparse(W.indptr, W.indices, W.data * ratio[W.indices])
         elif isinstance(W, Smoothed | Compressed):
             model.weights_ = W.scaled(ratio)
-        return model
+        return model  # type: ignore[no-any-return]
 
     def _learned(
         self,
