@@ -4,8 +4,8 @@ Layout: 8 bytes (little-endian length of the header), the header (JSON, padded w
 starts at a multiple of 64), then the tensors without gaps, wide types first so that each is aligned. Any
 safetensors reader opens it. It is written here, not by that library, because every byte is hashed on its way
 out and because weights of several gigabytes are streamed from where they lie, never copied. Tensors:
-`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`. The
-header's `__metadata__` holds
+`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`; and in an
+updatable model `gram.*` and `ledger.*`. The header's `__metadata__` holds
 
     format, format_version   checked first, so that a newer file says so
     header_sha256            of the whole header, with these 64 digits themselves read as zeros
@@ -25,7 +25,8 @@ import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
@@ -38,12 +39,19 @@ from numpy.typing import NDArray
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
+try:
+    import fcntl
+except ImportError:  # Windows: no sweeping
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT = "offdiag"
 VERSION = 1
 CHUNK = 1 << 20
 FULL_CHECK_BYTES = 256 << 20
 SAMPLED_CHUNKS = 64
 MAX_HEADER = 64 << 20
+LARGE_PARTS = ("weights.", "gram.", "ledger.")  # of these a sample is checked in a large file
+STALE_SECONDS = 60.0  # between the last write to a temporary file and its taking another's place there is far less
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U64": "<u8", "I32": "<i4",
@@ -134,17 +142,23 @@ def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], diges
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `target` that takes its place at the end, or vanishes if anything goes wrong."""
+def replacing(target: Path, ready: Callable[[], None] | None = None) -> Iterator[IO[bytes]]:
+    """A new file beside `target` that takes its place at the end, or vanishes if anything goes wrong.
+
+    `ready` is called just before, and may still refuse by an error.
+    """
+    _sweep(target.parent)
     temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
     try:
         try:
-            with open(temporary, "xb") as file:
+            with open(temporary, "xb") as file, _claimed(file):
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if target.exists():
                 shutil.copymode(target, temporary)
+            if ready is not None:
+                ready()
             os.replace(temporary, target)
         except BaseException:  # Ctrl-C too: never leave half a model behind
             with suppress(OSError):
@@ -158,6 +172,26 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def _claimed(file: IO[bytes]) -> Iterator[None]:
+    """A lock that says the file is being written; the system takes it back however the program ends."""
+    if fcntl is not None:
+        with suppress(OSError):  # some network disks have no locks; then nothing is ever swept there either
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    yield
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed program left half-written: old, and locked by nobody."""
+    if fcntl is None:
+        return
+    for left in folder.glob(".offdiag-*.tmp"):
+        with suppress(OSError), open(left, "rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
 
 
 def _advice(error: OSError, target: Path) -> str:
@@ -245,9 +279,9 @@ def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def mapped(file: IO[bytes], header: Header) -> mmap.mmap:
-    """The whole file as read-only memory."""
-    return mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_READ)
+def mapped(file: IO[bytes], header: Header, *, own: bool = False) -> mmap.mmap:
+    """The whole file as read-only memory; with ``own``, as memory that may be changed, which the file never sees."""
+    return mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_COPY if own else mmap.ACCESS_READ)
 
 
 def verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: Header, everything: bool | None) -> None:
@@ -260,7 +294,7 @@ def verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: Header, ever
     elif everything is None:
         chosen = set(np.linspace(0, count - 1, SAMPLED_CHUNKS).astype(int).tolist())
         for name, tensor in header.tensors.items():
-            if not name.startswith("weights."):
+            if not name.startswith(LARGE_PARTS):
                 chosen |= set(range(tensor.lo // CHUNK, -(-tensor.hi // CHUNK)))
 
     def sound(chunk: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
+class Facts(TypedDict):
+    """What is known of all users together, beside G."""
+
+    activity: NDArray[np.int64]
+    item_counts: NDArray[np.int64]
+    item_sums: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class Gram:
     """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ in packed storage, with what is needed to add and remove users.
@@ -27,6 +35,7 @@ class Gram:
     interactions), integers that add, so adding and removing users never leaves a trace in it.
     """
 
+    kind: ClassVar[str] = "packed"
     values: NDArray[np.floating]  # packed, see offdiag.packed
     activity: NDArray[np.int64]  # activity[n] = number of users with n interactions
     item_counts: NDArray[np.int64]  # users per item
@@ -71,6 +80,48 @@ class Gram:
         full = packed.unpack(self.values, self.n_items)
         return full if self.scale == 1.0 else full * self.dtype.type(self.scale)
 
+    def row(self, item: int) -> NDArray[np.float64]:
+        """Row of one item, without the factor s."""
+        where = packed.positions(self.n_items, np.array([item]), np.arange(self.n_items))
+        found: NDArray[np.float64] = self.values[where[0]].astype(np.float64)
+        return found
+
+    def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """G[items, items], without the factor s."""
+        found: NDArray[np.float64] = self.values[packed.positions(self.n_items, items, items)].astype(np.float64)
+        return found
+
+    def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> Gram:
+        """This Gram with G[items, items] and the facts replaced; the numbers are changed in place where they may be."""
+        values = self.values if self.values.flags.writeable else self.values.copy()
+        values[packed.positions(self.n_items, items, items)] = part
+        return replace(self, values=values, **facts)
+
+    def moved(self, at: NDArray[np.int64]) -> Gram:
+        """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
+        from offdiag import kernels_packed
+
+        known = np.maximum(at, 0)
+        counts, sums = np.where(at < 0, 0, self.item_counts[known]), np.where(at < 0, 0.0, self.item_sums[known])
+        return replace(
+            self, values=kernels_packed.moved(self.values, self.n_items, at), item_counts=counts, item_sums=sums
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file keeps of it."""
+        return {name: getattr(self, name) for name in ("values", "activity", "item_counts", "item_sums")}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Gram:
+        """From the arrays of a file, whose shapes are checked because compiled loops trust them."""
+        G = cls(**arrays, user_power=float(about["user_power"]))
+        shapes = (G.values.shape, G.item_counts.shape, G.activity.ndim)
+        if shapes != ((packed.size(G.n_items),), (G.n_items,), 1) or G.dtype not in (np.float32, np.float64):
+            raise ValueError("the Gram does not fit its items")
+        if [a.dtype.name for a in (G.activity, G.item_counts, G.item_sums)] != ["int64", "int64", "float64"]:
+            raise TypeError("the counts of the Gram are of a wrong type")
+        return G
+
     def copy(self) -> Gram:
         return replace(self, values=self.values.copy())
 
@@ -83,7 +134,7 @@ class Gram:
         return replace(
             self,
             values=self.values + other.values,
-            activity=_add(self.activity, other.activity),
+            activity=add_histograms(self.activity, other.activity),
             item_counts=self.item_counts + other.item_counts,
             item_sums=self.item_sums + other.item_sums,
         )
@@ -94,7 +145,7 @@ class Gram:
 
     def __sub__(self, other: Gram) -> Gram:
         self._check(other)
-        activity = _add(self.activity, -other.activity)
+        activity = add_histograms(self.activity, -other.activity)
         item_counts = self.item_counts - other.item_counts
         if activity.min(initial=0) < 0 or item_counts.min(initial=0) < 0:
             raise OffdiagError(
@@ -126,7 +177,7 @@ class Gram:
             )
 
 
-def _add(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+def add_histograms(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sum of two histograms of different length, without trailing zeros (so equal data gives equal arrays)."""
     out = np.zeros(max(len(a), len(b)), dtype=np.int64)
     out[: len(a)] += a

@@ -70,3 +70,12 @@ def positions(m: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArr
     h, e, ld = layout(m)
     i, j = np.maximum.outer(rows, cols), np.minimum.outer(rows, cols)
     return np.where(j < h, j * ld + i + e, (i - h + 1 - e) * ld + j - h)
+
+
+def columns(values: NDArray[np.floating], m: int, which: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A[:, which] in double precision, m×len(which)."""
+    out = np.empty((m, len(which)))
+    everything = np.arange(m)
+    for place, j in enumerate(which):
+        out[:, place] = values[positions(m, np.array([j]), everything)[0]]
+    return out

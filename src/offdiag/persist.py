@@ -1,13 +1,14 @@
 """Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user's rows.
 
 Stored are the class name and its settings, the item ids, the popularity, the weights as they lie in memory, and the
-metrics given. How it lies in the file is told in ``offdiag.container``.
+metrics given; on request the Gram, and with it a ledger of keyed hashes (``offdiag.data.ledger``). How it lies in the
+file is told in ``offdiag.container``.
 """
 
 import dataclasses
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -51,19 +52,23 @@ def save(
     path: str | os.PathLike[str],
     *,
     metrics: "Result | Mapping[str, Any] | None" = None,
+    updatable: bool = False,
     progress: Progress | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> None:
     """Write a fitted model to one file; an older file there is replaced once the new one is safely on disk.
 
     `metrics` (an evaluation's Result, or a dict) is kept in the header for `describe` and `offdiag info`.
+    `updatable` stores the Gram as well: `update` and `forget` need it, and nothing else does.
+    `ready` is called once the new file is complete, before it takes its place; an error there leaves the old one.
     """
     target = Path(os.path.realpath(path))  # follow a link, rather than replace it
     if target.is_dir():
         raise OffdiagError(f"expected a file name, received the folder {str(path)!r}: add a name such as model.od")
     if target.exists() and not target.is_file():
         raise OffdiagError(f"expected an ordinary file, received {str(path)!r}: choose another path")
-    about, tensors = _contents(model, metrics)
-    with container.replacing(target) as file:
+    about, tensors = _contents(model, metrics, updatable)
+    with container.replacing(target, ready) as file:
         container.write(file, about, tensors, progress)
 
 
@@ -76,6 +81,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
     with container.opened(path) as file:
         header = container.read_header(path, file)
         mapped = container.mapped(file, header)
+        own = container.mapped(file, header, own=True) if "gram" in header.about else None
     container.verify(path, mapped, header, verify)
     about = header.about
     try:
@@ -91,6 +97,9 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
         learned = {name: value for name, value in about["learned"].items() if _is_learned(name)}
         learned |= {"settings_": about["settings"], "n_users_": about["n_users"]}
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
+        if own is not None:
+            arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
+            _restore(model, about, arrays)
         for name, value in learned.items():
             setattr(model, name, value)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -98,6 +107,24 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
             f"the model file {str(path)!r} is whole but makes no sense ({container.one_line(error)}): save it again"
         ) from error
     return model
+
+
+def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """What an updatable model also has."""
+    from offdiag.data.ledger import Ledger
+    from offdiag.gramian import Gram
+    from offdiag.gramian_sparse import SparseGram
+
+    kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
+    model._gram = kinds[about["gram"]["kind"]].from_arrays(_named(arrays, "gram."), about["gram"])
+    if model._gram.n_items != about["n_items"]:
+        raise ValueError("the Gram does not fit the items")
+    if "ledger" in about:
+        model._ledger = Ledger.from_arrays(_named(arrays, "ledger."), about["ledger"])
+
+
+def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -112,7 +139,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _contents(
-    model: Any, metrics: "Result | Mapping[str, Any] | None"
+    model: Any, metrics: "Result | Mapping[str, Any] | None", updatable: bool
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag
@@ -143,6 +170,13 @@ def _contents(
     }
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
+    if updatable:
+        G, ledger = model.gram_, model._ledger
+        about["gram"] = {"kind": G.kind, "user_power": G.user_power}
+        tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
+        if ledger is not None:
+            about["ledger"] = ledger.about()
+            tensors |= {f"ledger.{key}": array for key, array in ledger.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 
 
@@ -204,8 +238,7 @@ def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
     """Weights from mapped arrays, whose shapes are checked here because compiled loops trust them."""
     from offdiag.weights import KINDS
 
-    prefix = "weights."
-    arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    arrays = _named(arrays, "weights.")
     if hasattr(KINDS[kind], "from_arrays"):  # shapes that check themselves
         return KINDS[kind].from_arrays(arrays, m)
     factor = {"low_rank": "U", "symmetric": "Q"}.get(kind)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
-from offdiag.models import defaults
+from offdiag.models import defaults, full_rank_living
+from offdiag.models.living import Change, Relearned
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
@@ -31,6 +32,7 @@ class _FullRank(Recommender):
     propensity_power: float
     storage: Literal["packed", "dense"]
     dtype: Literal["float32", "float64"]
+    penalty_: float | None  # l2 in the unit of the unscaled Gram, as the inverse has it; None: one per item
     objective_: float  # the minimum that was reached (docs/models.md), in squared units of the weighted data
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
@@ -45,7 +47,9 @@ class _FullRank(Recommender):
         self._check_memory(matrix.shape[1])
         settings = defaults.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
-        return self._solve(G, settings, getattr(X, "item_ids", None), progress)
+        return self._solve(G, settings, getattr(X, "item_ids", None), progress)._remember(
+            matrix, getattr(X, "user_ids", None)
+        )
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
@@ -53,13 +57,14 @@ class _FullRank(Recommender):
         check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
         settings = defaults.from_gram(G, settings)
-        return self._solve(G.astype(self.dtype), settings, item_ids, progress)
+        return self._solve(G.astype(self.dtype), settings, item_ids, progress)._remember(G)
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
         model, ratio = turned(self, power)
         W = self.weights_
         if isinstance(W, Packed):
+            W.C.flags.writeable = False  # whichever of the two models is changed first takes a copy
             model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
         elif isinstance(W, Compressed):
             model.weights_ = W.scaled(ratio)
@@ -84,16 +89,23 @@ class _FullRank(Recommender):
             max_diagonal=settings.get("max_diagonal"),
             progress=progress,
         )
-        rarity = inverse_propensity(G.item_sums, settings["propensity_power"]).astype(solution.C.dtype)
-        weights = Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
+        weights = self._weights_of(solution, G.item_sums, settings)
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
+        self.penalty_ = None if settings["item_power"] else l2
         self.objective_ = solution.objective * scale
         self.item_ids_ = item_ids
         self.popularity_ = G.item_sums.copy()
         self.n_users_ = G.n_users
         self.settings_ = settings
         return self
+
+    def _weights_of(self, solution: cholesky.Solution, popularity: NDArray[np.float64], settings: Any) -> Packed:
+        rarity = inverse_propensity(popularity, settings["propensity_power"]).astype(solution.C.dtype)
+        return Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
+
+    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
+        return full_rank_living.relearned(self, change, progress)
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
@@ -114,7 +126,7 @@ class _FullRank(Recommender):
 
 def turned(fitted: Any, power: float) -> tuple[Any, NDArray[np.floating]]:
     """A copy of a fitted model with another propensity_power, and what its columns have to be multiplied by."""
-    model = copy.copy(fitted._fitted())
+    model = copy.copy(fitted._fitted())  # shares what is never changed in place while two models have it
     model.propensity_power = float(power)
     model.settings_ = fitted.settings_ | {"propensity_power": model._checked()["propensity_power"]}
     before = inverse_propensity(fitted.popularity_, fitted.settings_["propensity_power"])

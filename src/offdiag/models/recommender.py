@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Self
@@ -11,10 +12,18 @@ from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.errors import OffdiagError
+from offdiag.models import coming, living
+from offdiag.progress import Progress
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
+    from offdiag.gramian import Gram
+    from offdiag.gramian_sparse import SparseGram
+    from offdiag.models.living import Certificate
     from offdiag.ranking import Explanation, Recommendations
+    from offdiag.reasons import PairReason
+
+_OF_USERS = ("_source", "_user_ids", "_gram", "_ledger", "_fingerprint", "last_change")  # not in a pickle or a file
 
 
 def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
@@ -40,6 +49,12 @@ class Recommender:
     popularity_: NDArray[np.float64]  # column sums of the training data
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
+    last_change: Certificate | None = None  # of the last update or forget
+    _source: Any = None  # what the Gram can be counted from: the matrix of the fit, or a Gram; never saved
+    _user_ids: Any = None
+    _gram: Gram | SparseGram | None = None
+    _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
+    _fingerprint: Any = None
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
@@ -70,15 +85,50 @@ class Recommender:
         return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
 
     def explain(self, history: Any, item: Any) -> Explanation:
-        """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly."""
-        model = self._fitted()
-        return ranking.explain(model.weights_, model.item_ids_, history, item)
+        """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
-    def save(self, path: str | os.PathLike[str], *, metrics: Any = None) -> None:
-        """Write the model to one file, atomically; ``od.load`` reads it back. No user row is ever stored."""
+        ``.rank`` is its place in the list, ``.rank_without`` what it would be without each item of the history.
+        """
+        model = self._fitted()
+        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
+
+    def explain_pair(self, item: Any, other: Any) -> PairReason:
+        """What the weight of ``item`` on ``other`` says beyond how often the two go together; needs ``gram_``."""
+        from offdiag.models import pairs
+
+        return pairs.explain(self._fitted(), item, other)
+
+    def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
+        """Learn new users, exactly: what a fit with ``settings_`` would give on the old data and theirs together.
+
+        With Interactions items are matched by id, and unknown ids are new items; a plain matrix must have the columns
+        of the catalogue, or more. ``last_change`` tells what was done. docs/living.md tells what it costs.
+        """
+        living.changed(self._fitted(), X_new, 1, prove=False, progress=progress)
+        return self
+
+    def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
+        """Unlearn users, exactly: what a fit with ``settings_`` would give had they never been there.
+
+        ``X_old`` are their rows as they were learned. The certificate tells how far the weights are from that, as
+        checked against the exact Gram; ``prove=True`` also fits anew and measures it. With Interactions, items that
+        nobody has any more leave the catalogue.
+        """
+        return living.changed(self._fitted(), X_old, -1, prove=prove, progress=progress)
+
+    @property
+    def gram_(self) -> Gram | SparseGram:
+        """The Gram of the users in the model, as ``update`` and ``forget`` keep it; copy it to keep it yourself."""
+        return living.gram_of(self._fitted())
+
+    def save(self, path: str | os.PathLike[str], *, metrics: Any = None, updatable: bool = False) -> None:
+        """Write the model to one file, atomically; ``od.load`` reads it back. No user row is ever stored.
+
+        ``updatable=True`` stores the Gram, too, so that the loaded model can be updated and can forget.
+        """
         from offdiag import persist
 
-        persist.save(self._fitted(), path, metrics=metrics)
+        persist.save(self._fitted(), path, metrics=metrics, updatable=updatable)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them."""
@@ -91,6 +141,40 @@ class Recommender:
                 raise OffdiagError(f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known)}")
             setattr(self, name, value)
         return self
+
+    def _remember(self, source: Any, user_ids: Any = None) -> Self:
+        """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
+        self._source, self._user_ids = source, user_ids
+        self._gram = self._ledger = self._fingerprint = self.last_change = None
+        return self
+
+    def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
+        return coming.exact_gram(matrix, user_power, progress)
+
+    def _refitted(self, G: Any, progress: Progress | None = None) -> Any:
+        """A model with these settings, learned from a Gram."""
+        params = self.get_params()
+        fresh = type(self)(**params | {name: value for name, value in self.settings_.items() if name in params})
+        return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined]
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        if self._gram is not None:
+            other._gram = None
+            other._source = self._gram  # copied when it is first changed
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        other = self.__copy__()
+        for name, value in vars(self).items():
+            if name not in _OF_USERS:
+                setattr(other, name, copy.deepcopy(value, memo))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds no user's row, either."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_USERS}
 
     def _fitted(self) -> Self:
         if not hasattr(self, "weights_"):

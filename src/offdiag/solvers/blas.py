@@ -26,7 +26,7 @@ from offdiag.solvers.lapack import exported
 def _function(name: str) -> Any:
     from scipy.linalg import cython_blas
 
-    return exported(dict(cython_blas.__pyx_capi__)[name], {"symm": 12, "gemm": 13}[name[1:]])
+    return exported(dict(cython_blas.__pyx_capi__)[name], {"syrk": 10, "symm": 12, "gemm": 13}[name[1:]])
 
 
 def _call(function: Any, *arguments: Any) -> None:
@@ -114,3 +114,29 @@ def symmetric_product(
         _call(gemm, plain, plain, K, HALF, REST, scale, V2, K, corner, LD, one, out1, K)
         _call(gemm, plain, transposed, K, REST, HALF, scale, V1, K, corner, LD, one, out2, K)
     return out
+
+
+def add_outer(values: NDArray[np.floating], W: NDArray[np.floating], alpha: float) -> None:
+    """A += alpha·W Wᵀ for the packed symmetric A, in place: m²k flops for a C-ordered W (m×k), nothing allocated."""
+    m, k = W.shape
+    if W.dtype != values.dtype or not W.flags.c_contiguous or len(values) != packed.size(m):
+        raise ValueError("expected C-ordered W of the matrix's precision with one row per row of the matrix")
+    if not W.size:
+        return
+    h, e, ld = packed.layout(m)
+    rest = m - h
+    kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
+    size = values.itemsize
+    leading = values.ctypes.data + e * size  # A[:h, :h], lower triangle
+    corner = leading + h * size  # A[h:, :h]
+    trailing = values.ctypes.data + (1 - e) * ld * size  # A[h:, h:], upper triangle
+    W1, W2 = W.ctypes.data, W.ctypes.data + h * k * size
+    syrk, gemm = _function(kind + "syrk"), _function(kind + "gemm")
+    one, scale = real(1), real(alpha)
+    K, HALF, REST, LD = (ctypes.c_int(n) for n in (k, h, rest, ld))
+    lower, upper, plain, transposed = (ctypes.c_char(x) for x in (b"L", b"U", b"N", b"T"))
+    # To BLAS a C-ordered W is Wᵀ, so W Wᵀ is the product of its transpose with itself.
+    _call(syrk, lower, transposed, HALF, K, scale, W1, K, one, leading, LD)
+    if rest:
+        _call(syrk, upper, transposed, REST, K, scale, W2, K, one, trailing, LD)
+        _call(gemm, transposed, plain, REST, HALF, K, scale, W2, K, W1, K, one, corner, LD)

@@ -81,20 +81,38 @@ def solve(
     g = values[where].astype(np.float64)
     if not np.isfinite(g).all():
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    c = dropout / (1 - dropout)
-    lam = c * g + l2  # Λ [Steck20 Eq. 7]
-    cold = g == 0
+    lam = penalties(g, dropout, l2)
     # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
-    values[where] = np.where(cold & (lam == 0), 1.0, g + lam)
+    values[where] = np.where((g == 0) & (lam == 0), 1.0, g + lam)
     invert(values, m, progress)
-    C_ii = values[where].astype(np.float64)
+    return read(values, g, dropout=dropout, l2=l2, kept_weight=kept_weight, max_diagonal=max_diagonal)
+
+
+def penalties(g: NDArray[np.float64], dropout: float, l2: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Λ = p/(1−p)·g + l2 [Steck20 Eq. 7]."""
+    return np.asarray(dropout / (1 - dropout) * g + l2)
+
+
+def read(
+    C: NDArray[np.floating],
+    g: NDArray[np.float64],
+    *,
+    dropout: float,
+    l2: float | NDArray[np.float64],
+    kept_weight: float,
+    max_diagonal: float | None = None,
+) -> Solution:
+    """The model of a packed inverse C of H = G + Λ, where g = diag(G)."""
+    lam = penalties(g, dropout, l2)
+    cold = g == 0
+    C_ii = C[packed.diagonal_positions(len(g))].astype(np.float64)
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
     nu, diagonal = emphasis(lam, C_ii, dropout=dropout, kept_weight=kept_weight, max_diagonal=max_diagonal)
     diagonal[cold] = 0.0
     # Column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii); on a bound of its diagonal more.
     column = nu * (1 - free) if max_diagonal is None else lam + nu * C_ii * (nu - 2 * lam)
     objective = float(np.sum(column[~cold]))
-    return Solution(values, (-nu).astype(values.dtype), diagonal.astype(values.dtype), objective)
+    return Solution(C, (-nu).astype(C.dtype), diagonal.astype(C.dtype), objective)
 
 
 def emphasis(

@@ -1,0 +1,124 @@
+"""Compiled loops over packed symmetric matrices: products in double precision, another order of items, fingerprints.
+
+Positions follow ``offdiag.packed``; each releases the interpreter lock and works on a range of packed rows.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import packed
+from offdiag.kernels import compiled, in_any_order, n_threads, ranges, run_parallel
+
+FINGERPRINT_WORDS = 1 << 18  # at a time: 1 MiB
+
+
+@in_any_order
+def _both_ways(row, x, out, mine):  # type: ignore[no-untyped-def]
+    """out += row·mine, and the sum of row·x: an entry below the diagonal acts twice."""
+    total = 0.0
+    for c in range(len(row)):
+        total += np.float64(row[c]) * x[c]
+    for c in range(len(row)):
+        out[c] += np.float64(row[c]) * mine
+    return total
+
+
+@compiled
+def add_products(P, h, e, V, out, first, last):  # type: ignore[no-untyped-def]
+    """out += V·A for the entries of A in packed rows first..last; V and out are k×m, double precision."""
+    k, m = V.shape
+    for r in range(first, last):
+        # Row r of P: A[h + j, h..h + j] with j = r - 1 + e, then A[r.., r] if r < h.
+        j = r - 1 + e
+        if j >= 0 and h + j < m:
+            for q in range(k):
+                i = h + j
+                total = _both_ways(P[r, :j], V[q, h:i], out[q, h:i], V[q, i])
+                out[q, i] += total + np.float64(P[r, j]) * V[q, i]
+        if r < h:
+            for q in range(k):
+                total = _both_ways(P[r, r + 1 + e : m + e], V[q, r + 1 :], out[q, r + 1 :], V[q, r])
+                out[q, r] += total + np.float64(P[r, r + e]) * V[q, r]
+
+
+@compiled
+def move_rows(P, h, e, at, new_P, new_h, new_e, first, last):  # type: ignore[no-untyped-def]
+    """Packed rows first..last of the matrix whose item i was item at[i] before, or is new (−1: a row of zeros)."""
+    m = len(at)
+    for r in range(first, last):
+        j = r - 1 + new_e
+        if j >= 0 and new_h + j < m:
+            i = at[new_h + j]
+            for c in range(j + 1):
+                new_P[r, c] = _entry(P, h, e, i, at[new_h + c])
+        if r < new_h:
+            i = at[r]
+            for c in range(r, m):
+                new_P[r, c + new_e] = _entry(P, h, e, i, at[c])
+
+
+@compiled
+def _entry(P, h, e, i, j):  # type: ignore[no-untyped-def]
+    if i < 0 or j < 0:
+        return P.dtype.type(0)
+    low, high = min(i, j), max(i, j)
+    return P[low, high + e] if low < h else P[high - h + 1 - e, low - h]
+
+
+@compiled
+def fingerprint(words, first, out):  # type: ignore[no-untyped-def]
+    """Two sums over 32-bit words that change when any word changes or moves (chance 2⁻⁶⁴ each); no cryptography."""
+    a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+    s, t = np.uint64(0), np.uint64(0)
+    for i in range(len(words)):
+        x = (np.uint64(words[i]) + np.uint64(first + i) * a) * b
+        x ^= x >> np.uint64(29)
+        s += x * a
+        t += (x ^ (x >> np.uint64(32))) * b
+    out[0], out[1] = s, t
+
+
+def moved(values: NDArray[np.floating], m: int, at: NDArray[np.int64]) -> NDArray[np.floating]:
+    """The packed matrix whose item i is item at[i] of this one, or new (−1: zeros)."""
+    out: NDArray[np.floating] = np.empty(packed.size(len(at)), dtype=values.dtype)
+    if not len(at):
+        return out
+    (h, e, _), (new_h, new_e, _) = packed.layout(m), packed.layout(len(at))
+    old, new = packed.rectangle(values, m), packed.rectangle(out, len(at))
+
+    def work(first: int, last: int) -> None:
+        move_rows(old, h, e, at, new, new_h, new_e, first, last)
+
+    run_parallel(work, ranges(len(new), 4 * n_threads()))
+    return out
+
+
+def products(values: NDArray[np.floating], m: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """V·A for a few rows of V (k×m) in double precision, whatever the precision of A; A is read once."""
+    h, e, _ = packed.layout(m)
+    P = packed.rectangle(values, m)
+    shares = ranges(len(P), 2 * n_threads())
+    sums = np.zeros((len(shares), *V.shape))
+
+    def work(share: int, first: int, last: int) -> None:
+        add_products(P, h, e, V, sums[share], first, last)
+
+    run_parallel(work, [(share, first, last) for share, (first, last) in enumerate(shares)])
+    out: NDArray[np.float64] = sums.sum(axis=0)
+    return out
+
+
+def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:
+    """Two numbers for each MiB of a C-ordered array."""
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    words = np.pad(flat, (0, -flat.size % 4)).view(np.uint32) if flat.size % 4 else flat.view(np.uint32)
+    shares = ranges(len(words), -(-len(words) // FINGERPRINT_WORDS))
+    out = np.zeros((len(shares), 2), dtype=np.uint64)
+
+    def work(share: int, first: int, last: int) -> None:
+        fingerprint(words[first:last], first, out[share])
+
+    run_parallel(work, [(share, first, last) for share, (first, last) in enumerate(shares)])
+    return out

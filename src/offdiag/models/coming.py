@@ -1,0 +1,157 @@
+"""The rows of users who come or go, over the catalogue of a model; what they change in a Gram; whether they can go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from offdiag import packed, ranking
+from offdiag.errors import OffdiagError
+from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, add_histograms, as_matrix, gram
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from offdiag.gramian_sparse import SparseGram
+
+CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
+NEVER_THERE = (
+    "these users cannot have been in the data of this model: {why}; forget only users that it was fitted on or updated "
+    "with, with the same values (nothing was changed)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The items after users came."""
+
+    item_ids: NDArray[Any]
+    at: NDArray[np.int64] | None  # column before of each item, −1 for new ones; None: the same items
+    by_id: bool  # items are known by id, so that columns need not stay where they are
+
+
+def rows_of(item_ids: NDArray[Any], X: Any, sign: int) -> tuple[sparse.csr_array, Catalogue]:
+    """Rows over the catalogue that it will be; only those who come (+1) can bring new items."""
+    matrix = as_matrix(X)
+    if hasattr(X, "matrix") and hasattr(X, "item_ids"):
+        return _by_id(matrix, np.asarray(X.item_ids), item_ids, sign)
+    m, width = len(item_ids), matrix.shape[1]
+    if width == m:
+        return matrix, Catalogue(item_ids, None, by_id=False)
+    numbered = np.array_equal(item_ids, np.arange(m))
+    if sign > 0 and width > m and numbered:
+        at = np.concatenate([np.arange(m), np.full(width - m, -1)])
+        return matrix, Catalogue(np.arange(width), at, by_id=False)
+    more = (
+        "" if sign < 0 else ", or more for new items" if numbered else "; new items need Interactions, which have ids"
+    )
+    raise OffdiagError(f"expected rows over the {m} items of the model{more}, received {width} columns")
+
+
+def _by_id(
+    matrix: sparse.csr_array, ids: NDArray[Any], item_ids: NDArray[Any], sign: int
+) -> tuple[sparse.csr_array, Catalogue]:
+    if (ids.dtype.kind == "U") != (item_ids.dtype.kind == "U"):
+        names = {True: "text", False: "whole numbers"}
+        raise OffdiagError(
+            f"the item ids of the model are {names[item_ids.dtype.kind == 'U']}, those received are "
+            f"{names[ids.dtype.kind == 'U']}; read the data with the same type (text_ids=True reads text)"
+        )
+    used = np.flatnonzero(np.bincount(matrix.indices, minlength=len(ids)))
+    where = np.full(len(ids), -1, dtype=np.int64)
+    where[used] = ranking.positions(ids[used], item_ids)
+    unknown = used[where[used] < 0]
+    catalogue = Catalogue(item_ids, None, by_id=True)
+    if len(unknown):
+        if sign < 0:
+            names_of = ranking.shorten(ids[unknown].tolist())
+            raise OffdiagError(NEVER_THERE.format(why=f"the catalogue has no item {names_of}"))
+        joined = np.concatenate([item_ids, ids[unknown]])
+        order = (
+            np.argsort(joined, kind="stable") if bool((item_ids[:-1] < item_ids[1:]).all()) else np.arange(len(joined))
+        )
+        at = np.where(order < len(item_ids), order, -1)
+        catalogue = Catalogue(joined[order], at, by_id=True)
+        place = np.empty(len(joined), dtype=np.int64)
+        place[order] = np.arange(len(joined))
+        where[where >= 0] = place[where[where >= 0]]
+        where[unknown] = place[len(item_ids) :]
+    shape = (matrix.shape[0], len(catalogue.item_ids))
+    return as_matrix(sparse.csr_array((matrix.data, where[matrix.indices], matrix.indptr), shape=shape)), catalogue
+
+
+def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Facts:
+    """Counts after the change; those that fall below 0 show that a user was never there."""
+    n_u = np.diff(rows.indptr)
+    counts = np.bincount(rows.indices, minlength=G.n_items).astype(np.int64)
+    sums = np.bincount(rows.indices, weights=rows.data.astype(np.float64), minlength=G.n_items)
+    activity = add_histograms(G.activity, sign * np.bincount(n_u).astype(np.int64))
+    item_counts = G.item_counts + sign * counts
+    if activity.min(initial=0) < 0:
+        raise OffdiagError(NEVER_THERE.format(why="nobody in it has as many items as one of them"))
+    if item_counts.min(initial=0) < 0:
+        raise OffdiagError(NEVER_THERE.format(why="one of their items has fewer users than this"))
+    item_sums = np.where(item_counts == 0, 0.0, G.item_sums + sign * sums)
+    return {"activity": activity, "item_counts": item_counts, "item_sums": item_sums}
+
+
+def part_after(
+    G: Gram | SparseGram,
+    before: NDArray[np.float64],
+    rows: sparse.csr_array,
+    items: NDArray[np.int64],
+    facts: Facts,
+    sign: int,
+) -> NDArray[np.float64]:
+    """G[items, items] after the change; what nobody shares any more is exactly 0."""
+    moved = gram(rows[:, items], G.user_power, dtype=np.float64)
+    after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
+    if sign > 0:
+        return after
+    least = _least(G)
+    if after.min(initial=0.0) < -least:
+        raise OffdiagError(NEVER_THERE.format(why="two of their items do not have that many users in common"))
+    after[np.abs(after) <= least] = 0.0
+    nobody = facts["item_counts"][items] == 0
+    after[nobody], after[:, nobody] = 0.0, 0.0
+    if len(items) <= CHECKED_ITEMS and len(items):
+        lowest = float(linalg.eigvalsh(after)[0])
+        if lowest < -1e-9 * max(float(np.trace(before)), least):
+            raise OffdiagError(NEVER_THERE.format(why="what would be left is no sum over users"))
+    return after
+
+
+def _least(G: Gram | SparseGram) -> float:
+    """Below this an entry of G is what rounding left of one: half the least a pair of 0/1 data can count, or 1e-11."""
+    if G.user_power == 0 and np.array_equal(G.item_sums, G.item_counts):
+        return 0.0 if G.dtype == np.float32 else 0.5
+    n = np.flatnonzero(G.activity)
+    n = n[n > 0]
+    weight = float((n.astype(np.float64) ** -G.user_power).min(initial=1.0))
+    if np.array_equal(G.item_sums, G.item_counts):
+        return weight / 2
+    return 1e-11 * float(G.diagonal().max(initial=0.0)) / max(G.scale, 1e-300)
+
+
+def exact_gram(matrix: sparse.csr_array, user_power: float, progress: Progress | None = None) -> Gram:
+    """The Gram in a precision in which 0/1 data is counted exactly and other sums lose nothing to speak of."""
+    counted = user_power == 0 and bool((matrix.data == 1).all()) and matrix.shape[0] <= EXACT_FLOAT32
+    return gram(matrix, user_power, dtype=np.float32 if counted else np.float64, progress=progress)
+
+
+def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
+    """A change of so many items that the whole Gram is counted."""
+    if not isinstance(G, Gram):
+        return G.summed(rows, sign, facts)
+    other = gram(rows, G.user_power, dtype=G.dtype)
+    return G + other if sign > 0 else G - other
+
+
+def wide_enough(G: Gram | SparseGram, facts: Facts) -> Gram | SparseGram:
+    """In double precision when there are more users than single precision can count."""
+    if G.dtype == np.float32 and int(facts["activity"].sum()) > EXACT_FLOAT32:
+        return G.astype(np.float64)
+    return G

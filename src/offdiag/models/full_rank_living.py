@@ -1,0 +1,103 @@
+"""A full-rank model after users came or went: its inverse by Woodbury, checked against the exact Gram, or a new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from offdiag import packed
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram
+from offdiag.models import living
+from offdiag.models.living import Change, Relearned
+from offdiag.progress import Progress
+from offdiag.solvers import cholesky, woodbury
+from offdiag.weights import Packed
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # of the weights
+
+
+def relearned(model: Any, change: Change, progress: Progress | None) -> Relearned:
+    """The cheaper of a change of the inverse (m²s flops) and a new one (m³), if the change turns out exact enough."""
+    G, W, settings = change.G, model.weights_, model.settings_
+    assert isinstance(G, Gram)
+    m = G.n_items
+    tolerance = TOLERANCE[model.dtype]
+    penalty = getattr(model, "penalty_", None)  # absent where each item has its own, which move with all the others
+    if not isinstance(W, Packed) or penalty is None or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
+        return living.refit(model, G, progress)
+    # l2 is told in units of the mean weight of an interaction, which moves a little with every user.
+    nominal = settings["l2"] / G.scale
+    C_ii = W.C[packed.diagonal_positions(len(W.scale))]
+    live = model.popularity_ > 0
+    if abs(nominal - penalty) * float(C_ii[live].max(initial=0.0)) > 10 * tolerance:
+        return living.refit(model, G, progress)
+    change.hold()
+    C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), penalty, len(W.scale)))
+    if C is None:
+        return living.refit(model, G, progress)
+    g = G.values[packed.diagonal_positions(m)].astype(np.float64)
+    solution = cholesky.read(C, g, l2=penalty, **_mathematics(settings))
+    exact = cholesky.penalties(g, settings.get("dropout", 0.0), nominal)
+    residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
+    error = float((np.abs(solution.scale.astype(np.float64)) * distance).max(initial=0.0))
+    if not error <= tolerance:
+        return _anew(model, change, penalty, progress)
+    attributes = {
+        "weights_": model._weights_of(solution, G.item_sums, settings),
+        "objective_": solution.objective * G.scale,
+    }
+    return Relearned(attributes, "woodbury", residual, tolerance, error)
+
+
+def step(change: Change, dropout: float, penalty: float, m_old: int) -> woodbury.Step:
+    """H' − H on the items of the users: the Gram, and c times its diagonal."""
+    c = dropout / (1 - dropout)
+    m = change.G.n_items
+    at = None
+    if change.places is not None:
+        at = np.full(m, -1, dtype=np.int64)
+        stays = change.places >= 0
+        at[change.places[stays]] = np.flatnonzero(stays)
+    before, after = np.diag(change.before), np.diag(change.after)
+    was = change.items if at is None else at[change.items]
+    ends = (before > 0) & (after == 0)
+    lives = after > 0
+    delta = (change.after - change.before)[np.ix_(lives, lives)]
+    delta[np.diag_indices(len(delta))] *= 1 + c
+    fresh = before[lives] == 0
+    delta[fresh, fresh] = 0.0
+    dropped = np.flatnonzero(change.places < 0) if change.places is not None else np.zeros(0, dtype=np.int64)
+    return woodbury.Step(
+        old=np.where(fresh, -1, was[lives]),
+        new=change.items[lives],
+        gone=np.concatenate([was[ends], dropped]),
+        left=change.items[ends],
+        delta=delta,
+        pivots=(1 + c) * after[lives] + penalty,
+        empty_pivot=penalty if penalty > 0 else 1.0,
+        at=at,
+    )
+
+
+def _anew(model: Any, change: Change, penalty: float, progress: Progress | None) -> Relearned:
+    """A new inverse after the old one was overwritten; if there is none, the old one comes back."""
+    try:
+        return living.refit(model, change.G, progress)
+    except OffdiagError:
+        W, G = model.weights_, change.G
+        if change.places is None:
+            values = G.values.astype(model.dtype)
+            values[packed.positions(G.n_items, change.items, change.items)] = change.before
+            cholesky.solve(values, G.n_items, l2=penalty, progress=progress, **_mathematics(model.settings_))
+            model.weights_ = Packed(values, W.scale, W.diagonal)
+        raise
+
+
+def _mathematics(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "dropout": settings.get("dropout", 0.0),
+        "kept_weight": settings.get("kept_weight", 0.0),
+        "max_diagonal": settings.get("max_diagonal"),
+    }

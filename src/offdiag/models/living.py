@@ -1,0 +1,251 @@
+"""Users who come and go after the fit: the Gram is changed exactly, the weights follow, and a certificate tells how.
+
+Everything a linear model knows of its users has passed through the Gram, which adds. So ``update`` and ``forget`` give
+what a fit with the same settings would give on the users that are there then; how a model gets there is its
+``_relearned``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.errors import OffdiagError
+from offdiag.gramian import Facts, Gram
+from offdiag.models import coming
+from offdiag.progress import Progress
+from offdiag.weights import Compressed
+
+if TYPE_CHECKING:
+    from offdiag.gramian_sparse import SparseGram
+
+SMALL, LARGE = 2_000, 5_000  # items of a change: from SMALL on, half the catalogue means a new fit; from LARGE on, any
+ROWS = 256  # of the weights compared at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A Gram before and after; all numbers are without the factor ``scale``."""
+
+    G: Gram | SparseGram  # after
+    items: NDArray[np.int64]  # of the users who come or go, columns of the new catalogue, ascending
+    before: NDArray[np.float64]  # G[items, items]
+    after: NDArray[np.float64]
+    places: NDArray[np.int64] | None  # where every old column is in the new catalogue, −1: dropped; None: all as before
+    scale_before: float
+    hold: Callable[[], None] = lambda: None  # from here on Ctrl-C waits: old weights are being overwritten
+
+
+@dataclass(frozen=True, eq=False)
+class Relearned:
+    """What a model made of a change."""
+
+    attributes: dict[str, Any]  # weights_ and what else the fit would have set
+    method: str
+    residual: float  # how far the weights are from optimal, relative
+    tolerance: float  # what is accepted without a new fit
+    weight_error: float  # the largest difference from the weights of a new fit, estimated
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was changed, and how far the model is from one that never saw (or always saw) these users."""
+
+    action: str  # "update" or "forget"
+    users: int
+    interactions: int
+    n_users: int  # after
+    n_items: int  # after
+    new_items: list[Any]
+    gone_items: list[Any]
+    method: str  # "woodbury", "columns", "warm restart", "refit"
+    residual: float
+    tolerance: float
+    weight_error: float
+    proof: float | None  # the largest weight difference from a full refit, measured where it was asked for
+    before: str  # fingerprints of item ids, Gram and weights; they find differences, they are no signature
+    after: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | None) -> Certificate:
+    """Add (+1) or remove (−1) users; after an error the model is what it was."""
+    begin = time.perf_counter()
+    _check_able(model)
+    G = gram_of(model, progress)
+    rows, catalogue = coming.rows_of(model.item_ids_, X, sign)
+    fingerprint = fingerprint_of(model)
+    grown = G if catalogue.at is None else G.moved(catalogue.at)
+    items = np.unique(rows.indices).astype(np.int64)
+    facts = coming.facts_after(grown, rows, sign)
+    gone = items[facts["item_counts"][items] == 0] if catalogue.by_id else items[:0]
+    with _deferring() as hold:
+        if not rows.shape[0]:
+            relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
+        elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
+            G = _without(coming.summed(grown, rows, facts, sign), gone)
+            relearned = refit(model, G, progress)
+        else:
+            before = grown.part(items)
+            after = coming.part_after(grown, before, rows, items, facts, sign)
+            old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
+            scale_before = grown.scale
+            G = coming.wide_enough(grown, facts).put(items, after, facts)
+            try:
+                stay = np.isin(items, gone, invert=True)
+                kept = np.setdiff1d(np.arange(G.n_items), gone)
+                change = Change(
+                    _without(G, gone),
+                    np.searchsorted(kept, items[stay]),
+                    before[np.ix_(stay, stay)],
+                    after[np.ix_(stay, stay)],
+                    _places(len(model.item_ids_), catalogue.at, kept, G.n_items),
+                    scale_before,
+                    hold,
+                )
+                relearned = model._relearned(change, progress)
+                G = change.G
+            except BaseException:
+                if catalogue.at is None:
+                    model._gram = G.put(items, before, old)
+                raise
+        kept = np.setdiff1d(np.arange(len(catalogue.item_ids)), gone)
+        for name, value in relearned.attributes.items():
+            setattr(model, name, value)
+        model.item_ids_ = catalogue.item_ids[kept]
+        model.popularity_ = G.item_sums.copy()
+        model.n_users_ = G.n_users
+        model._gram = G
+        model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
+    model.last_change = Certificate(
+        action="update" if sign > 0 else "forget",
+        users=rows.shape[0],
+        interactions=int(rows.nnz),
+        n_users=G.n_users,
+        n_items=G.n_items,
+        new_items=[] if catalogue.at is None else catalogue.item_ids[catalogue.at < 0].tolist(),
+        gone_items=catalogue.item_ids[gone].tolist(),
+        method=relearned.method,
+        residual=relearned.residual,
+        tolerance=relearned.tolerance,
+        weight_error=relearned.weight_error,
+        proof=difference(model.weights_, model._refitted(G, progress).weights_) if prove else None,
+        before=fingerprint,
+        after=fingerprint_of(model),
+        seconds=time.perf_counter() - begin,
+    )
+    return model.last_change  # type: ignore[no-any-return]
+
+
+def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
+    """The Gram behind a fitted model, counted from the data of its fit when it is first asked for."""
+    if model._gram is None:
+        source = model._source
+        if source is None:
+            raise OffdiagError(
+                f"this {type(model).__name__} does not have its Gram any more: a model can be changed after fit in the "
+                "same program, or from a file that was saved with updatable=True (offdiag fit --updatable)"
+            )
+        if isinstance(source, Gram):  # another's: copied, and wide enough that sums lose nothing
+            model._gram = source.copy() if source.user_power == 0 else source.astype(np.float64)
+        else:
+            model._gram = model._count_gram(source, model.settings_["user_power"], progress)
+    return model._gram  # type: ignore[no-any-return]
+
+
+def refit(model: Any, G: Gram | SparseGram, progress: Progress | None) -> Relearned:
+    """The same settings on the changed Gram: always right, never cheap."""
+    fresh = model._refitted(G, progress)
+    apart = ("item_ids_", "popularity_", "n_users_", "settings_")
+    learned = {name: value for name, value in vars(fresh).items() if name.endswith("_") and name not in apart}
+    return Relearned(learned, "refit", 0.0, 0.0, 0.0)
+
+
+def difference(W: Any, other: Any) -> float:
+    """The largest difference between two weights of the same items."""
+    m, largest = W.shape[0], 0.0
+    for lo in range(0, m, ROWS):
+        some = sparse.eye_array(m, format="csr", dtype=np.float32)[lo : lo + ROWS]
+        largest = max(largest, float(np.abs((some @ W).astype(np.float64) - some @ other).max(initial=0.0)))
+    return largest
+
+
+def fingerprint_of(model: Any) -> str:
+    """64 hex digits that differ when ids, Gram or weights differ."""
+    W, G = model.weights_, model._gram
+    if model._fingerprint is None or model._fingerprint[0] is not W or model._fingerprint[1] is not G:
+        from offdiag import kernels_packed
+
+        digest = hashlib.sha256("\n".join(map(repr, model.item_ids_.tolist())).encode("utf-8", "surrogatepass"))
+        for name, array in sorted(G.arrays().items()) + sorted(W.arrays().items()):
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(kernels_packed.fingerprints(array).tobytes())
+        model._fingerprint = W, G, digest.hexdigest()
+    return str(model._fingerprint[2])
+
+
+def _check_able(model: Any) -> None:
+    name = type(model).__name__
+    if isinstance(model.weights_, Compressed):
+        raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
+    if not hasattr(model, "_relearned"):
+        raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
+
+
+def _without(G: Any, gone: NDArray[np.int64]) -> Any:
+    """The Gram of the items that are left."""
+    return G.moved(np.setdiff1d(np.arange(G.n_items), gone)) if len(gone) else G
+
+
+def _places(
+    m_old: int, at: NDArray[np.int64] | None, kept: NDArray[np.int64], m_grown: int
+) -> NDArray[np.int64] | None:
+    """Where every old column is now."""
+    if at is None and len(kept) == m_grown:
+        return None
+    origin = (np.arange(m_grown) if at is None else at)[kept]
+    places = np.full(m_old, -1, dtype=np.int64)
+    places[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+    return places
+
+
+@contextmanager
+def _deferring() -> Iterator[Callable[[], None]]:
+    """Once the yielded function was called, Ctrl-C takes effect at the end: half a change is none."""
+    held, pending = False, False
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield lambda: None
+        return
+
+    def hold() -> None:
+        nonlocal held
+        held = True
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal pending
+        if held:
+            pending = True
+        else:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield hold
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pending:
+        raise KeyboardInterrupt

@@ -1,0 +1,408 @@
+"""update and forget of full-rank models: what a fit on the users that are left would give, however it is reached."""
+
+import copy
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import offdiag as od
+from offdiag import packed
+from offdiag.errors import OffdiagError
+from offdiag.models import full_rank_living, living
+from offdiag.solvers import woodbury
+from tests.strategies import dtypes, interactions, kept_weights
+
+CLOSE = {"float32": 1e-5, "float64": 1e-12}
+penalties = st.sampled_from([(0.5, 5.0), (0.0, 1.0), (0.3, 0.0), (0.65, 100.0)])
+
+
+@pytest.fixture
+def always_woodbury(monkeypatch):
+    """Small problems are cheaper to fit anew; here they are not."""
+    monkeypatch.setattr(woodbury, "flops", lambda m, s: 0.0)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def rows_of(X, keep):
+    return sparse.csr_array(sparse.csr_array(X)[keep])
+
+
+def refitted(model, X):
+    """The oracle: a fit with the same settings."""
+    params = model.get_params() | {k: v for k, v in model.settings_.items() if k in model.get_params()}
+    return type(model)(**params).fit(X)
+
+
+def assert_same(model, other, factor=1.0):
+    W, expected = model.weights_.toarray(), other.weights_.toarray()
+    np.testing.assert_allclose(W, expected, rtol=0, atol=factor * CLOSE[model.dtype] * max(1.0, np.abs(expected).max()))
+    assert np.array_equal(model.popularity_, other.popularity_)
+    assert model.n_users_ == other.n_users_
+    assert np.isclose(model.objective_, other.objective_, rtol=1e-4 if model.dtype == "float32" else 1e-9)
+
+
+@settings(deadline=None)
+@given(
+    interactions(max_users=20, max_items=12), st.data(), penalties, kept_weights, dtypes, st.sampled_from([0.0, 0.5])
+)
+@pytest.mark.usefixtures("always_woodbury")
+def test_forget_equals_a_fit_without_them(X, data, penalty, kept, dtype, power):
+    gone = data.draw(st.lists(st.integers(0, X.shape[0] - 1), unique=True, min_size=1, max_size=X.shape[0]))
+    stay = np.setdiff1d(np.arange(X.shape[0]), gone)
+    if not rows_of(X, stay).nnz:
+        return
+    dropout, l2 = penalty
+    model = od.EDLAE(dropout=dropout, l2=l2 or 0.01, kept_weight=kept, user_power=power, dtype=dtype).fit(X)
+    certificate = model.forget(rows_of(X, gone), prove=True)
+    assert_same(model, refitted(model, rows_of(X, stay)))
+    assert certificate.proof <= CLOSE[dtype]
+    assert certificate.users == len(gone)
+    assert certificate.weight_error <= certificate.tolerance or certificate.method == "refit"
+
+
+@settings(deadline=None)
+@given(interactions(max_users=20, max_items=9), interactions(max_users=5, max_items=12), penalties, dtypes)
+@pytest.mark.usefixtures("always_woodbury")
+def test_update_equals_a_fit_with_them_and_forget_undoes_it(X, new, penalty, dtype):
+    m = max(X.shape[1], new.shape[1])
+    new.resize((new.shape[0], m))
+    model = od.EDLAE(dropout=penalty[0], l2=penalty[1] or 0.01, user_power=0.0, dtype=dtype).fit(X)
+    together = sparse.csr_array(X.copy())
+    together.resize((X.shape[0], m))
+    model.update(new)
+    assert_same(model, refitted(model, sparse.csr_array(sparse.vstack([together, new]))))
+    model.forget(new)
+    assert_same(model, refitted(model, together))
+    assert model.gram_.values.tobytes() == od.gram(together, dtype=model.gram_.dtype).values.tobytes()
+
+
+@pytest.mark.parametrize("cls", [od.EASE, od.DLAE, od.EDLAE, od.RDLAE])
+@pytest.mark.parametrize("storage", ["packed", "dense"])
+def test_every_full_rank_model_can_be_changed(cls, storage, always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = cls(l2=3.0, user_power=0.0, propensity_power=0.3, storage=storage).fit(rows_of(X, slice(0, 50)))
+    model.update(rows_of(X, slice(50, 60)))
+    assert model.last_change.method == ("woodbury" if storage == "packed" else "refit")
+    assert_same(model, refitted(model, X))
+    assert type(model.weights_) is type(refitted(model, X).weights_)
+
+
+def test_a_penalty_per_item_means_a_refit(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, item_power=0.5).fit(rows_of(X, slice(0, 50)))
+    model.update(rows_of(X, slice(50, 60)))
+    assert model.last_change.method == "refit"
+    assert_same(model, refitted(model, X))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_three_hundred_changes_in_a_row_do_not_drift(dtype, rng):
+    X = sparse.csr_array((rng.random((400, 300)) < 0.05).astype(np.float32))
+    inside = set(range(200))
+    model = od.EDLAE(dropout=0.5, l2=5.0, user_power=0.0, dtype=dtype).fit(rows_of(X, sorted(inside)))
+    methods = set()
+    for _ in range(300):
+        u = int(rng.integers(400))
+        if u in inside:
+            model.forget(rows_of(X, [u]))
+        else:
+            model.update(rows_of(X, [u]))
+        inside ^= {u}
+        methods.add(model.last_change.method)
+    rest = rows_of(X, sorted(inside))
+    assert methods == {"woodbury"}
+    assert living.difference(model.weights_, refitted(model, rest).weights_) <= CLOSE[dtype]
+    G = od.gram(rest)
+    assert model.gram_.values.tobytes() == G.values.tobytes()
+    assert np.array_equal(model.gram_.activity, G.activity)
+    assert np.array_equal(model.gram_.item_counts, G.item_counts)
+
+
+@given(interactions(max_users=12, max_items=8, values="ratings"), st.data(), st.sampled_from([0.0, 0.5]))
+@settings(deadline=None)
+def test_a_pair_that_nobody_shares_any_more_is_exactly_zero(X, data, power):
+    """Where sums are rounded, too: nothing of somebody who left stays behind."""
+    gone = data.draw(st.lists(st.integers(0, X.shape[0] - 1), unique=True, min_size=1))
+    rest = rows_of(X, np.setdiff1d(np.arange(X.shape[0]), gone))
+    if not rest.nnz:
+        return
+    model = od.EDLAE(dropout=0.5, l2=5.0, user_power=power, dtype="float64").fit(X)
+    for u in gone:
+        model.forget(rows_of(X, [u]))
+    expected = od.gram(rest, power, dtype=np.float64)
+    G = model.gram_
+    assert np.array_equal(G.toarray() == 0, expected.toarray() == 0)
+    np.testing.assert_allclose(G.toarray(), expected.toarray(), rtol=1e-12, atol=0)
+    assert np.array_equal(G.activity, expected.activity)
+
+
+def shop():
+    table = {
+        "user": ["ann", "ann", "bob", "bob", "cid", "cid", "dee", "dee", "dee"],
+        "item": ["ale", "bun", "ale", "cod", "bun", "cod", "ale", "bun", "cod"],
+    }
+    import polars as pl
+
+    return pl.DataFrame(table)
+
+
+def some(table, *users):
+    import polars as pl
+
+    return od.read(table.filter(pl.col("user").is_in(users)))
+
+
+@pytest.mark.usefixtures("always_woodbury")
+def test_new_items_appear_where_a_fit_would_put_them_and_vanish_with_their_last_user():
+    import polars as pl
+
+    table = shop()
+    extra = pl.DataFrame({"user": ["eve", "eve", "eve"], "item": ["ale", "bay", "zip"]})
+    model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0, dtype="float64").fit(od.read(table))
+    before = model.weights_.toarray()
+    model.update(od.read(extra))
+    expected = refitted(model, od.read(pl.concat([table, extra])))
+    assert model.item_ids_.tolist() == expected.item_ids_.tolist() == ["ale", "bay", "bun", "cod", "zip"]
+    assert_same(model, expected)
+    assert model.last_change.new_items == ["bay", "zip"]
+    certificate = model.forget(od.read(extra), prove=True)
+    assert certificate.gone_items == ["bay", "zip"]
+    assert model.item_ids_.tolist() == ["ale", "bun", "cod"]
+    np.testing.assert_allclose(model.weights_.toarray(), before, atol=1e-14)
+    assert certificate.method == "woodbury"
+    assert certificate.proof <= 1e-14
+
+
+def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury):
+    """H would be singular there: the item has to go before."""
+    X = np.array(
+        [[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]], float
+    )
+    model = od.EASE(l2=0.0, user_power=0.0, dtype="float64").fit(X)
+    certificate = model.forget(X[5:6])
+    assert certificate.method == "woodbury"
+    rest = np.delete(X, 5, axis=0)
+    assert_same(model, refitted(model, rest))
+    assert not model.weights_.toarray()[3].any()
+    model.update(X[5:6])
+    assert_same(model, refitted(model, np.vstack([rest, X[5:6]])))
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([[1, 1, 1, 1]], "nobody in it has as many items"),
+        ([[0, 0, 1, 0]], "has fewer users"),
+        ([[1, 1, 0, 0]] * 3, "has fewer users"),
+        ([[0, 1, 0, 1]], "in common"),
+    ],
+)
+def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told):
+    X = np.array([[1, 1, 0, 0], [1, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]], float)
+    X[1] = [1, 0, 0, 1]
+    model = od.EDLAE(dropout=0.3, l2=1.0).fit(X)
+    state = (model.weights_.C.tobytes(), model.gram_.values.tobytes(), model.n_users_)
+    with pytest.raises(OffdiagError, match="cannot have been in the data.*nothing was changed") as error:
+        model.forget(np.array(rows, float))
+    assert told in str(error.value)
+    assert (model.weights_.C.tobytes(), model.gram_.values.tobytes(), model.n_users_) == state
+
+
+def test_rows_whose_absence_would_leave_no_gram_are_refused():
+    """Every item and every pair is there often enough, and somebody has four items, but nobody has these four."""
+    X = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], float)
+    model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit(X)
+    with pytest.raises(OffdiagError, match="no sum over users"):
+        model.forget(np.array([[1, 1, 1, 1, 0]], float))
+    assert_same(model, refitted(model, X))
+
+
+@pytest.mark.parametrize("method", ["update", "forget"])
+def test_bad_rows_leave_the_model_as_it_was(method):
+    model = od.EDLAE(dropout=0.3, l2=1.0).fit(od.read(shop()))
+    numbers = od.read(np.eye(3), item_ids=[1, 2, 3])
+    for rows, told in [
+        (numbers, "item ids of the model are text"),
+        (np.ones((1, 7)), "expected rows over the 3 items"),
+        (np.full((1, 3), np.nan), "NaN"),
+        (-np.ones((1, 3)), "negative"),
+        ([["ale"]], "users×items matrix"),
+    ]:
+        with pytest.raises(OffdiagError, match=told):
+            getattr(model, method)(rows)
+    yam = od.read(np.ones((1, 1)), item_ids=["yam"])
+    with pytest.raises(OffdiagError, match="no item 'yam'"):
+        model.forget(yam)
+    assert_same(model, refitted(model, od.read(shop())))
+
+
+def test_nobody_is_no_change(rng):
+    X = (rng.random((20, 5)) < 0.5).astype(float)
+    model = od.EDLAE().fit(X)
+    before = model.weights_.toarray()
+    model.update(X[:0])
+    assert model.last_change.method == "nothing to do"
+    assert model.last_change.before == model.last_change.after
+    assert np.array_equal(model.weights_.toarray(), before)
+
+
+def test_a_user_without_items_counts_as_one(rng):
+    X = (rng.random((20, 5)) < 0.5).astype(float)
+    model = od.EDLAE(user_power=0.0).fit(X)
+    model.update(np.zeros((1, 5)))
+    assert model.n_users_ == 21
+    model.forget(np.zeros((1, 5)))
+    assert model.n_users_ == 20
+
+
+def test_a_singular_problem_is_refused_and_the_old_model_comes_back(rng):
+    X = (rng.random((30, 6)) < 0.5).astype(float)
+    X[:, 5] = X[:, 4]
+    X[0, 4:] = [0, 1]
+    model = od.EASE(l2=0.0, user_power=0.0, dtype="float64").fit(X)
+    before = model.weights_.toarray()
+    with pytest.raises(OffdiagError, match="singular"):
+        model.forget(X[:1])
+    np.testing.assert_allclose(model.weights_.toarray(), before, atol=1e-9)
+    assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+
+
+def test_a_bad_inverse_is_noticed_and_made_anew(always_woodbury, rng):
+    """The residual check, with an inverse that somebody has spoilt."""
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    model.weights_.C[packed.positions(15, np.array([3]), np.array([9]))] += 1e-3
+    model.update(rows_of(X, [0]))
+    assert model.last_change.method == "refit"
+    assert_same(model, refitted(model, sparse.csr_array(sparse.vstack([X, rows_of(X, [0])]))))
+
+
+def test_the_estimated_error_bounds_the_measured_one(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((500, 120)) < 0.1).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    for u in range(20):
+        certificate = model.forget(rows_of(X, [u]), prove=True)
+        assert certificate.proof <= 2 * certificate.weight_error
+
+
+def test_certificates_tell_models_apart(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(X)
+    first = model.forget(rows_of(X, [3]))
+    second = model.forget(rows_of(X, [4]))
+    assert first.after == second.before != second.after
+    assert first.before != first.after
+    assert set(first.to_dict()) >= {"residual", "method", "proof", "before", "after", "gone_items"}
+
+
+def test_a_saved_model_goes_on_where_it_stopped(tmp_path, always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    model.save(tmp_path / "m.od", updatable=True)
+    bytes_before = (tmp_path / "m.od").read_bytes()
+    loaded = od.load(tmp_path / "m.od")
+    loaded.forget(rows_of(X, [0]))
+    assert loaded.last_change.method == "woodbury"
+    assert (tmp_path / "m.od").read_bytes() == bytes_before  # the file is only read
+    loaded.save(tmp_path / "m.od", updatable=True)
+    again = od.load(tmp_path / "m.od", verify=True)
+    again.update(rows_of(X, [0]))
+    assert_same(again, model)
+    assert again.gram_.values.tobytes() == model.gram_.values.tobytes()
+
+
+def test_a_plain_file_holds_no_gram_and_says_so(tmp_path, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(X)
+    model.save(tmp_path / "plain.od")
+    model.save(tmp_path / "living.od", updatable=True)
+    assert (tmp_path / "plain.od").stat().st_size < (tmp_path / "living.od").stat().st_size
+    with pytest.raises(OffdiagError, match="updatable=True"):
+        od.load(tmp_path / "plain.od").update(X)
+    with pytest.raises(OffdiagError, match="updatable=True"):
+        od.load(tmp_path / "plain.od").save(tmp_path / "no.od", updatable=True)
+
+
+def test_pickles_hold_no_rows_and_copies_are_independent(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    with pytest.raises(OffdiagError, match="does not have its Gram"):
+        pickle.loads(pickle.dumps(model)).update(X)
+    for twin in (copy.copy(model), copy.deepcopy(model), model.with_propensity(0.2)):
+        before = model.weights_.toarray()
+        twin.forget(rows_of(X, [0, 1, 2]))
+        assert np.array_equal(model.weights_.toarray(), before)
+        assert model.n_users_ == 60
+        assert_same(twin, refitted(twin, rows_of(X, slice(3, None))))
+        assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+
+
+def test_a_model_fitted_on_a_gram_can_be_changed_and_leaves_that_gram_alone(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    G = od.gram(X, 0.5)
+    values = G.values.copy()
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit_gram(G)
+    model.forget(rows_of(X, [0]))
+    assert np.array_equal(G.values, values)
+    assert_same(model, refitted(model, rows_of(X, slice(1, None))))
+
+
+def test_compressed_models_and_nets_say_that_they_cannot(rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    small = od.compress(od.EDLAE().fit(X), max_bytes=600)
+    with pytest.raises(OffdiagError, match="compress again"):
+        small.forget(rows_of(X, [0]))
+    with pytest.raises(OffdiagError, match="fit it again"):
+        od.SLIM().fit(X).update(X)
+
+
+def test_an_interrupt_waits_until_the_change_is_whole(always_woodbury, monkeypatch, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    real = woodbury.change
+
+    def interrupted(values, m, step):
+        signal.raise_signal(signal.SIGINT)
+        return real(values, m, step)
+
+    monkeypatch.setattr(woodbury, "change", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.forget(rows_of(X, [0]))
+    assert_same(model, refitted(model, rows_of(X, slice(1, None))))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_before_that_leaves_the_old_model(monkeypatch, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    before = model.weights_.C.tobytes()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(full_rank_living.living, "refit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.forget(rows_of(X, [0]))
+    assert model.weights_.C.tobytes() == before
+    assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+    assert model.n_users_ == 60
+
+
+def test_more_users_than_half_the_catalogue_are_a_refit(monkeypatch, rng):
+    monkeypatch.setattr(living, "SMALL", 3)
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(rows_of(X, slice(0, 20)))
+    model.update(rows_of(X, slice(20, 60)))
+    assert model.last_change.method == "refit"
+    assert_same(model, refitted(model, X))
+    model.forget(rows_of(X, slice(20, 60)))
+    assert_same(model, refitted(model, rows_of(X, slice(0, 20))))
