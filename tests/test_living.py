@@ -406,3 +406,14 @@ def test_more_users_than_half_the_catalogue_are_a_refit(monkeypatch, rng):
     assert_same(model, refitted(model, X))
     model.forget(rows_of(X, slice(20, 60)))
     assert_same(model, refitted(model, rows_of(X, slice(0, 20))))
+
+
+def test_a_file_made_from_interactions_knows_its_users_only_by_keyed_hashes(tmp_path):
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(od.read(shop()))
+    model.save(tmp_path / "m.od", updatable=True)
+    content = (tmp_path / "m.od").read_bytes()
+    assert not any(name in content for name in (b"ann", b"bob", b"cid", b"dee"))
+    ledger = od.load(tmp_path / "m.od")._ledger
+    assert ledger.n_users == 4
+    assert (ledger.places(ledger.user_hashes(np.array(["ann", "bob", "cid", "dee"]))) >= 0).all()
+    assert (ledger.places(ledger.user_hashes(np.array(["eve"]))) < 0).all()

@@ -171,13 +171,23 @@ def _contents(
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     if updatable:
-        G, ledger = model.gram_, model._ledger
+        G, ledger = model.gram_, _ledger_of(model)
         about["gram"] = {"kind": G.kind, "user_power": G.user_power}
         tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
         if ledger is not None:
             about["ledger"] = ledger.about()
             tensors |= {f"ledger.{key}": array for key, array in ledger.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
+
+
+def _ledger_of(model: Any) -> Any:
+    """The ledger it has, or that of the users it was fitted on, if their ids are known."""
+    if model._ledger is None and model._user_ids is not None:
+        from offdiag.data import events
+        from offdiag.data.interactions import Interactions
+
+        model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
+    return model._ledger
 
 
 def _is_learned(name: str) -> bool:
