@@ -265,3 +265,29 @@ def test_a_gram_of_another_user_power_is_refused():
 def test_item_ids_must_be_one_distinct_id_per_column(ids):
     with pytest.raises(od.OffdiagError, match="item id"):
         od.EASE(l2=1.0).fit_gram(od.gram(example()), item_ids=ids)
+
+
+@every_model
+def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
+    """Popularity and the linear family can change exactly; whoever cannot says what to do instead, and stays as it is."""
+    X = example(n=90)
+    some, rest = X[:30], X[30:]
+    model = make().fit(rest)
+    before = model.predict(X)
+    try:
+        model.update(some)
+    except od.OffdiagError as error:
+        assert "fit it again" in str(error) or "cannot be updated" in str(error)
+        assert np.array_equal(model.predict(X), before)
+        return
+    assert model.n_users_ == 90
+    assert np.array_equal(model.popularity_, X.sum(axis=0))
+    certificate = model.forget(some)
+    assert certificate.n_users == 60
+    exact = certificate.method != "warm restart"
+    np.testing.assert_allclose(model.predict(X), before, atol=2e-4 if exact else 0.05 * np.abs(before).max())
+
+
+def test_exactly_these_models_can_be_changed():
+    able = {name for name, make in WITH_NETS.items() if hasattr(make(), "_relearned")}
+    assert set(WITH_NETS) - able == {"SLIM", "ItemKNN", "WMF", *(TRAINED if find_spec("torch") else ())}

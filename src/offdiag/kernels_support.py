@@ -363,7 +363,7 @@ def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):  # 
 
     room[j] is what the row of item j takes, if it is not of the head. ends[b] is where block b ends.
     """
-    stamp = np.full(len(order), -1, np.int64)
+    stamp = np.full(len(room), -1, np.int64)
     blocks, taken, begun = 0, 0, 0
     for n in range(len(order)):
         i = order[n]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import reasons
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
 from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
@@ -43,13 +45,33 @@ class Recommendations:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why an item got its score: what each item of the history adds. The contributions sum to ``score`` exactly."""
+    """Why an item got its score: what each item of the history adds. The contributions sum to ``score`` exactly.
+
+    ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
+    """
 
     item: Any
     score: float
     items: NDArray[Any]
     contributions: NDArray[np.float64]  # strongest first
     unknown: list[Any]
+    _find: Callable[[], tuple[int | None, NDArray[np.int64]]] | None = field(default=None, repr=False)
+
+    @property
+    def rank(self) -> int | None:
+        """Its place in ``recommend`` with all unseen items as candidates, from 1; None if it is in the history."""
+        return self._places[0]
+
+    @property
+    def rank_without(self) -> NDArray[np.int64]:
+        """Along ``items``: the place it would have if the history lacked that item; 0 where it is in the history."""
+        return self._places[1]
+
+    @cached_property
+    def _places(self) -> tuple[int | None, NDArray[np.int64]]:
+        if self._find is None:
+            raise OffdiagError("this explanation was put together without a model; model.explain knows the ranks")
+        return self._find()
 
 
 def top_k(
@@ -247,7 +269,7 @@ def recommend(
     indices, scores = top_k(weights, X, k, exclude_seen=exclude_seen, allowed=mask)
     empty = np.diff(X.indptr) == 0
     if empty.any():
-        shares = popularity / max(popularity.sum(), 1.0)
+        shares = reasons.shares_of(popularity)
         candidates = np.arange(len(item_ids)) if mask is None else np.flatnonzero(mask)
         best = candidates[np.argsort(-shares[candidates], kind="stable")][:k]
         indices[empty], scores[empty] = -1, -np.inf
@@ -316,9 +338,16 @@ class _Cosine:
             yield lo, hi, cosine
 
 
-def explain(weights: Weights, item_ids: NDArray[Any], history: Any, item: Any) -> Explanation:
-    """What each item of one history contributes to the score of ``item``."""
-    X, unknown = encode(history, item_ids)
+def explain(
+    weights: Weights,
+    item_ids: NDArray[Any],
+    history: Any,
+    item: Any,
+    popularity: NDArray[np.float64] | None = None,
+) -> Explanation:
+    """What each item of one history contributes to the score of ``item``; its ranks need the popularity, too."""
+    nothing = isinstance(history, Sequence) and len(history) == 0  # one history, of no items
+    X, unknown = encode([[]] if nothing else history, item_ids)
     if X.shape[0] != 1:
         raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
     target = int(positions([item], item_ids)[0])
@@ -330,10 +359,16 @@ def explain(weights: Weights, item_ids: NDArray[Any], history: Any, item: Any) -
         grid = 2.0 ** (np.ceil(np.log2(np.abs(parts).max())) - 40)
         parts = np.round(parts / grid) * grid
     order = np.argsort(-np.abs(parts), kind="stable")
+
+    def find(shares: NDArray[np.float64]) -> tuple[int | None, NDArray[np.int64]]:
+        place, without = reasons.places(weights, shares, X, target)
+        return place, without[order]
+
     return Explanation(
         item_ids[target].item(),
         float(parts.sum()),
         item_ids[X.indices][order],
         parts[order],
         unknown[0],
+        None if popularity is None else partial(find, popularity),
     )

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import as_matrix
+from offdiag.gramian import Gram, as_matrix
+from offdiag.gramian_sparse import SparseGram, sparse_gram
+from offdiag.models.living import Change, Relearned
 from offdiag.models.recommender import Recommender, checked_item_ids
+from offdiag.models.settings import check_not_empty
 from offdiag.progress import Progress
 from offdiag.weights import Constant
 
@@ -23,18 +27,37 @@ class Popularity(Recommender):
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         matrix = as_matrix(X)
-        m = matrix.shape[1]
-        if matrix.nnz == 0:
-            raise OffdiagError(
-                f"there is nothing to learn from: {matrix.shape[0]} users × {m} items without any interaction"
-            )
+        n, m = matrix.shape
+        check_not_empty(matrix.nnz, n, m)
+        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        self.weights_ = Constant((sums / sums.sum()).astype(np.float32))
-        self.item_ids_ = checked_item_ids(getattr(X, "item_ids", None), m)
+        return self._learned(sums, item_ids, n)._remember(matrix, getattr(X, "user_ids", None))
+
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+        """Learn from what a Gram tells of its items; its ``user_power`` does not matter."""
+        check_not_empty(G.n_interactions, G.n_users, G.n_items)
+        return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users)._remember(G)
+
+    def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int) -> Self:
+        self.weights_ = _shares(sums)
+        self.item_ids_ = item_ids
         self.popularity_ = sums
-        self.n_users_ = matrix.shape[0]
-        self.settings_ = {}
+        self.n_users_ = n_users
+        self.settings_ = {"user_power": 0.0}  # everyone counts alike
         return self
+
+    def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
+        """Of which only the counts are used, and the pairs to see whether someone who is to go was ever there."""
+        return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
+
+    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
+        G = change.G
+        check_not_empty(G.n_interactions, G.n_users, G.n_items)
+        return Relearned({"weights_": _shares(G.item_sums)}, "counts", 0.0, 0.0, 0.0)
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError("Popularity gives everyone the same list: no item of the history contributes to a score")
+
+
+def _shares(sums: NDArray[np.float64]) -> Constant:
+    return Constant((sums / sums.sum()).astype(np.float32))

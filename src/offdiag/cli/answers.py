@@ -13,6 +13,7 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
     from offdiag.ranking import Explanation, Recommendations
+    from offdiag.reasons import PairReason
 
 
 @dataclass
@@ -50,7 +51,7 @@ def measure(
     models = [od.load(file) for file in files]
     _check_same_items(files, models)
     measured = Measured(list(files), [type(model).__name__ for model in models])
-    work.begin(f"reading {Path(data).name}")
+    work.begin(f"reading {reading.name_of(data)}")
     inter = _known_items(reading.read_for(models[0], data, columns), models[0], data, measured.notes)
     if targets is None:
         part = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test
@@ -177,18 +178,54 @@ def show_similar(items: Sequence[Any], answer: Recommendations) -> None:
 
 
 def explanation_json(reason: Explanation) -> dict[str, Any]:
-    parts = zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
+    parts = zip(reason.items.tolist(), reason.contributions.tolist(), reason.rank_without.tolist(), strict=True)
     return {
         "item": reason.item,
         "score": reason.score,
-        "contributions": [{"item": item, "contribution": part} for item, part in parts],
+        "rank": reason.rank,
+        "contributions": [
+            {"item": item, "contribution": part, "rank_without": without or None} for item, part, without in parts
+        ],
         "unknown": reason.unknown,
     }
 
 
 def show_explanation(reason: Explanation) -> None:
+    def moved(without: int) -> str:
+        if not without:
+            return ""
+        if reason.rank is None:
+            return f"rank {without:,}"
+        return f"rank {reason.rank:,} → {without:,}" if without != reason.rank else f"rank {without:,}, as it is"
+
     parts = list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
-    console.show_bars(f"score of {console.printable(reason.item)}", reason.score, parts)
+    beside = [moved(without) for without in reason.rank_without.tolist()]
+    name = console.printable(reason.item)
+    console.show_bars(f"score of {name}", reason.score, parts, beside=("without this", beside))
+    if reason.rank is None:
+        console.say(f"{name} is in the history, so it is not recommended.")
+    else:
+        console.say(f"{name} has rank {reason.rank:,} among the items that are not in the history.")
+
+
+def show_pair(reason: PairReason, most: int = 10) -> None:
+    """What two items have in common, in per cent: their own weight, each third item, what is left."""
+    a, b = console.printable(reason.item), console.printable(reason.other)
+    console.say(f"weight of {a} on {b}: {reason.weight:+.4f}; if it were the only one: {reason.alone:+.4f}")
+    if not reason.together:
+        console.say("Nobody has both, so there is nothing in common to take apart.")
+        return
+    unit = 100 / reason.together
+    rows: list[tuple[str, float]] = [("its own weight", reason.direct * unit)]
+    through = zip(reason.items[:most].tolist(), reason.amounts[:most].tolist(), strict=True)
+    for item, amount in through:
+        itself = item == reason.other
+        rows.append((f"{item} itself" if itself else f"through {item}", amount * unit))
+    others = reason.amounts[most:]
+    if len(others):
+        rows.append((f"through {len(others):,} others", float(others.sum()) * unit))
+    rows.append(("not explained by the model", reason.rest * unit))
+    console.show_bars("what they have in common", 100.0, rows, head=("goes", ">% of it"), digits=1)
 
 
 def note_unknown(unknown: Sequence[Any]) -> None:

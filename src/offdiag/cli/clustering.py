@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from offdiag import memory
 from offdiag.cli import console, reading
 from offdiag.cli.reading import Columns
+from offdiag.data import sql
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def learn(
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
     with od.cluster.connect(address) as client:
-        work.begin(f"reading {Path(data).name}")
+        work.begin(f"reading {reading.name_of(data)}")
         if partitioned:
             parts = od.cluster.read(
                 data, **_named(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
@@ -85,7 +86,7 @@ def _fit_of(learner: Any, keep: int | None) -> Any:
 
 def _is_partitioned(data: str) -> bool:
     """Whether the workers read it themselves."""
-    return (
+    return not sql.is_source(data) and (
         Path(data).is_dir() or any(sign in data for sign in "*?[") or Path(data).suffix.lower() in (".parquet", ".pq")
     )
 
@@ -97,4 +98,4 @@ def _named(columns: Columns) -> dict[str, Any]:
     if columns.form not in (None, "parquet"):
         raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
     names = {name: getattr(columns, name) for name in ("user", "item", "value", "time")}
-    return {name: column if column is None else reading._column(column) for name, column in names.items()}
+    return {name: column if column is None else reading.column(column) for name, column in names.items()}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, compressing, console, facts, fitting, reading, reproduce, tuning
+from offdiag.cli import answers, compressing, console, facts, fitting, living, reading, reproduce, serving, tuning
 from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, ModelFile, Seed
 from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
@@ -69,9 +69,9 @@ def demo(
             inter = demonstration.invented(users, items, seed)
             source = f"an invented catalogue (seed {seed})"
         else:
-            work.begin(f"reading {Path(data).name}")
+            work.begin(f"reading {reading.name_of(data)}")
             inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-            source = Path(data).name
+            source = reading.name_of(data)
         outcome = demonstration.run(inter, source, seed, work)
         study = demonstration.write(outcome, inter, Path(out), work, with_data=data is None)
     if json:
@@ -83,6 +83,9 @@ def demo(
 app.command(epilog=fitting.EXAMPLE)(reads_data(fitting.fit))
 app.command(epilog=tuning.EXAMPLE)(reads_data(tuning.tune))
 app.command(epilog=compressing.EXAMPLE)(reads_data(compressing.compress))
+app.command(epilog=living.UPDATE_EXAMPLE)(reads_data(living.update))
+app.command(epilog=living.FORGET_EXAMPLE)(reads_data(living.forget))
+app.command(epilog=serving.EXAMPLE)(serving.serve)
 
 
 @app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")
@@ -206,20 +209,47 @@ def similar(
         answers.show_similar(asked, answer)
 
 
-@app.command(epilog='Example: `offdiag explain films.od --history "Alien,Blade Runner" --item "Brazil"`')
+@app.command(
+    epilog='Examples: `offdiag explain films.od --history "Alien,Blade Runner" --item Brazil`, '
+    "`offdiag explain films.od --pair Alien Aliens`"
+)
 def explain(
     model: ModelFile,
-    history: Annotated[str, typer.Option("--history", help="Item ids divided by commas.")],
-    item: Annotated[str, typer.Option("--item", help="The item whose score is to be explained.")],
+    history: Annotated[str | None, typer.Option("--history", help="Item ids divided by commas.")] = None,
+    item: Annotated[str | None, typer.Option("--item", help="The item whose score is to be explained.")] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--pair", metavar="ITEM OTHER", help="Two items: what a weight says beyond co-occurrence."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show what each item of a history adds to the score of another item. The parts sum to the score exactly."""
+    """Show what each item of a history adds to the score of another item, and its rank without that item.
+
+    The parts sum to the score exactly. With --pair, show through which items two items have something in common; this
+    needs a model that was saved with its Gram.
+    """
     import offdiag as od
 
+    asked = [name for name, value in (("--history", history), ("--item", item)) if value is not None]
+    if pair is None and len(asked) < 2:
+        missing = "--item" if asked == ["--history"] else "--history" if asked else "--history and --item"
+        raise OffdiagError(f"explain needs --history and --item, or --pair; missing: {missing}")
+    if pair is not None and asked:
+        raise OffdiagError(f"--pair explains two items on their own, received {' and '.join(asked)} as well; leave out")
     fitted = od.load(model)
-    (target,) = reading.typed_ids([item], fitted)
+    if pair is not None:
+        two = reading.typed_ids(list(pair), fitted)
+        for one in two:
+            reading.check_item(one, fitted)
+        between = fitted.explain_pair(*two)
+        if json:
+            console.show_json(between.to_dict())
+        else:
+            answers.show_pair(between)
+        return
+    (target,) = reading.typed_ids([item or ""], fitted)
     reading.check_item(target, fitted)
-    reason = fitted.explain([reading.typed_history(history, fitted)], target)
+    reason = fitted.explain([reading.typed_history(history or "", fitted)], target)
     answers.note_unknown(reason.unknown)
     if json:
         console.show_json(answers.explanation_json(reason))
@@ -240,7 +270,7 @@ def info(
         pairs = facts.model_pairs(about)
     else:
         with console.working() as work:
-            work.begin(f"reading {Path(file).name}")
+            work.begin(f"reading {reading.name_of(file)}")
             about = facts.of_data(file, reading.read(file, columns))
         pairs = facts.data_pairs(about)
     if json:

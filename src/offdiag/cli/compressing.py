@@ -112,7 +112,7 @@ def measure(
 
     names = list(files) if files[0] != files[1] else [f"{files[0]} before", f"{files[1]} after"]
     found = answers.Measured(names, [type(model).__name__ for model in models])
-    work.begin(f"reading {Path(data).name}")
+    work.begin(f"reading {reading.name_of(data)}")
     inter = answers._known_items(reading.read_for(models[0], data, columns), models[0], data, found.notes)
     part = od.split.weak(inter, held_out=1 - SHOWN, seed=seed).test
     histories, wanted = (

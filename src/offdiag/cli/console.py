@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is cut or wr
 BAR = 30  # characters of the longest bar
 MANY_ROWS = 2_000  # above this a table is printed as lines divided by tabs
 
+_hidden: dict[str, str] = {}  # connection strings of this run, and what is shown instead
+
 # typer brings its own copy of click from 0.16 on and needs click before; this is the usage error of either.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -32,6 +35,7 @@ _ClickError: Any = typer.BadParameter.__mro__[2]
 
 def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    _hide(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
@@ -66,6 +70,23 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _hide(words: Sequence[str]) -> None:
+    """From now on a connection string that was typed is shown without its account."""
+    typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
+    _hidden.clear()
+    for url in typed:
+        account, at, place = url.partition("://")[2].rpartition("@")
+        if at or "?" in url:
+            _hidden[url] = f"{url.partition('://')[0]}://{'…' if '?' in account else place.partition('?')[0]}"
+
+
+def safe(text: str) -> str:
+    """The text without any password that was typed."""
+    for url, shown in _hidden.items():
+        text = text.replace(url, shown)
+    return text
+
+
 def _mistake(text: str) -> int:
     message(text)
     return 2
@@ -89,7 +110,7 @@ def note(text: str) -> None:
 
 def printable(value: Any) -> str:
     """An id as it can be shown: control characters, which could steer the terminal, are spelled out."""
-    text = str(value)
+    text = safe(str(value))
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
@@ -126,7 +147,9 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    if value is None or isinstance(value, int | float | bool):
+        return value
+    return safe(str(value))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
@@ -161,15 +184,25 @@ def show_pairs(pairs: dict[str, Any]) -> None:
         say(f"{name:<{width}}  {printable(value)}")
 
 
-def show_bars(name: str, total: float, parts: Sequence[tuple[Any, float]]) -> None:
-    """Signed contributions as bars, and their sum."""
+def show_bars(
+    name: str,
+    total: float,
+    parts: Sequence[tuple[Any, float]],
+    *,
+    head: tuple[str, str] = ("because of", ">adds"),
+    digits: int = 4,
+    beside: tuple[str, Sequence[str]] | None = None,
+) -> None:
+    """Signed contributions as bars, and their sum; ``beside`` is one more column with its name."""
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     most = max((abs(part) for _, part in parts), default=0.0)
     rows = []
-    for item, part in parts:
+    for at, (item, part) in enumerate(parts):
         length = round(BAR * abs(part) / most) if most else 0
-        rows.append([item, f"{part:+.4f}", (block if part >= 0 else "-") * max(length, int(part != 0))])
-    show_table(["because of", ">adds", ""], [*rows, [name, f"{total:+.4f}", ""]])
+        bar = (block if part >= 0 else "-") * max(length, int(part != 0))
+        rows.append([item, f"{part:+.{digits}f}", bar, *([] if beside is None else [beside[1][at]])])
+    also = [] if beside is None else [beside[0]]
+    show_table([*head, "", *also], [*rows, [name, f"{total:+.{digits}f}", "", *([""] * len(also))]])
 
 
 class Work:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, choosing, clustering, compressing, console, facts, reading
+from offdiag.cli import answers, choosing, clustering, compressing, console, facts, logs, reading
 from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, Seed
 from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
@@ -69,6 +68,12 @@ def fit(
     keep: Annotated[
         int | None, typer.Option(help="With --cluster, full rank: only so many weights for each item.")
     ] = None,
+    updatable: Annotated[
+        bool, typer.Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")
+    ] = False,
+    event: Annotated[
+        str | None, typer.Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")
+    ] = None,
     validate: Annotated[
         bool, typer.Option("--validate", help="Measure on held-out users first, then fit on everyone.")
     ] = False,
@@ -111,6 +116,7 @@ def fit(
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     _check_where(learner, model, checkpoint, cluster, keep, validate)
+    _check_updatable(learner, updatable, event, cluster, min_users, min_items)
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
@@ -124,15 +130,20 @@ def fit(
                 at_least=at_least, min_users=min_users, min_items=min_items, keep=keep,
             )  # fmt: skip
         else:
-            work.begin(f"reading {Path(data).name}")
-            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+            work.begin(f"reading {reading.name_of(data)}")
+            if updatable:
+                inter, ledger = logs.first(data, columns, event, at_least)
+            else:
+                inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
                 result = measured(learner, split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
-        persist.save(learner, out, metrics=result, progress=work)
+        if updatable:
+            learner._ledger = ledger
+        persist.save(learner, out, metrics=result, updatable=updatable, progress=work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
     ended = choosing.outcome(vars(learner))
@@ -181,6 +192,25 @@ def _check_where(
     if cluster is not None and (checkpoint is not None or validate):
         other = "--checkpoint" if checkpoint is not None else "--validate"
         raise OffdiagError(f"--cluster and {other} do not go together; leave one of them out")
+
+
+def _check_updatable(
+    learner: Any, updatable: bool, event: str | None, cluster: str | None, min_users: int, min_items: int
+) -> None:
+    """That later events can be counted as these were."""
+    if not updatable:
+        if event is not None:
+            raise OffdiagError("--event names the ids by which --updatable tells events apart; add --updatable")
+        return
+    if not hasattr(learner, "_relearned"):
+        raise OffdiagError(f"{type(learner).__name__} cannot be updated; leave --updatable out")
+    if cluster is not None:
+        raise OffdiagError("--cluster and --updatable do not go together; leave one of them out")
+    if min_users > 1 or min_items > 1:
+        raise OffdiagError(
+            "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "
+            "on all the others; leave them out, or filter the table before"
+        )
 
 
 def measured(learner: Any, split: Any, metrics: Any, work: console.Work) -> Any:

@@ -41,26 +41,29 @@ class Columns:
     duplicates: str | None = _option("--duplicates", "A pair that comes twice: sum or once (sum only with --value).")
     text_ids: bool = _option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
     encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
+    query: str | None = _option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
+    table: str | None = _option("--table", "Of a database: a table or view, instead of --query.")
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command whose last parameter is `columns: Columns` one option for each field of it."""
+    """Gives a command whose last parameter is `columns: Columns = Columns()` one option for each field of it."""
     import typer
 
     annotated: Any = Annotated  # made while running, so not a type to the checker
-    hints = get_type_hints(Columns)
     own = inspect.signature(command, eval_str=True)
+    kind = type(own.parameters["columns"].default)
+    hints = get_type_hints(kind)
     kinds = inspect.Parameter.KEYWORD_ONLY
     kept = [p.replace(kind=kinds) for name, p in own.parameters.items() if name != "columns"]
     extra = []
-    for f in fields(Columns):
+    for f in fields(kind):
         option = typer.Option(f.metadata["names"], help=f.metadata["help"], rich_help_panel=PANEL)
         annotation = annotated[hints[f.name], option]
         extra.append(inspect.Parameter(f.name, kinds, default=f.default, annotation=annotation))
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        columns = Columns(**{f.name: given.pop(f.name) for f in fields(Columns)})
+        columns = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
         command(**given, columns=columns)
 
     signature = own.replace(parameters=[*kept, *extra])
@@ -69,25 +72,44 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def name_of(source: str) -> str:
+    """A file without its folders, a database without the password: what may be shown."""
+    from offdiag.data import sql
+
+    return sql.shown(source) if sql.is_source(source) else Path(source).name
+
+
 def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactions:
-    """A file, or the name of a public data set that is already on this machine."""
+    """A file or a database, or the name of a public data set that is already on this machine."""
     import offdiag as od
 
-    if source in od.datasets.names() and not Path(source).exists():
+    if is_dataset(source):
         return od.datasets.load(source)
     return od.read(
         source,
-        user=_column(columns.user),
-        item=_column(columns.item),
-        value=None if columns.value is None else _column(columns.value),
-        time=None if columns.time is None else _column(columns.time),
         duplicates=columns.duplicates,  # type: ignore[arg-type]  # od.read says what it takes
-        format=columns.form,  # type: ignore[arg-type]
-        separator=None if columns.separator is None else SEPARATORS.get(columns.separator, columns.separator),
-        header=columns.header,
-        text_ids=columns.text_ids or text_ids,
-        encoding=columns.encoding,
+        **arguments(columns, text_ids=text_ids),
     )
+
+
+def is_dataset(source: str) -> bool:
+    import offdiag as od
+
+    return source in od.datasets.names() and not Path(source).exists()
+
+
+def arguments(columns: Columns, *, text_ids: bool = False) -> dict[str, Any]:
+    """The options as `od.read` takes them, all but what becomes of repeated pairs."""
+    roles = {role: getattr(columns, role) for role in ("user", "item", "value", "time")}
+    return {role: None if name is None else column(name) for role, name in roles.items()} | {
+        "format": columns.form,
+        "separator": None if columns.separator is None else SEPARATORS.get(columns.separator, columns.separator),
+        "header": columns.header,
+        "text_ids": columns.text_ids or text_ids,
+        "encoding": columns.encoding,
+        "query": columns.query,
+        "table": columns.table,
+    }
 
 
 def read_for(model: Any, source: str, columns: Columns) -> Interactions:
@@ -98,7 +120,8 @@ def read_for(model: Any, source: str, columns: Columns) -> Interactions:
     return read(source, columns, text_ids=True)
 
 
-def _column(name: str) -> str | int:
+def column(name: str) -> str | int:
+    """A name, or a position from 0."""
     return int(name) if name.isascii() and name.isdigit() else name
 
 

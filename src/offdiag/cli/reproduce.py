@@ -177,9 +177,9 @@ def figure1(
             inter = demo.invented(users, items, seed)
             source = f"an invented catalogue (seed {seed})"
         else:
-            work.begin(f"reading {Path(data).name}")
+            work.begin(f"reading {reading.name_of(data)}")
             inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-            source = Path(data).name
+            source = reading.name_of(data)
         figure = run(
             inter,
             source,

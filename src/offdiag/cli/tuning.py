@@ -76,7 +76,7 @@ def tune(
     _check_files(data, out, plot, study)
     begin = time.perf_counter()
     with console.working() as work:
-        work.begin(f"reading {Path(data).name}")
+        work.begin(f"reading {reading.name_of(data)}")
         inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
         split, tuned = _searched(cls, inter, held_out, metric, given, work)

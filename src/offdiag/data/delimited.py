@@ -85,6 +85,7 @@ def read_delimited(
     header: bool | None,
     text_ids: bool,
     encoding: str,
+    event: str | int | None = None,
 ) -> Table:
     plain = encoding.lower() in ("utf-8", "utf8") and not _is_gzip(path)
     if plain:
@@ -95,7 +96,7 @@ def read_delimited(
         source = file_bytes(path, encoding)
         head = source[:_HEAD]
     complete = len(head) < _HEAD
-    wanted = {"user": user, "item": item, "value": value, "time": time}
+    wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
     lines = _head_lines(head, complete, path.name)
     layout = _layout(lines, wanted, separator, header, path.name)
     if len(layout.separator) > 1:
@@ -249,7 +250,9 @@ def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, n
             elif role == "value":
                 column = _numbers(column, name)
         columns[role] = column
-    return Table(columns["user"], columns["item"], columns.get("value"), columns.get("time"), name)
+    return Table(
+        columns["user"], columns["item"], columns.get("value"), columns.get("time"), name, event=columns.get("event")
+    )
 
 
 def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame:

@@ -24,6 +24,7 @@ _ALIASES = {
         "gameid", "article", "articleid", "location", "locationid", "business", "businessid", "anime", "animeid",
     ),
     "value": ("value", "rating", "ratings", "score", "stars", "count", "counts", "plays", "weight", "quantity"),
+    "event": ("event", "eventid", "id", "uuid", "key", "eventuuid", "messageid", "offset"),
     "time": ("time", "timestamp", "timestamps", "date", "datetime", "ts", "createdat", "unixreviewtime"),
 }  # fmt: skip
 
@@ -81,6 +82,7 @@ def columns_of_frame(
     time: str | int | None,
     text_ids: bool,
     where: str = "the table",
+    event: str | int | None = None,
 ) -> Table:
     """The wanted columns of any of the three kinds of table."""
     import polars as pl
@@ -89,7 +91,7 @@ def columns_of_frame(
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     names = list(frame.column_names if package == "pyarrow" else frame.columns)
-    found = find_columns(names, {"user": user, "item": item, "value": value, "time": time}, where)
+    found = find_columns(names, {"user": user, "item": item, "value": value, "time": time, "event": event}, where)
     columns: dict[str, pl.Series] = {}
     for role, position in found.items():
         if package == "pandas":
@@ -100,7 +102,9 @@ def columns_of_frame(
             columns[role] = frame.to_series(position)
         if text_ids and role in ("user", "item"):
             columns[role] = columns[role].cast(pl.String)
-    return Table(columns["user"], columns["item"], columns.get("value"), columns.get("time"), where)
+    return Table(
+        columns["user"], columns["item"], columns.get("value"), columns.get("time"), where, event=columns.get("event")
+    )
 
 
 def _from_arrow(column: Any) -> pl.Series:

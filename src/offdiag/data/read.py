@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from offdiag.data import sql
 from offdiag.data.delimited import read_delimited, read_parquet
 from offdiag.data.frames import columns_of_frame, is_frame
 from offdiag.data.ids import given_ids
@@ -38,12 +39,15 @@ def read(
     encoding: str = "utf-8",
     user_ids: Iterable[Any] | None = None,
     item_ids: Iterable[Any] | None = None,
+    query: str | None = None,
+    table: str | None = None,
 ) -> Interactions:
-    """Read interactions from a file, a data frame or a matrix.
+    """Read interactions from a file, a database, a data frame or a matrix.
 
     `source` is a path (CSV, TSV, MovieLens `::`, Parquet; each also `.gz`), a list of such paths read as one
     table, a pandas, polars or pyarrow table, a scipy sparse matrix or 2-D array, or Interactions (returned
-    as they are).
+    as they are). Or a connection string (`postgresql://…`, `duckdb:///file.db`, `sqlite:///file.db`, others through
+    SQLAlchemy), or `env:NAME` for one in the environment, with a `query` or the name of a `table`.
 
     `user`, `item`, `value`, `time` name columns, or give their positions from 0. A file whose first line
     holds only numbers has no header; there users are column 0 and items column 1 unless said otherwise.
@@ -70,21 +74,58 @@ def read(
         raise OffdiagError(
             "expected user_ids and item_ids only with a matrix, received a table; name its columns instead"
         )
+    rows = read_table(
+        source, user, item, value, time, format=format, separator=separator, header=header, text_ids=text_ids,
+        encoding=encoding, query=query, table=table,
+    )  # fmt: skip
+    return assemble(rows, duplicates)
+
+
+def read_table(
+    source: Any,
+    user: str | int = "user",
+    item: str | int = "item",
+    value: str | int | None = None,
+    time: str | int | None = None,
+    *,
+    event: str | int | None = None,
+    format: str | None = None,  # noqa: A002
+    separator: str | None = None,
+    header: bool | None = None,
+    text_ids: bool = False,
+    encoding: str = "utf-8",
+    query: str | None = None,
+    table: str | None = None,
+) -> Table:
+    """The rows as they come, nothing merged: what `read` makes Interactions of. `event` is a column of event ids."""
+    if sql.is_source(source):
+        if format is not None:
+            raise OffdiagError(f"expected no format with a database, received {format!r}; leave it out")
+        return sql.read_sql(
+            source, user, item, value, time, event=event, query=query, table=table, text_ids=text_ids
+        )  # fmt: skip
+    if query is not None or table is not None:
+        raise OffdiagError(
+            "expected query and table only with a database such as postgresql://…, received a file or a table; "
+            "leave them out"
+        )
     if is_frame(source):
-        return assemble(columns_of_frame(source, user, item, value, time, text_ids), duplicates)
+        return columns_of_frame(source, user, item, value, time, text_ids, event=event)
     if isinstance(source, (str, os.PathLike)):
         paths = [Path(source)]
     elif isinstance(source, (list, tuple)) and source and all(isinstance(part, (str, os.PathLike)) for part in source):
         paths = [Path(part) for part in source]
     else:
         raise OffdiagError(
-            "expected a path, a pandas, polars or pyarrow table, a scipy sparse matrix or Interactions, "
-            f"received {type(source).__name__}; convert it to one of these"
+            "expected a path, a connection string, a pandas, polars or pyarrow table, a scipy sparse matrix or "
+            f"Interactions, received {type(source).__name__}; convert it to one of these"
         )
-    tables = [
-        _from_file(path, user, item, value, time, format, separator, header, text_ids, encoding) for path in paths
-    ]
-    return assemble(concatenate(tables), duplicates)
+    return concatenate(
+        [
+            _from_file(path, user, item, value, time, event, format, separator, header, text_ids, encoding)
+            for path in paths
+        ]
+    )
 
 
 def _from_file(
@@ -93,6 +134,7 @@ def _from_file(
     item: str | int,
     value: str | int | None,
     time: str | int | None,
+    event: str | int | None,
     form: str | None,
     separator: str | None,
     header: bool | None,
@@ -108,20 +150,21 @@ def _from_file(
     if path.stat().st_size == 0:
         raise OffdiagError(f"expected a table, received the empty file {path.name}; is it complete?")
     if form in LINE_FORMATS:
-        if value is not None or time is not None:
+        if value is not None or time is not None or event is not None:
+            also = "" if event is None else f", event={event!r}"
             raise OffdiagError(
                 f"expected neither value nor time with format={form!r}, whose lines hold ids only, "
-                f"received value={value!r}, time={time!r}; leave them out"
+                f"received value={value!r}, time={time!r}{also}; leave them out"
             )
         return read_lines(path, str(form), separator, text_ids, encoding)
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if form == "parquet" or (form is None and suffix in (".parquet", ".pq")):
-        return columns_of_frame(read_parquet(path), user, item, value, time, text_ids, where=path.name)
+        return columns_of_frame(read_parquet(path), user, item, value, time, text_ids, where=path.name, event=event)
     if form is None and suffix in (".zip", ".tar", ".xlsx", ".xls", ".json", ".h5"):
         raise OffdiagError(
             f"expected CSV, TSV, Parquet or lines of ids, received {path.name}; unpack or convert it first"
         )
-    return read_delimited(path, user, item, value, time, separator, header, text_ids, encoding)
+    return read_delimited(path, user, item, value, time, separator, header, text_ids, encoding, event)
 
 
 def _from_matrix(

@@ -21,7 +21,7 @@ Duplicates = Literal["sum", "once"]
 
 @dataclass(frozen=True)
 class Table:
-    """One row per event, as read. `all_users` and `all_items` add ids that have no event at all."""
+    """One row per event, as read. `all_users` adds ids that have no event at all; `event` names each row."""
 
     user: pl.Series
     item: pl.Series
@@ -29,6 +29,7 @@ class Table:
     time: pl.Series | None = None
     where: str = "the table"
     all_users: pl.Series | None = None
+    event: pl.Series | None = None
 
 
 def concatenate(tables: list[Table]) -> Table:
@@ -45,6 +46,7 @@ def concatenate(tables: list[Table]) -> Table:
             t.time,
             t.where,
             t.all_users,
+            t.event,
         )
         for t in tables
     ]
@@ -56,6 +58,7 @@ def concatenate(tables: list[Table]) -> Table:
         None if first.time is None else _join([t.time for t in tables], "times"),
         where,
         _join([t.user if t.all_users is None else t.all_users for t in tables], "user ids") if some_users else None,
+        None if first.event is None else _join([t.event for t in tables], "event ids"),
     )
 
 
@@ -98,8 +101,8 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
         user_ids, together = number(pl.concat([user.alias("x"), everyone.alias("x")]))
         users = together[:n]
     item_ids, items = number(item)
-    value = None if table.value is None else _values(table.value, where)
-    time = None if table.time is None else _times(table.time, where)
+    value = None if table.value is None else checked_values(table.value, where)
+    time = None if table.time is None else checked_times(table.time, where)
     # With a value column the rows are amounts, which add up; without one a row only says "it happened".
     rule = duplicates or ("sum" if value is not None else "once")
     return _build(users, items, value, time, user_ids, item_ids, rule)
@@ -168,7 +171,7 @@ def _merged(
     return merged, latest
 
 
-def _values(column: pl.Series, where: str) -> NDArray[Any]:
+def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
     if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
         raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
     _no_gaps(column, "value", where)
@@ -195,7 +198,7 @@ def _float32() -> Any:
     return pl.Float32
 
 
-def _times(column: pl.Series, where: str) -> NDArray[Any]:
+def checked_times(column: pl.Series, where: str) -> NDArray[Any]:
     """Numbers as they are; dates as seconds since 1970."""
     import polars as pl
 
@@ -216,7 +219,7 @@ def _times(column: pl.Series, where: str) -> NDArray[Any]:
             )
         return time
     if column.dtype == pl.String:
-        return _times(_dates(column, where), where)
+        return checked_times(_dates(column, where), where)
     raise OffdiagError(f"expected numbers or dates in the time column of {where}, received {column.dtype}; convert it")
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import packed
 from offdiag.gramian import Gram, gram
+from offdiag.gramian_sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 from offdiag.solvers.products import user_weights
@@ -39,7 +39,7 @@ def from_data(
     return settings
 
 
-def from_gram(G: Gram, settings: dict[str, Any]) -> dict[str, Any]:
+def from_gram(G: Gram | SparseGram, settings: dict[str, Any]) -> dict[str, Any]:
     """The same when only the Gram is known: cross-validation with average instead of exact leverages."""
     settings = _constants(settings, G.user_power)
     if settings["l2"] == "auto":
@@ -88,11 +88,11 @@ def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
     return leave_one_out.minimum(leave_one_out.user_loss(G, histories, weight[users]), unit)
 
 
-def gram_l2(G: Gram) -> float:
+def gram_l2(G: Gram | SparseGram) -> float:
     """L from G alone: between two cross-validations, with equal leverages and with leverage in proportion to n_u."""
     g = G.diagonal().astype(np.float64)
     top = _largest(g)
-    part = G.values[packed.positions(G.n_items, top, top)].astype(np.float64) * G.scale
+    part = G.part(top) * G.scale
     trace, n = float(np.trace(part)), max(G.n_users, 1)
     skew = max(1.0, float(part.sum()) * n / trace**2)
     unit = float(g.sum()) / n

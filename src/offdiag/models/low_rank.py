@@ -13,15 +13,18 @@ from scipy import sparse
 from offdiag import memory, packed
 from offdiag.errors import InterruptedFitWarning
 from offdiag.gramian import Gram, as_matrix, gram
-from offdiag.models import defaults
+from offdiag.gramian_sparse import SparseGram, sparse_gram
+from offdiag.models import defaults, low_rank_living
+from offdiag.models.living import Change, Relearned
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
-from offdiag.solvers import lapack, low_rank
+from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
-from offdiag.solvers.products import DataProduct, GramProduct, Product, check_range, data_is_cheaper
+from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product, check_range, data_is_cheaper
 from offdiag.weights import LowRank, Symmetric
 
+Start = tuple[NDArray[np.floating], NDArray[np.floating]]
 WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
 
 
@@ -59,17 +62,18 @@ class _LowRank(Recommender):
             product = GramProduct(gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress))
         else:
             product = DataProduct(matrix, settings["user_power"], self.dtype, rank=rank)
-        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress)
+        learned = self._solve(product, settings, item_ids, sums, matrix.shape[0], progress)
+        return learned._remember(matrix, getattr(X, "user_ids", None))
 
-    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands."""
         settings = self._checked()
-        check_gram(G, settings["user_power"])
+        check_gram(G, settings["user_power"], also=SparseGram)
         item_ids = checked_item_ids(item_ids, G.n_items)
         self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
         settings = defaults.from_gram(G, settings) | {"products": "gram"}
-        product = GramProduct(G if G.dtype == np.dtype(self.dtype) else G.astype(self.dtype))
-        return self._solve(product, settings, item_ids, G.item_sums.copy(), G.n_users, progress)
+        learned = self._solve(self._product_of(G), settings, item_ids, G.item_sums.copy(), G.n_users, progress)
+        return learned._remember(G)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:
@@ -81,6 +85,21 @@ class _LowRank(Recommender):
         """V, a row per item: the score of an item is the inner product of its row with the history's vector."""
         return _read_only(self._fitted().weights_.V)
 
+    def _product_of(self, G: Gram | SparseGram) -> Product:
+        if isinstance(G, SparseGram):
+            return PairProduct(G, self.dtype)
+        return GramProduct(G if G.dtype == np.dtype(self.dtype) else G.astype(self.dtype))
+
+    def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
+        if isinstance(matrix, SparseGram):
+            return matrix
+        if self.settings_["products"] == "data":  # m² numbers are too many, or more than pairs that share a user
+            return sparse_gram(matrix, user_power, progress=progress)
+        return super()._count_gram(matrix, user_power, progress)
+
+    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
+        return low_rank_living.relearned(self, change, progress)
+
     def _solve(
         self,
         product: Product,
@@ -91,7 +110,7 @@ class _LowRank(Recommender):
         progress: Progress | None,
     ) -> Self:
         check_range(product)
-        learned = self._learned(product, settings, progress)
+        learned, _ = self._learned(product, settings, progress)
         # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
         for name, value in learned.items():
             setattr(self, name, value)
@@ -108,24 +127,36 @@ class _LowRank(Recommender):
             )
         return self
 
-    def _learned(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
-        """What the fit found, by the name of the attribute; may complete the settings."""
+    def _learned(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
+    ) -> tuple[dict[str, Any], float]:
+        """What the fit found, by the name of the attribute, and the gain of its last step; may complete the settings.
+
+        ``start`` are the factors of a problem that was nearly this one.
+        """
         live = np.flatnonzero(product.g > 0)
         if settings["rank"] >= len(live):
             settings["rank"] = len(live)
             found = self._full_rank(product, live, settings)
         else:
-            found = self._factors(product, settings, progress)
-        return {
+            found = self._factors(product, settings, progress, start)
+        learned = {
             "weights_": LowRank(found.U, found.V),
             "objective_": found.objective,
             "objectives_": found.objectives,
             "stopped_": found.stopped,
             "kkt_residual_": found.kkt_residual,
         }
+        return learned, found.gain
 
-    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+    def _factors(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
+    ) -> Factors:
         raise NotImplementedError
+
+    def _tolerance(self) -> float:
+        """Of the gain of the last step, relative to what the model explains."""
+        return subspace.tolerance_of(np.dtype(self.dtype))
 
     def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
         """As many dimensions as items: the exact full-rank optimum B, held as U = B, V = I over the items in use."""
@@ -177,10 +208,12 @@ class LowRankDLAE(_LowRank):
     dtype: Literal["float32", "float64"] = "float32"
     full_rank_weight: ClassVar[float] = 1.0
 
-    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+    def _factors(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
+    ) -> Factors:
         return low_rank.dlae(
             product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"], seed=self.seed,
-            progress=progress,
+            start=start and start[0], progress=progress,
         )  # fmt: skip
 
 
@@ -203,12 +236,17 @@ class LowRankEDLAE(_LowRank):
     products: Literal["auto", "gram", "data"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
 
-    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+    def _factors(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
+    ) -> Factors:
         return low_rank.edlae(
             product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
             kept_weight=settings["kept_weight"], iterations=settings["iterations"], starts=settings["starts"],
-            seed=settings["seed"], progress=progress,
+            seed=settings["seed"], start=start and start[0], progress=progress,
         )  # fmt: skip
+
+    def _tolerance(self) -> float:
+        return low_rank.edlae_tolerance(np.dtype(self.dtype))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -227,11 +265,16 @@ class ZeroDiagonalLAE(_LowRank):
     products: Literal["auto", "gram", "data"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
 
-    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+    def _factors(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
+    ) -> Factors:
         return low_rank.zero_diagonal(
             product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
-            iterations=settings["iterations"], seed=settings["seed"], progress=progress,
+            iterations=settings["iterations"], seed=settings["seed"], start=start, progress=progress,
         )  # fmt: skip
+
+    def _tolerance(self) -> float:
+        return low_rank.zero_diagonal_tolerance(np.dtype(self.dtype))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -245,13 +288,19 @@ class WeightDecayLAE(_LowRank):
     products: Literal["auto", "gram", "data"] = "auto"
     dtype: Literal["float32", "float64"] = "float32"
 
-    def _factors(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> Factors:
+    def _factors(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
+    ) -> Factors:
         return low_rank.weight_decay(
-            product, settings["rank"], l2=settings["l2"], seed=settings["seed"], progress=progress
-        )
+            product, settings["rank"], l2=settings["l2"], seed=settings["seed"], start=start and start[0],
+            progress=progress,
+        )  # fmt: skip
+
+    def _tolerance(self) -> float:
+        return spectral.tolerance_of(np.dtype(self.dtype))
 
     def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
-        return self._factors(product, settings, None)
+        return self._factors(product, settings, None, None)
 
 
 def _read_only(array: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -79,9 +79,9 @@ def check_not_empty(interactions: int, users: int, items: int) -> None:
         raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
 
 
-def check_gram(G: Any, user_power: float | Auto) -> None:
-    """That G is a Gram, holds something, and was made with the user weights the model asks for."""
-    if not isinstance(G, Gram):
+def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) -> None:
+    """That G is a Gram (or an ``also``), holds something, and was made with the user weights the model asks for."""
+    if not isinstance(G, Gram if also is None else Gram | also):
         raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
     if user_power not in ("auto", G.user_power):
         raise OffdiagError(

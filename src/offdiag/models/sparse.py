@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix
-from offdiag.models import defaults
+from offdiag.gramian_sparse import SparseGram, sparse_gram
+from offdiag.models import defaults, sparse_from_gram, sparse_living
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.full_rank import inverse_propensity, turned
+from offdiag.models.living import Change, Relearned
 from offdiag.models.recommender import Recommender, checked_item_ids
 from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, ranked, support
-from offdiag.solvers.products import DataProduct, ScaledProduct, check_range, item_scale
+from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
 from offdiag.weights import Compressed, Smoothed, Sparse
 
 NEIGHBOURS = 500
@@ -85,48 +87,65 @@ class SparseEDLAE(Recommender):
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-            plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, _block_bytes(settings["block_bytes"]))
+            plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, block_bytes(settings["block_bytes"]))
             at = kept and kept.stage(stage)
             return support.solve(data, H, supports, plan, kept=at, progress=progress)
 
-        budget = settings["max_bytes"]
-        if budget is not None:
-            budget -= _smooth_bytes(m, settings["rank"], np.dtype(self.dtype).itemsize)
-        supports, explained = support.to_size(supports, H, budget, solve)
+        supports, explained = support.to_size(supports, H, self._budget(m, settings), solve)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        smooth = _low_pass(matrix, settings["rank"], self.dtype, progress) if settings["rank"] else None
-        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth)
-
-    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more."""
-        settings = self._checked()
-        check_gram(G, settings["user_power"])
+        smooth = None
         if settings["rank"]:
+            product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(settings["rank"], m))
+            smooth = sparse_living.low_pass_of(product, settings["rank"], progress)
+        learned = self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth)
+        return learned._remember(matrix, getattr(X, "user_ids", None))
+
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+        """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more.
+
+        A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: its users count alike.
+        """
+        settings = self._checked()
+        check_gram(G, settings["user_power"], also=SparseGram)
+        if settings["rank"] and G.user_power != 1:
             raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
         m = G.n_items
         item_ids = checked_item_ids(item_ids, m)
-        k = self._check_memory(m, 0, settings, also=packed.size(m) * np.dtype(self.dtype).itemsize)
+        also = packed.size(m) * np.dtype(self.dtype).itemsize if isinstance(G, Gram) else G.nbytes
+        k = self._check_memory(m, 0, settings, also=also)
         settings = defaults.from_gram(G, settings)
-        rank = ranked.popularity_rank(G.item_counts)
-        order = np.argsort(rank)
-        g = G.values[packed.diagonal_positions(m)].astype(np.float64)[order]
-        H = support.penalised(g, settings, G.scale, self.dtype)
+        if isinstance(G, SparseGram):
+            held = block_bytes(settings["block_bytes"])
+            posed = sparse_from_gram.by_rows(G, k, settings, self.dtype, held, progress)
+        else:
+            posed = sparse_from_gram.packed_rows(G, k, settings, self.dtype, progress)
+        supports, explained = support.to_size(posed.supports, posed.H, self._budget(m, settings), posed.solve)
+        smooth = self._smooth_of(G, settings["rank"], progress)
+        sums = G.item_sums.copy()
+        learned = self._learned(
+            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth
+        )
+        return learned._remember(G)
 
-        def rows(lo: int, hi: int) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = G.values[packed.positions(m, order[lo:hi], order)].astype(np.float64)
-            return found
+    def _budget(self, m: int, settings: dict[str, Any]) -> int | None:
+        """Bytes for the weights of the columns."""
+        budget: int | None = settings["max_bytes"]
+        return budget and budget - _smooth_bytes(m, settings["rank"], np.dtype(self.dtype).itemsize)
 
-        supports = support.choose_from_rows(rows, g, H, k, self.dtype)
-        arrays = gram_rows.of_gram(G.values, m, order, self.dtype)
-        columns = np.arange(m, dtype=np.int32)
+    def _smooth_of(
+        self, G: Gram | SparseGram, rank: int, progress: Progress | None
+    ) -> tuple[NDArray[np.floating], NDArray[np.float64]] | None:
+        if not rank:
+            return None
+        product: Product
+        product = PairProduct(G, self.dtype) if isinstance(G, SparseGram) else GramProduct(G.astype(self.dtype))
+        return sparse_living.low_pass_of(product, rank, progress)
 
-        def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-            explained = np.zeros(m)
-            support.solve_block(arrays, H, supports, columns, explained, progress=support.Told(progress, m).within(m))
-            return explained
+    def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
+        return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
 
-        supports, explained = support.to_size(supports, H, settings["max_bytes"], solve)
-        return self._learned(supports, rank, g, explained, G.scale, settings, item_ids, G.item_sums.copy(), G.n_users)
+    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
+        return sparse_living.relearned(self, change, progress)
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
@@ -163,6 +182,7 @@ class SparseEDLAE(Recommender):
             settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than were asked for
         # Nothing is assigned before this line: a failed or interrupted fit leaves an earlier one intact.
         self.weights_ = weights
+        self.penalty_ = None if settings["item_power"] else settings["l2"] / scale
         self.objective_ = float((g - explained).sum()) * scale
         self.item_ids_ = item_ids
         self.popularity_ = sums
@@ -170,7 +190,7 @@ class SparseEDLAE(Recommender):
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
         told = {name: value for name, value in settings.items() if name not in left_out}
         self.settings_ = {name: value for name, value in told.items() if value is not None}
-        return self
+        return self._remember(None)  # until fit tells what it has been
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
@@ -216,7 +236,7 @@ def _same(value: Any, nothing: str | None) -> bool:
     return value is None if nothing is None else isinstance(value, str) and value == nothing
 
 
-def _block_bytes(wanted: int | Auto) -> int:
+def block_bytes(wanted: int | Auto) -> int:
     """What of the Gram may be held at a time."""
     if not isinstance(wanted, str):
         return wanted
@@ -227,13 +247,3 @@ def _block_bytes(wanted: int | Auto) -> int:
 def _smooth_bytes(m: int, rank: int, itemsize: int) -> int:
     """What the smooth part takes of ``max_bytes``."""
     return m * (min(rank, m) + 2) * itemsize if rank else 0
-
-
-def _low_pass(
-    matrix: Any, rank: int, dtype: str, progress: Progress | None
-) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
-    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; users count alike, and so do items."""
-    product = DataProduct(matrix, 1.0, dtype, rank=low_pass.width(rank, matrix.shape[1]))
-    check_range(product)
-    scale = item_scale(product.g, 1.0)
-    return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale

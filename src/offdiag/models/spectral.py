@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.models.low_rank import _LowRank
+from offdiag.models.low_rank import Start, _LowRank
 from offdiag.models.settings import Auto
 from offdiag.models.shrinks import (
     SHRINKS,
@@ -98,19 +98,26 @@ class Spectral(_Spectrum):
             settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
         return settings | {"l2": "auto"}  # resolved for a shrink that asks for it, now or later: cheap
 
-    def _learned(self, product: Product, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+    def _learned(
+        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
+    ) -> tuple[dict[str, Any], float]:
         settings["rank"] = min(settings["rank"], int(np.count_nonzero(product.g)))
-        l2 = settings.pop("l2")
-        chosen = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), l2)
+        if "shrink" in settings:  # those of a fit
+            l2, chosen = self.auto_l2_, parsed(settings["shrink"])
+        else:
+            l2 = settings.pop("l2")
+            chosen = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), l2)
         settings["shrink"] = str(chosen)
         scale = item_scale(product.g, settings["item_power"])
         if settings["item_power"]:
             product = ScaledProduct(product, scale)
-        found = spectral.decompose(product, settings["rank"], seed=self.seed, progress=progress)
+        found = spectral.decompose(
+            product, settings["rank"], seed=self.seed, start=start and start[0], progress=progress
+        )
         sigma = np.sqrt(found.eigenvalues)
         weights = Symmetric(found.Q, sigma, chosen(sigma), scale.astype(product.dtype))
         left = _left(weights, found.total)
-        return {
+        learned = {
             "weights_": weights,
             "objective_": left,
             "objectives_": [left],
@@ -119,6 +126,15 @@ class Spectral(_Spectrum):
             "total_": found.total,
             "auto_l2_": l2,
         }
+        return learned, found.gain
+
+    def _refitted(self, G: Any, progress: Progress | None = None) -> Self:
+        fresh: Self = super()._refitted(G, progress)
+        fresh.auto_l2_ = self.auto_l2_  # a setting, once it was chosen
+        return fresh
+
+    def _tolerance(self) -> float:
+        return spectral.tolerance_of(np.dtype(self.dtype))
 
 
 def _left(weights: Symmetric, total: float) -> float:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from offdiag import packed
 
 if TYPE_CHECKING:
+    from offdiag.solvers.gram_supports import RankedGram
     from offdiag.solvers.ranked import Rows
     from offdiag.solvers.support import Supports
 
@@ -30,11 +31,19 @@ class Plan:
     n_head: int
 
 
-def plan(supports: Supports, itemsize: int, block_bytes: int, block_items: int = BLOCK_ITEMS) -> Plan:
+def plan(
+    supports: Supports,
+    itemsize: int,
+    block_bytes: int,
+    block_items: int = BLOCK_ITEMS,
+    *,
+    columns: NDArray[np.int32] | None = None,
+) -> Plan:
     """Blocks of related columns, so that a block needs the Gram of few items and fits in ``block_bytes``.
 
     Every item hangs on its best more popular neighbour; going through these trees keeps relatives together. Half of the
-    memory is for the rows of popular items, which most blocks need, the other half for those of one block.
+    memory is for the rows of popular items, which most blocks need, the other half for those of one block. Where only
+    some ``columns`` are to be solved, no row is held that none of them needs.
     """
     from offdiag import kernels_support
 
@@ -46,6 +55,10 @@ def plan(supports: Supports, itemsize: int, block_bytes: int, block_items: int =
     order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
     kernels_support.family_order(supports.parent, child, sibling, order)
+    if columns is not None:
+        wanted = np.zeros(m, dtype=bool)
+        wanted[columns] = True
+        order, n_head = order[wanted[order]], 0
     n = kernels_support.cut_blocks(
         order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
     )
@@ -71,7 +84,7 @@ class Shelf:
     columns: NDArray[np.uint32]
     values: NDArray[np.floating]
 
-    def __init__(self, data: Rows, below: NDArray[np.int64], n_head: int, dtype: Any) -> None:
+    def __init__(self, data: Rows | RankedGram, below: NDArray[np.int64], n_head: int, dtype: Any) -> None:
         self.data, self.n_head = data, n_head
         self._numbers, self._listed = row_sizes(below)
         self.place = np.full(len(below), -1, dtype=np.int32)
@@ -91,7 +104,7 @@ class Shelf:
 
     def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
         """Count the rows of these items, behind those that are there."""
-        from offdiag import kernels, kernels_support
+        from offdiag import kernels
 
         before = len(self.ptr) - 1
         self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
@@ -102,9 +115,7 @@ class Shelf:
         ptr, column_ptr = self.ptr[before:], self.column_ptr[before:]
 
         def count(first: int, last: int) -> None:
-            kernels_support.gram_rows(
-                *self.data.arrays(), items, first, last, ptr, column_ptr, self.columns, self.values
-            )
+            self.data.count_rows(items, first, last, ptr, column_ptr, self.columns, self.values)
 
         kernels.run_parallel(count, kernels.ranges(len(items), -(-len(items) // ROWS_AT_ONCE)))
         return items

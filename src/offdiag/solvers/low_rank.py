@@ -46,6 +46,15 @@ class Factors:
     objectives: list[float]  # after each iteration, never rising
     stopped: str  # "closed form", "converged", "iterations" or "interrupted"
     kkt_residual: float | None = None
+    gain: float = 0.0  # of the last round or iteration, relative to what the model explains
+
+
+def edlae_tolerance(dtype: np.dtype[np.floating]) -> float:
+    return max(0.1 * tolerance_of(dtype), 1e-9)
+
+
+def zero_diagonal_tolerance(dtype: np.dtype[np.floating]) -> float:
+    return max(tolerance_of(dtype), 1e-11)
 
 
 def penalty(product: Product, dropout: float, l2: float) -> Vector:
@@ -64,6 +73,7 @@ def dlae(
     l2: float,
     seed: int = 0,
     tolerance: float | None = None,
+    start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²: V spans the top eigenvectors of G H⁻¹ G, U = H⁻¹ G V."""
@@ -71,13 +81,14 @@ def dlae(
     _check_regularised(lam, product)
     found = subspace.leading(
         product, lam, product.g + lam, rank, product.dtype,
-        tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, progress=progress,
+        tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, start=start,
+        progress=progress,
     )  # fmt: skip
     root = np.sqrt(found.theta)
     up = root.astype(product.dtype)
     down = np.divide(1, root, where=root > 0, out=np.zeros_like(root)).astype(product.dtype)
     J = float(product.g.sum() - found.theta.sum())
-    return Factors(found.X * up, found.NX * down, J, [J], _closed(found.stopped))
+    return Factors(found.X * up, found.NX * down, J, [J], _closed(found.stopped), gain=found.gain)
 
 
 def weight_decay(
@@ -87,16 +98,17 @@ def weight_decay(
     l2: float,
     seed: int = 0,
     tolerance: float | None = None,
+    start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): eigenvectors of G, shrunk by sqrt(1 − l2/γ)."""
-    found = spectral.decompose(product, rank, seed=seed, tolerance=tolerance, progress=progress)
+    found = spectral.decompose(product, rank, seed=seed, tolerance=tolerance, start=start, progress=progress)
     gamma = found.eigenvalues
     kept = gamma > l2
     share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
     U = found.Q * np.sqrt(share).astype(product.dtype)
     J = float(product.g.sum() - (share**2 * gamma).sum())
-    return Factors(U, U.copy(), J, [J], _closed(found.stopped))
+    return Factors(U, U.copy(), J, [J], _closed(found.stopped), gain=found.gain)
 
 
 def edlae(
@@ -110,26 +122,34 @@ def edlae(
     starts: int = 1,
     seed: int = 0,
     tolerance: float | None = None,
+    start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
-    """Emphasised denoising of rank k: the best of ``starts`` local minima, the first from the one-shot projection."""
+    """Emphasised denoising of rank k: the best of ``starts`` local minima, the first from the one-shot projection.
+
+    With ``start``, an encoder that is good already, the one minimum that is near it.
+    """
     if kept_weight == 1:
-        return dlae(product, rank, dropout=dropout, l2=l2, seed=seed, tolerance=tolerance, progress=progress)
+        return dlae(
+            product, rank, dropout=dropout, l2=l2, seed=seed, tolerance=tolerance, start=start, progress=progress
+        )
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product)
     w = dropout + kept_weight * (1 - dropout)
     s = kept_weight / w if kept_weight else 0.0
     extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
     problem = Problem(product, lam, 1 - s, extra, np.zeros(product.m))
-    tolerance = max(0.1 * tolerance_of(product.dtype), 1e-9) if tolerance is None else tolerance
+    tolerance = edlae_tolerance(product.dtype) if tolerance is None else tolerance
+    if start is not None:
+        return _alternate(problem, _completed(problem, start, rank, seed), iterations, tolerance, progress)
     best: Factors | None = None
-    for start in range(starts):
-        part = _part(progress, start, starts)
+    for number in range(starts):
+        part = _part(progress, number, starts)
         try:
             U, cut = (
                 one_shot(problem, rank, kept_weight, seed, part)
-                if start == 0
-                else (_random(problem, rank, seed + start), False)
+                if number == 0
+                else (_random(problem, rank, seed + number), False)
             )
             found = _alternate(problem, U, 0 if cut else iterations, tolerance, part)
             if cut:
@@ -198,7 +218,7 @@ def _random(problem: Problem, k: int, seed: int) -> Floats:
 def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, progress: Progress | None) -> Factors:
     """U-step and V-step in turn until an iteration gains less than ``tolerance`` of what the model explains."""
     state = v_step(problem, U, problem.times_h(U))
-    objectives, stopped = [state.J], "iterations"
+    objectives, stopped, gain = [state.J], "iterations", 0.0
     try:
         for iteration in range(iterations):
             if progress:
@@ -217,7 +237,7 @@ def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, p
         state = v_step(problem, state.U, problem.times_h(state.U))
         objectives[-1] = state.J
     _finish(progress, state.J, stopped)
-    return Factors(state.U, state.V, state.J, objectives, stopped)
+    return Factors(state.U, state.V, state.J, objectives, stopped, gain=_relative(gain, problem, state.J))
 
 
 def zero_diagonal(
@@ -229,20 +249,27 @@ def zero_diagonal(
     iterations: int,
     seed: int = 0,
     tolerance: float | None = None,
+    start: tuple[Floats, Floats] | None = None,
     progress: Progress | None = None,
 ) -> Factors:
     """[Steck20 Eq. 11]: least squares with diag(U Vᵀ) = 0, by an augmented Lagrangian over the same two steps.
 
     The constraint ties U to V, so plain alternation can stall where neither can move alone; multipliers that are
-    carried along cannot. The last V-step meets the constraint exactly.
+    carried along cannot. The last V-step meets the constraint exactly. ``start`` are factors that are good already;
+    their multipliers follow from them.
     """
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product)
-    tolerance = max(tolerance_of(product.dtype), 1e-11) if tolerance is None else tolerance
+    tolerance = zero_diagonal_tolerance(product.dtype) if tolerance is None else tolerance
     h = product.g + lam
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
-    U, cut = one_shot(full_emphasis, rank, 0.0, seed, progress)
-    problem = Problem(product, lam, 0.0, STIFFNESS * h, np.zeros(product.m))
+    eta, gain = np.zeros(product.m), 0.0
+    if start is None:
+        U, cut = one_shot(full_emphasis, rank, 0.0, seed, progress)
+    else:
+        eta = _stationarity(product, lam, *start)[0]
+        U, cut = _completed(full_emphasis, start[0], rank, seed), False
+    problem = Problem(product, lam, 0.0, STIFFNESS * h, eta)
     state = v_step(problem, U, problem.times_h(U))
     best, J = _on_constraint(problem, state)
     objectives, stopped, quiet = [J], "interrupted" if cut else "iterations", 0
@@ -258,7 +285,8 @@ def zero_diagonal(
                 best = candidate
             objectives.append(min(J, objectives[-1]))
             off = float(problem.h @ row_dots(state.U, state.V) ** 2)  # what is still on the diagonal
-            moving = max(abs(before - J), off) > tolerance * (problem.total - J)
+            gain = max(abs(before - J), off)
+            moving = gain > tolerance * (problem.total - J)
             quiet = 0 if moving else quiet + 1
             if quiet == 3:
                 stopped = "converged"
@@ -267,7 +295,8 @@ def zero_diagonal(
         stopped = "interrupted"
     (U, V), objectives[-1] = _on_constraint(problem, v_step(problem, best[0], problem.times_h(best[0])))
     _finish(progress, objectives[-1], stopped)
-    return Factors(U, V, objectives[-1], objectives, stopped, kkt_residual(product, lam, U, V))
+    J = objectives[-1]
+    return Factors(U, V, J, objectives, stopped, kkt_residual(product, lam, U, V), _relative(gain, problem, J))
 
 
 def full_rank(product: Product, live: NDArray[np.int64], *, dropout: float, l2: float, kept_weight: float) -> Factors:
@@ -300,6 +329,11 @@ def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
 
     η is the one vector that makes both smallest; the result is relative to ‖GV‖ and ‖GU‖.
     """
+    return _stationarity(product, lam, U, V)[1]
+
+
+def _stationarity(product: Product, lam: Vector, U: Floats, V: Floats) -> tuple[Vector, float]:
+    """η and the residual."""
     GU, GV = product(U), product(V)
     HU = add_rows(GU.copy(), lam, U)
     EV = blas.product(HU, blas.product(V, V, transposed=True), add_to=-GV)
@@ -310,7 +344,21 @@ def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
     add_rows(EU, eta, U)
     size = row_dots(GV, GV).sum() + row_dots(GU, GU).sum()
     left = row_dots(EV, EV).sum() + row_dots(EU, EU).sum()
-    return float(np.sqrt(left / size)) if size > 0 else 0.0
+    return eta, float(np.sqrt(left / size)) if size > 0 else 0.0
+
+
+def _completed(problem: Problem, U: Floats, rank: int, seed: int) -> Floats:
+    """A start of ``rank`` columns: those of U that hold something, the others by chance."""
+    size = np.einsum("ij,ij->j", U, U, dtype=np.float64)
+    kept = np.flatnonzero(size > 1e-12 * size.max(initial=0.0))[:rank]
+    if len(kept) == rank:
+        return np.ascontiguousarray(U[:, kept])
+    return np.hstack([U[:, kept], _random(problem, rank - len(kept), seed)])
+
+
+def _relative(gain: float, problem: Problem, J: float) -> float:
+    rounding = float(np.finfo(np.float64).eps) * problem.total
+    return max(gain, 0.0) / max(problem.total - J, rounding) if problem.total > 0 else 0.0
 
 
 def _check_regularised(lam: Vector, product: Product) -> None:

@@ -1,9 +1,10 @@
 """G @ V, the only thing a low-rank solver asks of the data: from the packed Gram, or from X alone.
 
 ``GramProduct``  2m² flops per column at the speed of BLAS; needs the m(m+1)/2 numbers of G.
+``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
-Both have ``g`` = diag(G), in float64, and G carries the scale that makes the mean weight of an interaction 1.
+All have ``g`` = diag(G), in float64, and G carries the scale that makes the mean weight of an interaction 1.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from scipy import sparse
 from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
+from offdiag.gramian_sparse import SparseGram
 from offdiag.solvers import blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -70,6 +72,30 @@ class GramProduct:
 
     def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
         return blas.symmetric_product(self._values, V, self._scale)
+
+
+class PairProduct:
+    """V → G V from a SparseGram, in the precision asked for."""
+
+    def __init__(self, G: SparseGram, dtype: Any = np.float32) -> None:
+        self.m = G.n_items
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self._G, self._scale = G, G.scale
+        self.g = G.own_diagonal() * self._scale
+        self._edges = _shares(np.diff(G.indptr))
+
+    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+        from offdiag import kernels, kernels_living
+
+        if V.ndim != 2 or len(V) != self.m or V.dtype != self.dtype:
+            raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
+        V, out = np.ascontiguousarray(V), np.empty(V.shape, dtype=self.dtype)
+
+        def work(lo: int, hi: int) -> None:
+            kernels_living.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
+
+        kernels.run_parallel(work, self._edges)
+        return out
 
 
 @dataclass(frozen=True, eq=False)

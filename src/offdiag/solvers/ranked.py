@@ -33,6 +33,12 @@ class Rows:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return self.indptr, self.indices, self.data, self.weight, self.col_ptr, self.users, self.positions
 
+    def count_rows(self, *room: Any) -> None:
+        """Rows of the Gram for a ``gram_rows.Shelf``."""
+        from offdiag import kernels_support
+
+        kernels_support.gram_rows(*self.arrays(), *room)
+
 
 def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
     """rank[i] = how many items are more popular than i; between equals the earlier comes first."""

@@ -23,6 +23,11 @@ class Decomposition:
     eigenvalues: NDArray[np.float64]  # (rank,)
     total: float  # tr G = ‖X‖², all of which a full rank would hold
     stopped: str  # "converged", "iterations" or "interrupted"
+    gain: float = 0.0  # of the last round, in the units of ``tolerance``
+
+
+def tolerance_of(dtype: np.dtype[np.floating]) -> float:
+    return 1e-4 if dtype == np.float32 else 1e-10
 
 
 def decompose(
@@ -31,6 +36,7 @@ def decompose(
     *,
     seed: int = 0,
     tolerance: float | None = None,
+    start: NDArray[np.floating] | None = None,
     progress: Progress | None = None,
 ) -> Decomposition:
     """Stops when a round adds less than ``tolerance`` to the eigenvalues, relative to each, in the mean."""
@@ -42,13 +48,13 @@ def decompose(
         product = ScaledProduct(product, ones / np.sqrt(unit))
     else:
         unit = 1.0
-    if tolerance is None:
-        tolerance = 1e-4 if product.dtype == np.float32 else 1e-10
+    tolerance = tolerance_of(product.dtype) if tolerance is None else tolerance
     found = subspace.leading(
         product, ones, ones, rank, product.dtype,
-        with_N=False, plain=True, tolerance=tolerance, seed=seed, progress=progress,
+        with_N=False, plain=True, tolerance=tolerance, seed=seed, start=start,
+        progress=progress,
     )  # fmt: skip
     QGQ = blas.product(found.X, found.NX, transposed=True)
     eigenvalues, Y = np.linalg.eigh(QGQ.astype(np.float64))  # exact in this subspace, converged or not
     Q = blas.product(found.X, np.ascontiguousarray(Y[:, ::-1]).astype(product.dtype))
-    return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0) * unit, total, found.stopped)
+    return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0) * unit, total, found.stopped, found.gain)

@@ -21,6 +21,7 @@ from offdiag.solvers.blas import product
 
 ROUNDS = 200
 REFILLS = 8  # fresh starts while there are fewer directions than asked for
+SPARE = 8  # random directions beside a start, at least
 LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
 
 
@@ -32,6 +33,7 @@ class Subspace:
     NX: NDArray[np.floating]
     theta: NDArray[np.float64]
     stopped: str  # "converged", "iterations" or "interrupted"
+    gain: float = 0.0  # of the last round, in the units of ``tolerance``
 
 
 def tolerance_of(dtype: np.dtype[np.floating]) -> float:
@@ -50,19 +52,26 @@ def leading(
     plain: bool = False,
     tolerance: float,
     seed: int = 0,
+    start: NDArray[np.floating] | None = None,
     progress: Progress | None = None,
 ) -> Subspace:
-    """``times`` is V → N V, ``metric`` D, ``with_N`` c, ``scale`` the diagonal of c·N + D; plain has c = 0, D = I."""
+    """``times`` is V → N V, ``metric`` D, ``with_N`` c, ``scale`` the diagonal of c·N + D; plain has c = 0, D = I.
+
+    ``start`` are directions that are good already, as those of an N that was a little different.
+    """
     m = len(metric)
     most = min(m, max(4 * k, LEAST_BASIS))
     D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
     basis = _Basis(m, most, D, with_N, plain, dtype)
-    start = np.random.default_rng(seed).standard_normal((m, k), dtype=dtype)
-    start *= np.sqrt(inverse)
-    W = times(start)  # one product already turns chance towards what matters
+    # A good start says nothing of directions that it does not touch, such as those of new items: chance finds them.
+    chance = np.random.default_rng(seed).standard_normal((m, k if start is None else max(k // 4, SPARE)), dtype=dtype)
+    chance *= np.sqrt(inverse)
+    W = times(chance)  # one product already turns chance towards what matters
     W *= inverse
-    del start
-    captured, before, first_gain, stopped = 0.0, np.zeros(k), 0.0, "iterations"
+    del chance
+    if start is not None:
+        W = np.hstack([start, W])
+    captured, before, first_gain, gain, stopped = 0.0, np.zeros(k), 0.0, 0.0, "iterations"
     X = NX = np.zeros((m, 0), dtype=dtype)
     theta = np.zeros(0)
     rng = np.random.default_rng(seed + 1)
@@ -83,7 +92,7 @@ def leading(
                 break
             theta, X, NX = basis.best(k)
             if not added and not refilled:
-                stopped = "converged"
+                stopped, gain = "converged", 0.0
                 break
             refilled = False
             captured, unit = float(theta.sum()), _units(theta, plain, dtype)
@@ -108,7 +117,7 @@ def leading(
         stopped = "interrupted"
     if progress and stopped != "interrupted":
         progress(f"finding the subspace · captured {captured:.6g}", 1.0)
-    return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped)
+    return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped, max(gain, 0.0))
 
 
 def _gain(theta: NDArray[np.float64], before: NDArray[np.float64], unit: NDArray[np.float64]) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from offdiag.solvers import blas
 from offdiag.solvers.gram_rows import Plan, Shelf
 from offdiag.solvers.products import item_scale
 from offdiag.solvers.ranked import Rows
+
+if TYPE_CHECKING:
+    from offdiag.solvers.gram_supports import RankedGram
 
 ITEMS_AT_ONCE = 64  # a task for one core
 SOLVING = "solving columns"
@@ -95,7 +98,7 @@ def choose(
     from offdiag import kernels, kernels_support
 
     hi = data.n_items if hi is None else hi
-    who, share, parent, below = _rooms(hi - lo, k, dtype)
+    who, share, parent, below = rooms(hi - lo, k, dtype)
     fill = int(np.count_nonzero(np.diff(data.col_ptr))) if k >= data.n_items - 1 else 0
     with np.errstate(divide="ignore"):
         penalty = 1 / H
@@ -108,8 +111,8 @@ def choose(
 
     # Popular items take longest and come first, so no core is left with a long task at the end.
     tasks = kernels.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
-    kernels.run_parallel(work, tasks, _told(progress, "finding neighbours", len(tasks)))
-    return _closed_up(who, share, parent, below)
+    kernels.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    return closed_up(who, share, parent, below)
 
 
 def choose_from_rows(
@@ -119,7 +122,7 @@ def choose_from_rows(
     from offdiag import kernels, kernels_support
 
     m = len(H)
-    who, share, parent, below = _rooms(m, k, dtype)
+    who, share, parent, below = rooms(m, k, dtype)
     fill = int(np.count_nonzero(g)) if k >= m - 1 else 0
     with np.errstate(divide="ignore"):
         penalty = 1 / H
@@ -131,7 +134,7 @@ def choose_from_rows(
         )
 
     kernels.run_parallel(work, kernels.ranges(m, -(-m // ITEMS_AT_ONCE)))
-    return _closed_up(who, share, parent, below)
+    return closed_up(who, share, parent, below)
 
 
 def strongest(supports: Supports, H: NDArray[np.float64], G: NDArray[np.floating], entries: int) -> Supports:
@@ -159,7 +162,7 @@ def joined(parts: list[Supports]) -> Supports:
 
 
 def solve(
-    data: Rows,
+    data: Rows | RankedGram,
     H: NDArray[np.float64],
     supports: Supports,
     plan: Plan,
@@ -174,18 +177,18 @@ def solve(
     """
     explained = np.zeros(len(H))
     shelf: Shelf | None = None
-    told = Told(progress, len(H))
+    within = Told(progress, len(H))
     for number, items in enumerate(plan.blocks):
         found = kept.restored(number, items) if kept else None
         if found is None:
             shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
             shelf.hold(supports, items)
-            solve_block(shelf.arrays(), H, supports, items, explained, steps, told.within(len(items)))
+            solve_block(shelf.arrays(), H, supports, items, explained, steps, within.within(len(items)))
             if kept:
                 kept.store(number, items, taken(supports, items, explained))
         else:
             put(supports, items, explained, found)
-        told.add(len(items), solved=found is None)
+        within.add(len(items), solved=found is None)
     return explained
 
 
@@ -279,7 +282,7 @@ class Told:
             self._progress(f"{SOLVING} · {rate:,.0f} items/s", (self._done + more) / self._columns)
 
 
-def _rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
+def rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
     return (
         np.empty((n, k), dtype=np.int32),
         np.empty((n, k), dtype=dtype),
@@ -288,7 +291,7 @@ def _rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _closed_up(
+def closed_up(
     who: NDArray[np.int32], share: NDArray[np.floating], parent: NDArray[np.int32], below: NDArray[np.int64]
 ) -> Supports:
     """Supports of different length behind each other, in the room they have."""
@@ -299,7 +302,7 @@ def _closed_up(
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 
-def _told(progress: Progress | None, stage: str, tasks: int) -> Callable[[int], None] | None:
+def told(progress: Progress | None, stage: str, tasks: int) -> Callable[[int], None] | None:
     if progress is None:
         return None
 

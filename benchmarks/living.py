@@ -1,0 +1,175 @@
+"""What it costs to change a model after the fit: exact update and forget against a fit anew, in the same run.
+
+An invented catalogue of 10,000 items; the user who leaves has 70 of them. Then 300 changes in a row, half of them users
+who come, half users who go, and how far the weights are from a fit on those who are left. Then changes of more and more
+items at once, sparse columns and low rank. Writes results/living.json.
+
+    python benchmarks/living.py [--small]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import machine
+from run import say
+from scipy import sparse
+
+import offdiag as od
+from offdiag.models import living
+
+RESULTS = Path(__file__).parent / "results" / "living.json"
+TYPICAL = 70
+FULL: dict[str, Any] = {"dropout": 0.5, "l2": 50.0}
+ONCE = 5  # single forgets that are timed; the median is told
+
+
+def catalogue(n_users: int, n_items: int) -> sparse.csr_array:
+    """Users of about 75 items each, and one in three of them typical: exactly 70."""
+    inter = od.synthetic.interactions(n_users, n_items, 75 * n_users, names=False, seed=0)
+    X = sparse.csr_array(inter.matrix)
+    lengths = np.diff(X.indptr)
+    long = np.flatnonzero(lengths >= TYPICAL)
+    keep = np.ones(X.nnz, dtype=bool)
+    for u in long[:: max(1, len(long) // (n_users // 3))]:
+        keep[X.indptr[u] + TYPICAL : X.indptr[u + 1]] = False
+    counts = np.add.reduceat(keep, X.indptr[:-1]) * (lengths > 0)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return sparse.csr_array((X.data[keep], X.indices[keep], indptr), shape=X.shape)
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+def typical(X: sparse.csr_array) -> list[int]:
+    return [int(u) for u in np.flatnonzero(np.diff(X.indptr) == TYPICAL)]
+
+
+def without(X: sparse.csr_array, users: Any) -> sparse.csr_array:
+    return sparse.csr_array(X[np.setdiff1d(np.arange(X.shape[0]), users)])
+
+
+def one_user(X: sparse.csr_array, make: Callable[[], Any]) -> dict[str, Any]:
+    """The first forget also counts the Gram; the median is of those after it."""
+    model, fit_seconds = timed(lambda: make().fit(X))
+    users = typical(X)[: ONCE + 1]
+    seconds = [timed(lambda u=u: model.forget(X[[u]]))[1] for u in users]  # type: ignore[misc]
+    rest = without(X, users)
+    fresh, refit_seconds = timed(lambda: make().fit(rest))
+    change = model.last_change
+    return {
+        "fit_seconds": fit_seconds,
+        "first_seconds": seconds[0],
+        "forget_seconds": float(np.median(seconds[1:])),
+        "refit_seconds": refit_seconds,
+        "ratio": float(np.median(seconds[1:])) / refit_seconds,
+        "method": change.method,
+        "residual": change.residual,
+        "estimated_error": change.weight_error,
+        "largest_difference": living.difference(model.weights_, fresh.weights_),
+        "gram_identical": identical(model, rest),
+    }
+
+
+def identical(model: Any, X: sparse.csr_array) -> bool:
+    """Whether the Gram is that of the data, bit for bit."""
+    G = model.gram_
+    count = model._count_gram(X, G.user_power, None)
+    return all(np.array_equal(a, b) for a, b in zip(G.arrays().values(), count.arrays().values(), strict=True))
+
+
+def many(X: sparse.csr_array, make: Callable[[], Any], changes: int) -> dict[str, Any]:
+    """Users come and go, in a random order; both halves of the users are possible."""
+    rng = np.random.default_rng(0)
+    n = X.shape[0]
+    inside = np.arange(n) < n // 2
+    model = make().fit(sparse.csr_array(X[inside]))
+    model.gram_  # noqa: B018 - counted now, so that every change is alike
+    methods: dict[str, int] = {}
+    start = time.perf_counter()
+    for step in range(changes):
+        u = int(rng.choice(np.flatnonzero(inside if step % 2 else ~inside)))
+        if inside[u]:
+            model.forget(X[[u]])
+        else:
+            model.update(X[[u]])
+        inside[u] = not inside[u]
+        methods[model.last_change.method] = methods.get(model.last_change.method, 0) + 1
+    seconds = time.perf_counter() - start
+    rest = sparse.csr_array(X[inside])
+    fresh, refit_seconds = timed(lambda: make().fit(rest))
+    return {
+        "changes": changes,
+        "seconds": seconds,
+        "refit_seconds": refit_seconds,
+        "methods": methods,
+        "drift": living.difference(model.weights_, fresh.weights_),
+        "gram_identical": identical(model, rest),
+    }
+
+
+def batches(X: sparse.csr_array, make: Callable[[], Any], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """More users at once, so more items: where a fit anew becomes cheaper."""
+    rows = []
+    for size in sizes:
+        model = make().fit(X)
+        model.gram_  # noqa: B018
+        users = np.arange(size)
+        _, seconds = timed(lambda model=model, users=users: model.forget(X[users]))  # type: ignore[misc]
+        _, refit_seconds = timed(lambda users=users: make().fit(without(X, users)))  # type: ignore[misc]
+        items = len(np.unique(X[users].indices))
+        method = model.last_change.method
+        rows.append(
+            {"users": size, "items": items, "seconds": seconds, "refit_seconds": refit_seconds, "method": method}
+        )
+        say(f"  {size} users, {items} items: {seconds:.2f} s ({method}), refit {refit_seconds:.2f} s")
+    return rows
+
+
+def main(small: bool) -> None:
+    n_users, n_items = (3_000, 1_000) if small else (20_000, 10_000)
+    X = catalogue(n_users, n_items)
+    outcome: dict[str, Any] = {"machine": machine(), "users": n_users, "items": n_items, "interactions": int(X.nnz)}
+    full: dict[str, Callable[[], Any]] = {
+        "EDLAE, float32": lambda: od.EDLAE(**FULL, user_power=0.0),
+        "EDLAE, float32, user_power 0.5": lambda: od.EDLAE(**FULL, user_power=0.5),
+        "EDLAE, float64": lambda: od.EDLAE(**FULL, user_power=0.0, dtype="float64"),
+    }
+    others: dict[str, Callable[[], Any]] = {
+        "SparseEDLAE, 100 neighbours": lambda: od.SparseEDLAE(**FULL, neighbours=100, user_power=0.0),
+        "LowRankEDLAE, rank 100": lambda: od.LowRankEDLAE(**FULL, rank=100, user_power=0.0),
+        "LowRankDLAE, rank 100": lambda: od.LowRankDLAE(**FULL, rank=100, user_power=0.0),
+    }
+    full["EDLAE, float32"]().fit(X[:500]).forget(X[:1])  # compiled before the clock runs
+    outcome["one user"] = {}
+    for name, make in (full | others).items():
+        found = one_user(X, make)
+        outcome["one user"][name] = found
+        say(
+            f"{name}: forget {found['forget_seconds']:.3f} s, refit {found['refit_seconds']:.2f} s, ratio "
+            f"{found['ratio']:.3f} ({found['method']}), largest difference {found['largest_difference']:.1e}"
+        )
+    outcome["many"] = {}
+    for name in ("EDLAE, float32", "EDLAE, float64"):
+        found = many(X, full[name], 300)
+        outcome["many"][name] = found
+        say(
+            f"{name}: 300 changes in {found['seconds']:.0f} s ({found['methods']}), drift {found['drift']:.1e}, "
+            f"Gram identical: {found['gram_identical']}"
+        )
+    outcome["batches"] = batches(X, full["EDLAE, float32"], (1, 10) if small else (1, 10, 30, 100))
+    if not small:
+        RESULTS.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main("--small" in sys.argv[1:])

@@ -1,0 +1,49 @@
+"""The sections of docs/results.md about models that change and are served: results/living.json and serving.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from results_page_parts import Lines, machine, table
+
+
+def living(found: dict[str, Any]) -> Lines:
+    ones = [
+        [
+            name, one["method"], f"{one['forget_seconds']:.3f} s", f"{one['refit_seconds']:.2f} s",
+            f"{one['ratio']:.3f}", f"{one['largest_difference']:.1e}", f"{one['estimated_error']:.1e}",
+            "yes" if one["gram_identical"] else "to rounding",
+        ]
+        for name, one in found["one user"].items()
+    ]  # fmt: skip
+    many = [
+        [
+            name, str(run["changes"]), f"{run['seconds']:.0f} s", f"{run['refit_seconds']:.1f} s",
+            ", ".join(f"{method} {count}" for method, count in run["methods"].items()), f"{run['drift']:.1e}",
+            "yes" if run["gram_identical"] else "no",
+        ]
+        for name, run in found["many"].items()
+    ]  # fmt: skip
+    batches = [
+        [str(b["users"]), f"{b['items']:,}", b["method"], f"{b['seconds']:.2f} s", f"{b['refit_seconds']:.2f} s",
+         f"{b['seconds'] / b['refit_seconds']:.2f}"]
+        for b in found["batches"]
+    ]  # fmt: skip
+    return [
+        "## Living models",
+        "",
+        f"Invented data, {found['users']:,} users × {found['items']:,} items, {found['interactions']:,} interactions; on "
+        f"{machine(found['machine'])}. One typical user (70 items) is forgotten, five times, each followed by the check; "
+        "a fit on those who are left, in the same run, is the refit (goal: ratio ≤ 0.05; largest weight difference "
+        "≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that alternate end in a nearby minimum, not the same.",
+        "",
+        *table(
+            ("model", "way", "forget", "refit", "ratio", "largest difference", "as estimated", "Gram identical"), ones
+        ),
+        "Users who come and go in a row (goal: drift ≤ 1e-5, Gram identical):",
+        "",
+        *table(("model", "changes", "time", "one refit", "ways", "drift from a refit", "Gram identical"), many),
+        "Several users at once, EDLAE in float32:",
+        "",
+        *table(("users", "items", "way", "time", "refit", "ratio"), batches),
+    ]

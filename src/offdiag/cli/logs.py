@@ -1,0 +1,251 @@
+"""How `offdiag update` and `offdiag forget` read: as the fit did, unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.cli import reading
+from offdiag.cli.reading import Columns, _option
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
+    from offdiag.data.ledger import Ledger, Recipe
+    from offdiag.data.table import Table
+
+ROLES = ("user", "item", "value", "time", "event")
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """Options of the commands that read a log. Names of columns that are not given are those of the fit."""
+
+    user: str | None = _option("--user", "Column of users; by default as in the fit.")
+    item: str | None = _option("--item", "Column of items; by default as in the fit.")
+    value: str | None = _option("--value", "Column of ratings or counts, if the fit had one; by default as in the fit.")
+    time: str | None = _option("--time", "Column of times, if the fit had one; by default as in the fit.")
+    event: str | None = _option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
+    separator: str | None = _option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
+    form: str | None = _option("--format", "csv, parquet, adjacency, baskets or counted.")
+    header: bool | None = _option("--header/--no-header", "Whether the first line names the columns.")
+    encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
+    query: str | None = _option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
+    table: str | None = _option("--table", "Of a database: a table or view, instead of --query.")
+
+
+def first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
+    """The data of a fit, and the ledger that says what was counted."""
+    import offdiag as od
+    from offdiag.data import event_rows, events
+    from offdiag.data.read import read_table
+
+    if reading.is_dataset(source):
+        if event is not None:
+            raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
+        table = event_rows.table_of(od.datasets.load(source))
+        names: dict[str, Any] = {role: role for role in ROLES}
+    else:
+        if at_least is not None and columns.value is None:
+            raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+        asked = reading.arguments(columns) | {"event": None if event is None else reading.column(event)}
+        table = read_table(source, **asked)
+        names = {role: asked[role] for role in ROLES if asked[role] is not None}
+    return events.first(table, events.recipe_of(table, names, columns.duplicates, at_least))
+
+
+def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:
+    """One or more sources of one layout as one log."""
+    from offdiag.data.table import concatenate
+
+    return concatenate([read_log(source, recipe, columns) for source in sources])
+
+
+def read_log(source: str, recipe: Recipe, columns: LogColumns) -> Table:
+    """The log as the fit would read it."""
+    from offdiag.data import events
+
+    return events.check_kinds(recipe, _read(source, recipe, columns, _roles(recipe, columns)))
+
+
+def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any] | None = None) -> Table:
+    """The same, to forget: times and event ids may be missing. Of a database only the rows of `ids` are held."""
+    from offdiag.data import events
+
+    roles = _roles(recipe, columns)
+    try:
+        table = _read(source, recipe, columns, roles, ids)
+    except OffdiagError:
+        # A time decides which of several values counts; else rows of users, items and values are enough.
+        needed = recipe.duplicates == "once" and "value" in roles
+        spare = [role for role in ("event", *(() if needed else ("time",))) if role in roles]
+        spare = [role for role in spare if getattr(columns, role) is None]
+        if not spare:
+            raise
+        table = _read(source, recipe, columns, {role: name for role, name in roles.items() if role not in spare}, ids)
+    return events.check_kinds(recipe, table)
+
+
+def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
+    """That a file of users to forget holds rows, not only ids."""
+    from offdiag.data import sql
+    from offdiag.data.delimited import _separator, file_bytes
+
+    if sql.is_source(source) or columns.separator or columns.form not in (None, "csv") or _is_parquet(source, columns):
+        return
+    head = file_bytes(_existing(source), columns.encoding)[:4096].decode("utf-8", "replace").strip()
+    line = head.splitlines()[0] if head else ""
+    words = {str(_roles(recipe, columns)["item"])} & set(line.split())
+    if line and (not _separator(line) or (_separator(line) == " " and not words and not line[0].isdigit())):
+        raise OffdiagError(
+            f"expected all rows of the users (user and item), received only ids in {Path(source).name}; "
+            "add --events LOG, which holds their rows"
+        )
+
+
+def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None = None) -> NDArray[Any]:
+    """User ids: a column of a table or of a query, or a text file with one id per line."""
+    import polars as pl
+
+    from offdiag.data import sql
+    from offdiag.data.ids import checked_ids
+
+    name = _roles(recipe, columns)["user"]
+    if sql.is_source(source):
+        found = sql.read_columns(source, {"user": name}, query=query, only_one=True)["user"]
+    elif query is not None:
+        raise OffdiagError(f"--users-query is for a database, received the file {source!r}; leave it out")
+    elif _is_parquet(source, columns):
+        from offdiag.data.delimited import read_parquet
+
+        found = _one_column(read_parquet(_existing(source)), name, source)
+    else:
+        found = _lines(source, columns, name)
+    found = checked_ids(found, "user", reading.name_of(source))
+    if found.dtype == pl.Int64 and recipe.text_users and not _is_typed(source, columns):
+        found = found.cast(pl.String)
+    if found.dtype == pl.String and not recipe.text_users:
+        whole = found.str.contains(r"^-?\d{1,18}$")
+        if not whole.all():
+            other = found.filter(~whole)[0]
+            raise OffdiagError(
+                f"expected user ids that are whole numbers, as in the model, received {other!r} in "
+                f"{reading.name_of(source)}; give one id per line, or a column {name!r}"
+            )
+        found = found.cast(pl.Int64)
+    if found.dtype == pl.Int64 and recipe.text_users:
+        raise OffdiagError(
+            f"expected user ids that are text, as in the model, received whole numbers in {reading.name_of(source)}; "
+            "convert the column"
+        )
+    if not len(found):
+        raise OffdiagError(f"expected at least one user id, received none in {reading.name_of(source)}")
+    return np.array(found.to_list())
+
+
+def _roles(recipe: Recipe, columns: LogColumns) -> dict[str, str | int]:
+    """The columns to read: those that the fit read, by the names given now or then."""
+    for role in ("value", "time", "event"):
+        if getattr(columns, role) is not None and role not in recipe.columns:
+            raise OffdiagError(
+                f"expected no --{role}, because the model was fitted without one, received {getattr(columns, role)!r}; "
+                "leave it out, or fit again with it"
+            )
+    return {
+        role: recipe.columns[role] if getattr(columns, role) is None else reading.column(getattr(columns, role))
+        for role in ROLES
+        if role in recipe.columns
+    }
+
+
+def _read(
+    source: str, recipe: Recipe, columns: LogColumns, roles: dict[str, Any], ids: NDArray[Any] | None = None
+) -> Table:
+    import polars as pl
+
+    from offdiag.data import sql
+    from offdiag.data.read import read_table
+
+    if ids is not None and sql.is_source(source) and columns.form is None:
+        some = pl.Series(ids.tolist())
+
+        def theirs(batch: pl.DataFrame) -> pl.DataFrame:
+            column = batch.get_column("user")
+            alike = column.dtype.is_integer() == some.dtype.is_integer() and not column.dtype.is_float()
+            return batch.filter(column.is_in(some)) if alike else batch  # else what is wrong is said later
+
+        asked: dict[str, Any] = {role: roles.get(role) for role in ROLES}
+        return sql.read_sql(source, **asked, query=columns.query, table=columns.table, keep=theirs)
+
+    more: dict[str, Any] = {
+        "format": columns.form,
+        "separator": None
+        if columns.separator is None
+        else reading.SEPARATORS.get(columns.separator, columns.separator),
+        "header": columns.header,
+        "encoding": columns.encoding,
+        "query": columns.query,
+        "table": columns.table,
+        **roles,
+    }
+    table = read_table(source, **more)
+    wanted = {"user": recipe.text_users, "item": recipe.text_items}
+    digits = [role for role, text in wanted.items() if text and getattr(table, role).dtype == pl.Int64]
+    if not digits or _is_typed(source, columns):
+        return table
+    # In a text file a column of digits may still be text: the model says so.
+    as_text = read_table(source, **more, text_ids=True)
+    return replace(table, **{role: getattr(as_text, role) for role in digits})
+
+
+def _is_typed(source: str, columns: LogColumns) -> bool:
+    """Whether the source itself says what is a number and what is text."""
+    from offdiag.data import sql
+
+    return sql.is_source(source) or _is_parquet(source, columns)
+
+
+def _is_parquet(source: str, columns: LogColumns) -> bool:
+    name = source.lower().removesuffix(".gz")
+    return columns.form == "parquet" or (columns.form is None and name.endswith((".parquet", ".pq")))
+
+
+def _existing(source: str) -> Path:
+    path = Path(source)
+    if not path.is_file():
+        raise OffdiagError(f"expected a file, received {source!r}, which is none; check the path")
+    return path
+
+
+def _one_column(frame: Any, name: str | int, source: str) -> Any:
+    from offdiag.data.frames import find_columns
+
+    at = 0 if frame.width == 1 else find_columns(frame.columns, {"user": name}, Path(source).name)["user"]
+    return frame.to_series(at)
+
+
+def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
+    """One id per line, below the name of the column or not; or the column of that name in a table."""
+    import csv
+
+    import polars as pl
+
+    from offdiag.data.delimited import _separator, file_bytes
+
+    text = file_bytes(_existing(source), columns.encoding).decode("utf-8")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines:
+        divided = columns.separator or _separator(lines[0]).strip(" ")  # an id may hold a space
+        divided = reading.SEPARATORS.get(divided, divided)
+        if len(divided) == 1 and name in (head := next(csv.reader([lines[0]], delimiter=divided))) and len(head) > 1:
+            at = head.index(str(name))
+            rows = list(csv.reader(lines[1:], delimiter=divided))
+            return pl.Series([row[at].strip() or None if at < len(row) else None for row in rows], dtype=pl.String)
+        if lines[0].strip() == str(name):
+            lines = lines[1:]
+    return pl.Series([line.strip() for line in lines], dtype=pl.String)

@@ -1,0 +1,62 @@
+"""`offdiag serve`: saved models behind HTTP."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from offdiag.cli import console
+from offdiag.errors import OffdiagError
+
+EXAMPLE = (
+    "Examples: `offdiag serve films.od --titles films.csv`, "
+    "`offdiag serve new.od old.od --port 9000 --workers 2 --access-log -`"
+)
+
+
+def serve(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="One or more model files.")],
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one and tells it.")] = 8000,
+    titles: Annotated[
+        str | None, typer.Option("--titles", metavar="FILE", help="A table of ids and titles: CSV, TSV or Parquet.")
+    ] = None,
+    id_column: Annotated[str, typer.Option("--id-column", help="Its column of ids, by name or position.")] = "item",
+    title_column: Annotated[str, typer.Option("--title-column", help="Its column of titles.")] = "title",
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; they share the mapped models.")] = 1,
+    token_env: Annotated[
+        str | None,
+        typer.Option("--token-env", metavar="NAME", help="Ask for the bearer token in this environment variable."),
+    ] = None,
+    max_k: Annotated[int, typer.Option("--max-k", min=1, help="Items in one list, at most.")] = 1000,
+    max_history: Annotated[int, typer.Option("--max-history", min=1, help="Ids in one history, at most.")] = 5000,
+    max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of one request, at most.")] = 1 << 20,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.01, help="Seconds for one request, at most.")] = 10.0,
+    reload_every: Annotated[
+        float, typer.Option("--reload-every", min=0, help="Look for new files every so many seconds; 0: never.")
+    ] = 2.0,
+    access_log: Annotated[
+        str | None, typer.Option("--access-log", metavar="FILE", help="A line of JSON per request; - is stdout.")
+    ] = None,
+) -> None:
+    """Serve models over HTTP, with a page at /, until Ctrl-C. A new model file is taken up without a pause."""
+    from offdiag.server import run
+    from offdiag.server.limits import Limits
+
+    token = _token(token_env)
+    service = run.Service(
+        tuple(models), host, port, titles, (id_column, title_column), workers, token,
+        Limits(k=max_k, history=max_history, body=max_body, seconds=timeout), reload_every, access_log,
+    )  # fmt: skip
+    run.serve(service, console.message)
+
+
+def _token(name: str | None) -> str | None:
+    if name is None:
+        return None
+    token = os.environ.get(name, "").strip()
+    if not token:
+        raise OffdiagError(f"expected a token in the environment variable {name}, received nothing; set it first")
+    return token

@@ -1,0 +1,133 @@
+"""The rows of an event log: each event once, with the hashes of its user and of itself, and as histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.data import keyed, prepare
+from offdiag.data.ids import checked_ids, number
+from offdiag.data.interactions import Interactions
+from offdiag.data.keyed import Words
+from offdiag.data.ledger import EVENT, Entries, Ledger, Recipe
+from offdiag.data.order import row_pointer
+from offdiag.data.table import Table, assemble, checked_times, checked_values
+from offdiag.errors import OffdiagError
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The distinct events of a log."""
+
+    table: Table
+    user_ids: NDArray[Any]  # ascending
+    users: NDArray[np.int32]  # of each row
+    owners: Words  # hash of each user
+    events: Words  # hash of each row
+
+
+def table_of(inter: Interactions) -> Table:
+    """One row for each stored entry; values only where they are not all 1."""
+    import polars as pl
+
+    def column(ids: NDArray[Any], places: NDArray[Any]) -> pl.Series:
+        return pl.Series(ids.tolist(), dtype=pl.String if ids.dtype.kind == "U" else pl.Int64).gather(places)
+
+    users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
+    return Table(
+        column(inter.user_ids, users),
+        column(inter.item_ids, inter.matrix.indices),
+        pl.Series(inter.matrix.data) if bool((inter.matrix.data != 1).any()) else None,
+        None if inter.times is None else pl.Series(inter.times),
+        "the data",
+    )
+
+
+def distinct(ledger: Ledger, table: Table) -> Rows:
+    """Each event once: the first row that carries its id."""
+    where = table.where
+    if not len(table.user):
+        raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
+    table = replace(
+        table, user=checked_ids(table.user, "user", where), item=checked_ids(table.item, "item", where)
+    )  # fmt: skip
+    user_ids, users = number(table.user)
+    owners = ledger.user_hashes(user_ids)
+    events = _event_hashes(ledger, table, owners[users])
+    ordered = np.sort(events)  # far quicker than finding which row each comes from
+    if not np.any(ordered[1:] == ordered[:-1]):
+        return Rows(table, user_ids, users, owners, events)
+    keep = np.zeros(len(events), dtype=bool)
+    keep[np.unique(events, return_index=True)[1]] = True
+    return Rows(filtered(table, keep), user_ids, users[keep], owners, events[keep])
+
+
+def _event_hashes(ledger: Ledger, table: Table, owner: Words) -> Words:
+    """What makes an event the same event: its id, or else user, item, time and value.
+
+    Where rows add up, the second of two equal rows is another event, told by its number.
+    """
+    salt, where = ledger.salt, table.where
+    if "event" in ledger.recipe.columns:
+        assert table.event is not None  # the recipe names the column, and it was read
+        named = checked_ids(table.event, "event", where)
+        return keyed.siphash(salt, EVENT, owner, keyed.event_codes(salt, named))
+    item_ids, items = number(table.item)
+    words: list[Words | int] = [EVENT, owner, keyed.id_codes(salt, item_ids)[items]]
+    words.append(0 if table.time is None else keyed.number_codes(checked_times(table.time, where)))
+    words.append(0 if table.value is None else keyed.number_codes(checked_values(table.value, where)))
+    events = keyed.siphash(salt, *words)
+    if ledger.recipe.duplicates == "once":
+        return events
+    order = np.argsort(events, kind="stable")
+    begins = np.r_[True, np.diff(events[order]) != 0] if len(order) else np.zeros(0, dtype=bool)
+    again = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    repeat = order[again > 0]
+    events[repeat] = keyed.siphash(salt, EVENT, events[repeat], again[again > 0].astype(np.uint64))
+    return events
+
+
+def entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
+    """What the ledger keeps of these users; `inter` has a row for each of them."""
+    starts = row_pointer(rows.users, len(rows.owners))
+    events = rows.events[np.lexsort((rows.events, rows.users))]
+    sizes = np.diff(inter.matrix.indptr).astype(np.int64)
+    entries = Entries(rows.owners, ledger.fingerprints(inter, rows.owners), sizes, starts, events)
+    return entries.select(np.argsort(rows.owners))
+
+
+def histories(table: Table, recipe: Recipe) -> Interactions:
+    """Rows to histories as in the first fit; every user stays, also one of whom nothing counts."""
+    inter = assemble(table, recipe.duplicates)  # type: ignore[arg-type]
+    return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
+
+
+def some(inter: Interactions) -> Interactions | None:
+    """Without empty users and items; None if nothing is left."""
+    return prepare.min_counts(inter) if inter.nnz else None
+
+
+def only(rows: Rows, users: NDArray[np.bool_], also: NDArray[np.bool_] | None = None) -> Rows:
+    """The rows of some users, and of these only some; users without a row left are left out."""
+    keep = users[rows.users] if also is None else users[rows.users] & also
+    present, codes = np.unique(rows.users[keep], return_inverse=True)
+    return Rows(
+        filtered(rows.table, keep),
+        rows.user_ids[present],
+        codes.astype(np.int32),
+        rows.owners[present],
+        rows.events[keep],
+    )
+
+
+def filtered(table: Table, keep: NDArray[np.bool_]) -> Table:
+    import polars as pl
+
+    mask = pl.Series(keep, dtype=pl.Boolean)
+    value, time, event = (
+        part if part is None else part.filter(mask) for part in (table.value, table.time, table.event)
+    )
+    return Table(table.user.filter(mask), table.item.filter(mask), value, time, table.where, event=event)

@@ -1,0 +1,238 @@
+"""The event log: which rows of a log a model has not counted yet, and whose histories they change.
+
+Nothing is changed here. `first` makes the data of a fit and its ledger; `coming` and `leaving` compare a log with the
+ledger and give the rows to add and to remove, and the ledger as it will be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.data import event_rows, prepare
+from offdiag.data.event_rows import Rows
+from offdiag.data.ids import checked_ids, number
+from offdiag.data.interactions import Interactions
+from offdiag.data.ledger import Ledger, Recipe
+from offdiag.data.table import Table
+from offdiag.errors import OffdiagError
+
+SHOWN = 3  # ids named in a message
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to do to a model, and the ledger once it is done."""
+
+    ledger: Ledger
+    add: Interactions | None = None
+    remove: Interactions | None = None
+    new_events: int = 0
+    old_events: int = 0  # rows of the log that were counted before
+    new_users: int = 0
+    changed_users: int = 0
+
+
+def first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
+    """The histories to fit, users and items without any left out, and the ledger that counts these events."""
+    ledger = Ledger.empty(recipe)
+    rows = event_rows.distinct(ledger, table)
+    while len(np.unique(rows.owners)) < len(rows.owners):  # once in a million tries at a million users
+        ledger = Ledger.empty(recipe)
+        rows = event_rows.distinct(ledger, table)
+    inter = event_rows.histories(rows.table, recipe)
+    ledger = ledger.replaced(ledger.entries.users, event_rows.entries(ledger, rows, inter))
+    return prepare.min_counts(inter), ledger
+
+
+def of_interactions(inter: Interactions) -> Ledger:
+    """The ledger of a model that was fitted on Interactions: each stored entry is an event."""
+    table = event_rows.table_of(inter)
+    return first(table, recipe_of(table))[1]
+
+
+def recipe_of(
+    table: Table,
+    columns: dict[str, str | int] | None = None,
+    duplicates: str | None = None,
+    at_least: float | None = None,
+) -> Recipe:
+    """How this table is read, for the ledger; `columns` are the names it was read by."""
+    import polars as pl
+
+    present = [role for role in ("user", "item", "value", "time", "event") if getattr(table, role) is not None]
+    named = {role: (columns or {}).get(role, role) for role in present}
+    text_users, text_items = (
+        checked_ids(column, noun, table.where).dtype == pl.String
+        for noun, column in (("user", table.user), ("item", table.item))
+    )
+    rule = duplicates or ("once" if table.value is None else "sum")
+    return Recipe(text_users, text_items, rule, at_least, named)
+
+
+def coming(ledger: Ledger, table: Table) -> Plan:
+    """What the log adds. The log may hold new events only, the whole past, or anything between.
+
+    A user whose history changes is taken out as she was and put in as she is, so the log must hold her counted events
+    too; that these are the same is checked by the ledger.
+    """
+    rows = event_rows.distinct(ledger, table)
+    counted = ledger.counted(rows.events, rows.owners)
+    old_events = int(counted.sum())
+    if counted.all():
+        return Plan(ledger, old_events=old_events)
+    touched = np.zeros(len(rows.owners), dtype=bool)
+    touched[rows.users[~counted]] = True
+    place = ledger.places(rows.owners)
+    known = touched & (place >= 0)
+    there = np.bincount(rows.users[counted], minlength=len(place))
+    missing = known & (there != _events_of(ledger, place))
+    if missing.any():
+        raise OffdiagError(
+            f"expected the whole history of every user whose history changes, received only new events of "
+            f"{int(missing.sum()):,} users who are in the model already (for example {_named(rows, missing)}) in "
+            f"{table.where}; give a log that also holds their earlier events (nothing was changed)"
+        )
+    after = event_rows.only(rows, touched)
+    new = event_rows.histories(after.table, ledger.recipe)
+    old_rows = event_rows.only(rows, known, counted)
+    was = old_rows.owners
+    remove = None
+    same = np.zeros(len(after.owners), dtype=bool)
+    if len(was):
+        old = event_rows.histories(old_rows.table, ledger.recipe)
+        prints = ledger.fingerprints(old, was)
+        altered = prints != ledger.entries.histories[ledger.places(was)]
+        if altered.any():
+            raise OffdiagError(
+                f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
+                f"(for example {_named(old_rows, altered)}) in {table.where}; put the log right, or fit again "
+                "(nothing was changed)"
+            )
+        at = np.searchsorted(after.user_ids, old_rows.user_ids)
+        same[at] = ledger.fingerprints(new, after.owners)[at] == prints
+        remove = event_rows.some(old.select_users(np.flatnonzero(~same[at])))
+    entries = event_rows.entries(ledger, after, new)
+    return Plan(
+        ledger.replaced(entries.users, entries),
+        event_rows.some(new.select_users(np.flatnonzero(~same))),
+        remove,
+        new_events=int((~counted).sum()),
+        old_events=old_events,
+        new_users=int((touched & (place < 0)).sum()),
+        changed_users=int(known.sum()),
+    )
+
+
+def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Plan:
+    """The rows of some users, all of whom must be in the ledger with these histories; without `ids`, all of the log.
+
+    Events in the log that were not counted yet do not matter.
+    """
+    user = checked_ids(table.user, "user", table.where)
+    found, codes = (
+        number(user) if len(user) else (np.zeros(0, np.int64 if ids is None else ids.dtype), np.zeros(0, int))
+    )
+    wanted = found if ids is None else np.unique(ids)
+    if not len(wanted):
+        raise OffdiagError(f"expected at least one user to forget, received none in {table.where}; is it complete?")
+    owners = ledger.user_hashes(wanted)
+    place = ledger.places(owners)
+    unknown = place < 0
+    if unknown.any():
+        raise OffdiagError(
+            f"expected users of the model, received {int(unknown.sum()):,} who are not in it (for example "
+            f"{_listed(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
+        )
+    kept = np.isin(found, wanted)[codes] if len(codes) else np.zeros(0, dtype=bool)
+    right = np.zeros(len(wanted), dtype=bool)
+    parts = []
+    for rows in _readings(ledger, event_rows.filtered(table, kept)):
+        rows = event_rows.only(rows, np.isin(rows.user_ids, wanted[~right]))
+        if not len(rows.user_ids):
+            continue
+        inter = event_rows.histories(rows.table, ledger.recipe)
+        at = np.searchsorted(wanted, inter.user_ids)
+        match = ledger.fingerprints(inter, rows.owners) == ledger.entries.histories[place[at]]
+        right[at[match]] = True
+        parts.append(event_rows.only(rows, match).table)
+    right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown
+    if not right.all():
+        raise OffdiagError(
+            f"expected the whole history of every user to forget, received other rows than the model has counted of "
+            f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_listed(wanted[~right])}) "
+            f"in {table.where}; give all their rows as they were learned (nothing was changed)"
+        )
+    remove = [event_rows.histories(part, ledger.recipe) for part in parts if len(part.user)]
+    none = ledger.entries.select(np.zeros(0, np.int64))
+    return Plan(
+        ledger.replaced(owners, none),
+        remove=event_rows.some(_stacked(remove)) if remove else None,
+        old_events=int(_events_of(ledger, place).sum()),
+        changed_users=len(wanted),
+    )
+
+
+def check_kinds(recipe: Recipe, table: Table) -> Table:
+    """The table with checked ids of the model's kinds, or an error that tells both kinds."""
+    import polars as pl
+
+    user, item = checked_ids(table.user, "user", table.where), checked_ids(table.item, "item", table.where)
+    for noun, column, text in (("user", user, recipe.text_users), ("item", item, recipe.text_items)):
+        if len(column) and (column.dtype == pl.String) != text:
+            kinds = {True: "text", False: "whole numbers"}
+            raise OffdiagError(
+                f"expected {noun} ids that are {kinds[text]}, as in the model, received {kinds[not text]} in "
+                f"{table.where}; convert the column, or name the right one"
+            )
+    return replace(table, user=user, item=item)
+
+
+def _readings(ledger: Ledger, table: Table) -> list[Rows]:
+    """The rows as they are, and only those that were counted, if they can be told apart."""
+    if not len(table.user):
+        return []
+    named = ledger.recipe.columns
+    if any(role in named and getattr(table, role) is None for role in ("value", "time", "event")):
+        user_ids, users = number(table.user)
+        everything = Rows(table, user_ids, users, ledger.user_hashes(user_ids), np.zeros(len(users), np.uint64))
+        return [everything]
+    rows = event_rows.distinct(ledger, table)
+    everyone = np.ones(len(rows.owners), dtype=bool)
+    return [rows, event_rows.only(rows, everyone, ledger.counted(rows.events, rows.owners))]
+
+
+def _events_of(ledger: Ledger, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many events of each user are counted; 0 for those who are not there."""
+    counts = np.append(np.diff(ledger.entries.starts), 0)
+    return counts[place]  # −1 takes the last
+
+
+def _stacked(parts: list[Interactions]) -> Interactions:
+    """The same users' rows one below the other, over all their items."""
+    if len(parts) == 1:
+        return parts[0]
+    from scipy import sparse
+
+    ids = np.unique(np.concatenate([part.item_ids for part in parts]))
+    blocks = []
+    for part in parts:
+        where = np.searchsorted(ids, part.item_ids)
+        blocks.append(
+            sparse.csr_array(
+                (part.matrix.data, where[part.matrix.indices], part.matrix.indptr), (part.n_users, len(ids))
+            )
+        )
+    stacked = sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    return Interactions(stacked, np.concatenate([part.user_ids for part in parts]), ids)
+
+
+def _named(rows: Rows, which: NDArray[np.bool_]) -> str:
+    return _listed(rows.user_ids[which])
+
+
+def _listed(ids: NDArray[Any]) -> str:
+    return ", ".join(repr(name) for name in ids[:SHOWN].tolist())

@@ -1,0 +1,279 @@
+"""Rows of a database as a stream: PostgreSQL, DuckDB and SQLite through ADBC, others through SQLAlchemy.
+
+A source is a connection string, or `env:NAME` for one in the environment. It is read-only where the driver can say so,
+nothing is ever committed, and no part of a password reaches a message: errors are scrubbed and carry no cause.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote
+from uuid import UUID
+
+from offdiag.data.frames import find_columns
+from offdiag.data.table import Table
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ROWS = 1 << 16  # at least so many at a time, where a driver gives fewer
+_SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
+Tables = Generator[Any, None, None]  # Arrow tables of some rows each
+Statement = Callable[[Callable[[str], str]], str]
+
+
+def is_source(source: object) -> bool:
+    """Whether a text names a database rather than a file."""
+    return isinstance(source, str) and (source.startswith("env:") or _URL.match(source) is not None)
+
+
+def shown(source: str) -> str:
+    """The source as it may be told: no user, no password, no settings."""
+    if not _URL.match(source):
+        return source
+    scheme, _, rest = source.partition("://")
+    account, _, place = rest.rpartition("@")
+    # A password may hold an @ or a ? that should have been percent-encoded: then nobody knows where it ends.
+    return f"{scheme}://…" if "?" in account else f"{scheme}://{place.partition('?')[0]}"
+
+
+def read_sql(
+    source: str,
+    user: str | int,
+    item: str | int,
+    value: str | int | None,
+    time: str | int | None,
+    *,
+    event: str | int | None = None,
+    query: str | None = None,
+    table: str | None = None,
+    text_ids: bool = False,
+    keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+) -> Table:
+    """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it comes."""
+    import polars as pl
+
+    wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
+    columns = read_columns(source, wanted, query=query, table=table, keep=keep)
+    for role in ("user", "item"):
+        if text_ids:
+            columns[role] = columns[role].cast(pl.String)
+    place = _place(source)
+    return Table(
+        columns["user"], columns["item"], columns.get("value"), columns.get("time"), place, event=columns.get("event")
+    )
+
+
+def read_columns(
+    source: str,
+    wanted: dict[str, str | int | None],
+    *,
+    query: str | None = None,
+    table: str | None = None,
+    keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    only_one: bool = False,
+) -> dict[str, pl.Series]:
+    """A column for each role of `wanted`. With `only_one`, a result of one column is taken whatever its name."""
+    import polars as pl
+
+    url, place = _connection_string(source), _place(source)
+    roles = {role: column for role, column in wanted.items() if column is not None}
+    statement = _statement(query, table, list(roles.values()), place)
+    parts: list[pl.DataFrame] = []
+    with _told(url, place), closing(_tables(url, statement, place)) as tables:
+        for each in tables:
+            if only_one and each.num_columns == 1:
+                found = dict.fromkeys(roles, 0)
+            else:
+                found = find_columns(each.column_names, dict(roles), place)
+            part = pl.DataFrame({role: _series(each.column(at)) for role, at in found.items()})
+            parts.append(part if keep is None else keep(part))
+    # One chunk after another, not copied together: the result is held once.
+    whole = pl.concat(parts, how="vertical_relaxed", rechunk=False)
+    return {role: whole.get_column(role) for role in roles}
+
+
+def _connection_string(source: str) -> str:
+    if not source.startswith("env:"):
+        return source
+    name = source.removeprefix("env:")
+    found = os.environ.get(name, "")
+    if not _URL.match(found):
+        state = "not set" if not found else "no connection string"
+        raise OffdiagError(
+            f"expected a connection string such as postgresql://… in the environment variable {name!r}, which is "
+            f"{state}; export it first"
+        )
+    return found
+
+
+def _place(source: str) -> str:
+    """What messages call the source."""
+    return f"the database of {source}" if source.startswith("env:") else shown(source)
+
+
+def _statement(query: str | None, table: str | None, columns: Sequence[str | int], place: str) -> Statement:
+    """What is sent, given how the database quotes a name."""
+    if (query is None) == (table is None):
+        raise OffdiagError(
+            f"expected a query or a table to read from {place}, received {'neither' if query is None else 'both'}; "
+            "give one of the two"
+        )
+    if query is not None:
+        if not query.strip():
+            raise OffdiagError(f"expected a query to read from {place}, received an empty one; e.g. select …")
+        sent = query.strip().rstrip(";").rstrip()
+        return lambda _: sent
+    names = [column for column in columns if isinstance(column, str)]
+    everything = len(names) < len(columns)  # a position means nothing if only some columns are asked for
+    place_of = str(table).split(".")
+    return lambda quoted: (
+        f"select {'*' if everything else ', '.join(map(quoted, names))} from {'.'.join(map(quoted, place_of))}"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _tables(url: str, statement: Statement, place: str) -> Tables:
+    scheme = url.partition("://")[0].lower()
+    if scheme in ("postgresql", "postgres"):
+        return _postgresql(url, statement, place)
+    if scheme in ("duckdb", "sqlite"):
+        # Three slashes and a path from here, or four and one from the root.
+        path = Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
+        if not path.is_file():
+            raise OffdiagError(f"expected a database file, received {str(path)!r}, which is none; check the path")
+        return _duckdb(path, statement, place) if scheme == "duckdb" else _sqlite(path, statement, place)
+    return _sqlalchemy(url, statement, place)
+
+
+def _postgresql(url: str, statement: Statement, place: str) -> Tables:
+    dbapi = _driver("adbc_driver_postgresql.dbapi", place)
+    with dbapi.connect(url) as connection:
+        yield from _batches(connection, statement(_quoted))
+
+
+def _sqlite(path: Path, statement: Statement, place: str) -> Tables:
+    dbapi = _driver("adbc_driver_sqlite.dbapi", place)
+    with dbapi.connect(f"file:{quote(str(path))}?mode=ro") as connection:
+        yield from _batches(connection, statement(_quoted))
+
+
+def _duckdb(path: Path, statement: Statement, place: str) -> Tables:
+    driver, dbapi = _driver("adbc_driver_duckdb", place), _driver("adbc_driver_manager.dbapi", place)
+    # Its own `connect` cannot say read-only, and would create a file that is not there.
+    how = {"path": str(path), "access_mode": "READ_ONLY"}
+    with dbapi.connect(
+        driver=driver.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=how, autocommit=True
+    ) as connection:
+        yield from _batches(connection, statement(_quoted))
+
+
+def _driver(name: str, place: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise OffdiagError(
+            f"expected the driver {name.partition('.')[0]} to read {place}, received none; pip install 'offdiag[sql]'"
+        ) from None
+
+
+def _batches(connection: Any, statement: str) -> Tables:
+    import pyarrow
+
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        reader = cursor.fetch_record_batch()
+        held: list[Any] = []
+        for batch in reader:
+            held.append(batch)
+            if sum(part.num_rows for part in held) >= _ROWS:
+                yield pyarrow.Table.from_batches(held)
+                held = []
+        yield pyarrow.Table.from_batches(held, schema=reader.schema)  # also when nothing came: its columns are told
+
+
+def _sqlalchemy(url: str, statement: Statement, place: str) -> Tables:
+    import pyarrow
+
+    try:
+        sqlalchemy: Any = importlib.import_module("sqlalchemy")
+    except ImportError:
+        raise OffdiagError(
+            f"expected a postgresql://, duckdb:/// or sqlite:/// source, received {place}; "
+            "pip install sqlalchemy and the driver of that database to read it"
+        ) from None
+    engine = sqlalchemy.create_engine(url)
+    sent = statement(engine.dialect.identifier_preparer.quote_identifier).replace(":", "\\:")  # no parameters
+    try:
+        with engine.connect() as connection:
+            rows = connection.execution_options(stream_results=True, yield_per=_ROWS).execute(sqlalchemy.text(sent))
+            names = list(rows.keys())
+            some = False
+            for part in rows.partitions():
+                some = True
+                columns = [[str(v) if isinstance(v, UUID) else v for v in column] for column in zip(*part, strict=True)]
+                yield pyarrow.Table.from_arrays([pyarrow.array(column) for column in columns], names=names)
+            if not some:
+                yield pyarrow.Table.from_arrays([pyarrow.nulls(0) for _ in names], names=names)
+    finally:
+        engine.dispose()
+
+
+def _series(column: Any) -> pl.Series:
+    """An Arrow column as a plain one: a UUID as text, exact decimals as numbers."""
+    import polars as pl
+
+    kind, name = str(getattr(column.type, "extension_name", "")), str(getattr(column.type, "type_name", ""))
+    if kind:
+        column = column.cast(column.type.storage_type)
+    series = pl.Series(pl.from_arrow(column))
+    if kind == "arrow.uuid":
+        digits = series.bin.encode("hex")
+        return digits.str.replace(r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", "${1}-${2}-${3}-${4}-${5}")
+    if kind == "arrow.opaque" and name == "numeric":  # PostgreSQL's, sent as text
+        whole = series.drop_nulls().str.contains(r"^-?\d{1,18}$").all()
+        return series.cast(pl.Int64 if whole else pl.Float64)
+    if isinstance(series.dtype, pl.Decimal):
+        most: Any = series.abs().max()
+        small = most is None or most < 2**63
+        return series.cast(pl.Int64 if series.dtype.scale == 0 and small else pl.Float64)
+    return series
+
+
+@contextmanager
+def _told(url: str, place: str) -> Iterator[None]:
+    """Whatever a driver raises becomes one line without a secret; the cause is cut off, for it may hold one."""
+    try:
+        yield
+    except OffdiagError:
+        raise
+    except Exception as error:
+        text = _scrubbed(" ".join(str(error).split()), url)[:300]
+        raise OffdiagError(
+            f"expected all rows from {place}, received an error from the database ({text}); "
+            "nothing was changed: see to it and run this again"
+        ) from None
+
+
+def _scrubbed(text: str, url: str) -> str:
+    """The text without the connection string and without any secret in it, encoded or not."""
+    account, _, rest = url.partition("://")[2].rpartition("@")
+    secrets = [account.partition(":")[2], account.partition("/")[0].partition("@")[0].partition(":")[2]]
+    for settings in (url.partition("?")[2], rest.partition("?")[2]):
+        secrets += [value for name, value in parse_qsl(settings) if _SECRET.search(name)]
+    secrets += [unquote(secret) for secret in secrets]
+    text = text.replace(url, shown(url))
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

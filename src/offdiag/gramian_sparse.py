@@ -1,0 +1,293 @@
+"""X → G = XᵀX where most pairs of items share no user and m² numbers would not fit: only what is not 0 is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import memory, packed
+from offdiag.errors import OffdiagError
+from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, as_matrix
+from offdiag.progress import Progress
+
+ITEMS_AT_ONCE = 256  # a task for one core
+NOTHING = 1e-3  # of the smallest weight of a user: below, a sum over 0/1 data is what rounding left of none
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseGram:
+    """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ by rows, both triangles; as ``Gram``, but for catalogues of any size.
+
+    Zeros are never stored and rows ascend, so equal data gives equal arrays. 0/1 data without user weights is counted
+    exactly, in float32 while no count exceeds what it can tell apart; sums of anything else are float64.
+    """
+
+    kind: ClassVar[str] = "sparse"
+    indptr: NDArray[np.int64]  # (m + 1,)
+    indices: NDArray[np.int32]
+    values: NDArray[np.floating]  # without the factor s
+    activity: NDArray[np.int64]  # activity[n] = number of users with n interactions
+    item_counts: NDArray[np.int64]  # users per item
+    item_sums: NDArray[np.float64]  # column sums of X: the popularity of each item
+    user_power: float = 0.0
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_sums)
+
+    @property
+    def n_users(self) -> int:
+        return int(self.activity.sum())
+
+    @property
+    def n_interactions(self) -> int:
+        return int(self.activity @ np.arange(len(self.activity)))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.indptr.nbytes + self.indices.nbytes + self.values.nbytes
+
+    @property
+    def scale(self) -> float:
+        """s = Σ n_u / Σ n_u·n_u^(-user_power)."""
+        if self.user_power == 0 or self.n_interactions == 0:
+            return 1.0
+        n = np.arange(1, len(self.activity), dtype=np.float64)
+        return float(self.n_interactions / np.dot(self.activity[1:], n ** (1 - self.user_power)))
+
+    def own_diagonal(self) -> NDArray[np.float64]:
+        """diag(G) without the factor s."""
+        from offdiag import kernels_living
+
+        g = np.zeros(self.n_items)
+        kernels_living.diagonal(self.indptr, self.indices, self.values, g)
+        return g
+
+    def diagonal(self) -> NDArray[np.floating]:
+        """g = diag(G)."""
+        g: NDArray[np.floating] = self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale)
+        return g
+
+    def tocsr(self) -> sparse.csr_array:
+        """The numbers without the factor s; the arrays are shared."""
+        return sparse.csr_array((self.values, self.indices, self.indptr), shape=(self.n_items, self.n_items))
+
+    def toarray(self) -> NDArray[np.floating]:
+        """G as a full array, m² numbers: for small problems and tests."""
+        full: NDArray[np.floating] = self.tocsr().toarray()
+        return full if self.scale == 1.0 else full * self.dtype.type(self.scale)
+
+    def row(self, item: int) -> NDArray[np.float64]:
+        """Row of one item, without the factor s."""
+        out = np.zeros(self.n_items)
+        at = slice(self.indptr[item], self.indptr[item + 1])
+        out[self.indices[at]] = self.values[at]
+        return out
+
+    def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """G[items, items], without the factor s."""
+        from offdiag import kernels_living
+
+        out = np.zeros((len(items), len(items)))
+        kernels_living.part(self.indptr, self.indices, self.values, items, self._where(items), out)
+        return out
+
+    def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> SparseGram:
+        """This Gram with G[items, items] (ascending items) and the facts replaced: one copy of what is stored."""
+        from offdiag import kernels_living
+
+        part = self._without_traces(items, part, facts)
+        where = self._where(items)
+        lengths = np.diff(self.indptr)
+        kernels_living.put_lengths(self.indptr, self.indices, items, where, part, lengths)
+        g = self.own_diagonal()
+        g[items] = np.diagonal(part)
+        arrays = self._filled(kernels_living.put_rows, lengths, self._kind(g, facts), items, where, part)
+        return SparseGram(*arrays, **facts, user_power=self.user_power)
+
+    def moved(self, at: NDArray[np.int64]) -> SparseGram:
+        """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
+        from offdiag import kernels_living
+
+        place = np.full(self.n_items, -1, dtype=np.int64)
+        known = np.flatnonzero(at >= 0)
+        place[at[known]] = known
+        lengths = np.zeros(len(at), dtype=np.int64)
+        kernels_living.moved_lengths(self.indptr, self.indices, at, place, lengths)
+        arrays = self._filled(kernels_living.moved_rows, lengths, self.dtype, at, place)
+        counts, sums = np.zeros(len(at), dtype=np.int64), np.zeros(len(at))
+        counts[known], sums[known] = self.item_counts[at[known]], self.item_sums[at[known]]
+        return SparseGram(*arrays, self.activity, counts, sums, self.user_power)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file keeps of it."""
+        names = ("indptr", "indices", "values", "activity", "item_counts", "item_sums")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> SparseGram:
+        """From the arrays of a file, checked in full, since the compiled loops take them for granted."""
+        from offdiag.weights import Sparse
+
+        G = cls(**arrays, user_power=float(about["user_power"]))
+        m = len(G.item_sums)
+        Sparse.from_arrays({"indptr": G.indptr, "indices": G.indices, "data": G.values}, m)
+        kinds = (G.activity.dtype.name, G.item_counts.dtype.name, G.item_sums.dtype.name)
+        if kinds != ("int64", "int64", "float64") or G.item_counts.shape != (m,) or G.activity.ndim != 1:
+            raise TypeError("the Gram is not of its types")
+        return G
+
+    def summed(self, rows: sparse.csr_array, sign: int, facts: Facts) -> SparseGram:
+        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large."""
+        from offdiag import kernels_living
+
+        other = sparse_gram(rows, self.user_power)
+        g = self.own_diagonal() + sign * other.own_diagonal()
+        live = facts["item_counts"] > 0
+        _check_left(g[live], self.own_diagonal()[live])
+        args = (other.indptr, other.indices, other.values, sign, live, self._least(facts), ROUNDING)
+        lengths = np.zeros(self.n_items, dtype=np.int64)
+        kernels_living.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
+        if lengths.min(initial=0) < 0:
+            raise OffdiagError(
+                "these users cannot all have been in the Gram: two of their items do not have that many users in "
+                "common; subtract only users that were added"
+            )
+        arrays = self._filled(kernels_living.summed_rows, lengths, self._kind(g, facts), *args)
+        return SparseGram(*arrays, **facts, user_power=self.user_power)
+
+    def copy(self) -> SparseGram:
+        return replace(self, values=self.values.copy())
+
+    def astype(self, dtype: Any) -> SparseGram:
+        """A copy in another precision."""
+        return replace(self, values=self.values.astype(dtype))
+
+    def __repr__(self) -> str:
+        return (
+            f"SparseGram({self.n_items} items from {self.n_users} users, {len(self.values):,} pairs, "
+            f"user_power={self.user_power:g}, {self.dtype.name}, {memory.readable(self.nbytes)})"
+        )
+
+    def _where(self, items: NDArray[np.int64]) -> NDArray[np.int32]:
+        where = np.full(self.n_items, -1, dtype=np.int32)
+        where[items] = np.arange(len(items), dtype=np.int32)
+        return where
+
+    def _filled(
+        self, kernel: Any, lengths: NDArray[np.int64], dtype: Any, *args: Any
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+        """New rows of these lengths, made by ``kernel`` on all cores."""
+        from offdiag import kernels
+
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        _require(int(ptr[-1]), np.dtype(dtype), len(lengths))
+        indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
+
+        def work(lo: int, hi: int) -> None:
+            kernel(self.indptr, self.indices, self.values, *args, lo, hi, ptr, indices, values)
+
+        kernels.run_parallel(work, kernels.ranges(len(lengths), -(-len(lengths) // ITEMS_AT_ONCE)))
+        return ptr, indices, values
+
+    def _kind(self, g: NDArray[np.float64], facts: Facts) -> Any:
+        """The precision for a diagonal and its facts: Σx² = Σx = the number of users means that every x is 1."""
+        counts, sums = facts["item_counts"], facts["item_sums"]
+        ones = self.user_power == 0 and bool((g == counts).all() and (sums == counts).all())
+        return np.float32 if ones and counts.max(initial=0) <= EXACT_FLOAT32 else np.float64
+
+    def _least(self, facts: Facts) -> float:
+        """What a pair of 0/1 data counts at least, and a bit less; 0 for other data."""
+        before, after = self.item_counts == self.item_sums, facts["item_counts"] == facts["item_sums"]
+        n = np.flatnonzero(facts["activity"][1:]) + 1.0
+        return NOTHING * float((n**-self.user_power).min(initial=1.0)) if before.all() and after.all() else 0.0
+
+    def _without_traces(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
+        """Where sums are rounded, a pair that nobody shares any more would keep what rounding left of it."""
+        part = np.array(part, dtype=np.float64)
+        live = facts["item_counts"][items] > 0
+        before, g = self.part(items), np.diagonal(part).copy()
+        _check_left(g[live], np.diagonal(before)[live])
+        part[part <= np.maximum(ROUNDING * before, self._least(facts))] = 0
+        np.fill_diagonal(part, g)
+        part[~live] = 0
+        part[:, ~live] = 0
+        return part
+
+
+def of_packed(G: Gram) -> SparseGram:
+    """The same Gram by rows."""
+    values = packed.unpack(G.values, G.n_items)
+    rows = sparse.csr_array(values)
+    indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+    return SparseGram(indptr, indices, rows.data, G.activity, G.item_counts, G.item_sums, G.user_power)
+
+
+def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = None) -> SparseGram:
+    """G = XᵀX by rows, every user weighted by n_u^(-user_power).
+
+    Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user, which
+    are counted before room is made for them.
+    """
+    from offdiag import kernels, kernels_living
+    from offdiag.solvers import ranked
+
+    matrix = as_matrix(X)
+    if not np.isfinite(user_power):
+        raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
+    m = matrix.shape[1]
+    n_u = np.diff(matrix.indptr)
+    weight = np.zeros(len(n_u))
+    np.power(n_u, -float(user_power), where=n_u > 0, out=weight, dtype=np.float64)
+    item_counts = np.bincount(matrix.indices, minlength=m).astype(np.int64)
+    item_sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+    memory.require(16 * matrix.nnz, f"the interactions with {m:,} items by item", "give the machine more memory")
+    data = ranked.by_popularity(matrix, weight, np.arange(m, dtype=np.int32))
+    lengths = np.zeros(m, dtype=np.int64)
+    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
+
+    def told(begin: float) -> Callable[[int], None]:
+        def done(finished: int) -> None:
+            if progress:
+                progress("counting pairs", begin + 0.5 * finished / len(tasks))
+
+        return done
+
+    kernels.run_parallel(lambda lo, hi: kernels_living.row_lengths(*data.arrays(), lo, hi, lengths), tasks, told(0.0))
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    ones = user_power == 0 and not len(data.data)
+    exact = ones and int(item_counts.max(initial=0)) <= EXACT_FLOAT32
+    dtype = np.dtype(np.float32 if exact else np.float64)
+    _require(int(ptr[-1]), dtype, m)
+    indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
+    kernels.run_parallel(
+        lambda lo, hi: kernels_living.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, told(0.5)
+    )
+    activity = np.bincount(n_u).astype(np.int64)
+    return SparseGram(ptr, indices, values, activity, item_counts, item_sums, float(user_power))
+
+
+def _check_left(g: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+    if (g <= ROUNDING * before).any():
+        raise OffdiagError(
+            "what is left of some items is lost in the rounding of what was taken from them (values of very different "
+            "size?); fit again on the data that is left"
+        )
+
+
+def _require(entries: int, dtype: np.dtype[Any], m: int) -> None:
+    memory.require(
+        entries * (4 + dtype.itemsize) + 8 * m,
+        f"the Gram of {m:,} items, of which {entries:,} pairs share a user,",
+        "keep fewer items with od.prepare.min_counts(items=...)",
+    )

@@ -1,0 +1,359 @@
+"""Compiled loops over a Gram kept by rows (``offdiag.gramian_sparse``) and over what a change of it touches.
+
+Row i of the symmetric G is values[ptr[i] : ptr[i + 1]] in the columns indices[ptr[i] : ptr[i + 1]], ascending.
+"""
+
+import numpy as np
+
+from offdiag.kernels import compiled
+from offdiag.kernels_support import _add_row, _best_supports
+
+
+@compiled
+def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, lengths):  # type: ignore[no-untyped-def]
+    """How many items share a user with each of the items lo..hi, itself included; the interactions as in ``Rows``."""
+    acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
+    for i in range(lo, hi):
+        n = np.uint64(0)
+        for q in range(col_ptr[i], col_ptr[i + 1]):
+            n = _add_row(indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n)
+        lengths[i] = n
+        for t in range(n):
+            acc[touched[t]] = 0.0
+
+
+@compiled
+def count_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values
+):
+    """Rows lo..hi of G, summed over users in their order; ``ptr`` has the room that ``row_lengths`` counted."""
+    acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
+    for i in range(lo, hi):
+        n = np.uint64(0)
+        for q in range(col_ptr[i], col_ptr[i + 1]):
+            n = _add_row(indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n)
+        met = touched[:n]
+        met.sort()
+        for t in range(n):
+            columns[ptr[i] + t] = met[t]
+            values[ptr[i] + t] = acc[met[t]]
+            acc[met[t]] = 0.0
+
+
+@compiled
+def diagonal(ptr, indices, values, out):  # type: ignore[no-untyped-def]
+    """out[i] = G_ii where it is stored."""
+    for i in range(len(out)):
+        at = ptr[i] + np.searchsorted(indices[ptr[i] : ptr[i + 1]], i)
+        if at < ptr[i + 1] and indices[at] == i:
+            out[i] = values[at]
+
+
+@compiled
+def part(ptr, indices, values, items, where, out):  # type: ignore[no-untyped-def]
+    """out = G[items, items]; where[j] is the place of j among the items, or -1. ``out`` is zero."""
+    for a in range(len(items)):
+        for p in range(ptr[items[a]], ptr[items[a] + 1]):
+            b = where[indices[p]]
+            if b >= 0:
+                out[a, b] = values[p]
+
+
+@compiled
+def put_lengths(ptr, indices, items, where, part, lengths):  # type: ignore[no-untyped-def]
+    """How long the rows of the items become when G[items, items] is replaced."""
+    for a in range(len(items)):
+        n = 0
+        for p in range(ptr[items[a]], ptr[items[a] + 1]):
+            n += where[indices[p]] < 0
+        for b in range(len(items)):
+            n += part[a, b] != 0
+        lengths[items[a]] = n
+
+
+@compiled
+def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indices, out_values):  # type: ignore[no-untyped-def]
+    """Rows lo..hi with G[items, items] replaced; the items ascend."""
+    for i in range(lo, hi):
+        q = out_ptr[i]
+        if where[i] < 0:
+            for p in range(ptr[i], ptr[i + 1]):
+                out_indices[q] = indices[p]
+                out_values[q] = values[p]
+                q += 1
+            continue
+        a, b = where[i], 0
+        for p in range(ptr[i], ptr[i + 1]):
+            j = indices[p]
+            if where[j] >= 0:
+                continue
+            while b < len(items) and items[b] < j:
+                if part[a, b] != 0:
+                    out_indices[q] = items[b]
+                    out_values[q] = part[a, b]
+                    q += 1
+                b += 1
+            out_indices[q] = j
+            out_values[q] = values[p]
+            q += 1
+        while b < len(items):
+            if part[a, b] != 0:
+                out_indices[q] = items[b]
+                out_values[q] = part[a, b]
+                q += 1
+            b += 1
+
+
+@compiled
+def _sum(a, b, sign, itself, least, rounding):  # type: ignore[no-untyped-def]
+    """a ± b, or 0 where it is what rounding left of nothing."""
+    total = np.float64(a) + sign * np.float64(b)
+    return total if itself or total > max(least, rounding * np.float64(a)) else 0.0
+
+
+@compiled
+def _summed_row(  # type: ignore[no-untyped-def]
+    i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, columns, out
+):
+    """Row i of A ± B over live items, ascending; returns its length, or -1 where an entry would fall below 0.
+
+    Nothing is written where there is no room.
+    """
+    n, p, q, end, end_b = 0, ptr[i], ptr_b[i], ptr[i + 1], ptr_b[i + 1]
+    m = len(live)
+    while p < end or q < end_b:
+        j, j_b = indices[p] if p < end else m, indices_b[q] if q < end_b else m
+        at = min(j, j_b)
+        a = values[p] if j == at else 0.0
+        b = values_b[q] if j_b == at else 0.0
+        p += j == at
+        q += j_b == at
+        if np.float64(a) + sign * np.float64(b) < -max(least, rounding * np.float64(b)):
+            return -1
+        total = _sum(a, b, sign, at == i, least, rounding)
+        if live[i] and live[at] and total != 0:
+            if len(columns):
+                columns[n] = at
+                out[n] = total
+            n += 1
+    return n
+
+
+@compiled
+def summed_lengths(  # type: ignore[no-untyped-def]
+    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, lo, hi, lengths
+):
+    """Entries of rows lo..hi of A ± B; live items only, and without what rounding left of nothing."""
+    none, nothing = indices[:0], values[:0]
+    for i in range(lo, hi):
+        lengths[i] = _summed_row(
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, none, nothing
+        )
+
+
+@compiled
+def summed_rows(  # type: ignore[no-untyped-def]
+    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, lo, hi, out_ptr, out_indices, out
+):
+    """Rows lo..hi of A ± B."""
+    for i in range(lo, hi):
+        room = slice(out_ptr[i], out_ptr[i + 1])
+        _summed_row(
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding,
+            out_indices[room], out[room],
+        )  # fmt: skip
+
+
+@compiled
+def moved_lengths(ptr, indices, at, place, lengths):  # type: ignore[no-untyped-def]
+    """How long the rows of the new catalogue are: row i is row at[i] without the columns j of place[j] = -1."""
+    for i in range(len(at)):
+        n = 0
+        if at[i] >= 0:
+            for p in range(ptr[at[i]], ptr[at[i] + 1]):
+                n += place[indices[p]] >= 0
+        lengths[i] = n
+
+
+@compiled
+def moved_rows(ptr, indices, values, at, place, lo, hi, out_ptr, out_indices, out_values):  # type: ignore[no-untyped-def]
+    """Rows lo..hi of the new catalogue, in ascending columns."""
+    for i in range(lo, hi):
+        if at[i] < 0:
+            continue
+        q, ascending = out_ptr[i], True
+        for p in range(ptr[at[i]], ptr[at[i] + 1]):
+            j = place[indices[p]]
+            if j >= 0:
+                ascending &= q == out_ptr[i] or out_indices[q - 1] < j
+                out_indices[q] = j
+                out_values[q] = values[p]
+                q += 1
+        if not ascending:
+            row, numbers = out_indices[out_ptr[i] : q], out_values[out_ptr[i] : q]
+            order = np.argsort(row)
+            row[:] = row[order]
+            numbers[:] = numbers[order]
+
+
+@compiled
+def times(ptr, indices, values, scale, V, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Rows lo..hi of scale·G V."""
+    for i in range(lo, hi):
+        row = out[i]
+        row[:] = 0
+        for p in range(ptr[i], ptr[i + 1]):
+            value, other = V.dtype.type(values[p] * scale), V[indices[p]]
+            for c in range(len(row)):
+                row[c] += value * other[c]
+
+
+@compiled
+def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):  # type: ignore[no-untyped-def]
+    """The same as ``kernels_support.gram_rows``, from G: what items[r] shares with more popular ones.
+
+    ``items`` and ``columns`` are numbered by popularity, order[r] is the item of rank r.
+    """
+    for r in range(first, last):
+        i = items[r]
+        begin, end = ptr[order[i]], ptr[order[i] + 1]
+        row, listed = out[out_ptr[r] : out_ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
+        if len(listed):
+            n = 0
+            for p in range(begin, end):
+                j = rank[indices[p]]
+                if j < i:
+                    listed[n] = j
+                    row[n] = values[p]
+                    n += 1
+        else:
+            row[:] = 0
+            for p in range(begin, end):
+                j = rank[indices[p]]
+                if j < i:
+                    row[j] = values[p]
+
+
+@compiled
+def more_popular(ptr, indices, order, rank, first, last, below):  # type: ignore[no-untyped-def]
+    """How many more popular items share a user with each item; numbered by popularity."""
+    for i in range(first, last):
+        n = 0
+        for p in range(ptr[order[i]], ptr[order[i] + 1]):
+            n += rank[indices[p]] < i
+        below[i] = n
+
+
+@compiled
+def supports_of_gram(  # type: ignore[no-untyped-def]
+    ptr, indices, values, order, rank, penalty, fill, items, first, last, who, share, parent, below
+):
+    """The same as ``kernels_support.supports`` from G, for any items (numbered by popularity)."""
+    m, k = len(penalty), who.shape[1]
+    acc, touched = np.zeros(m), np.empty(m, np.uint32)
+    scores, best = np.empty(k), np.empty(k, np.int64)
+    for r in range(first, last):
+        i = items[r]
+        begin, end = ptr[order[i]], ptr[order[i] + 1]
+        for p in range(begin, end):
+            touched[p - begin] = rank[indices[p]]
+            acc[touched[p - begin]] = values[p]
+        parent[r], below[r] = _best_supports(
+            i, acc, touched[: end - begin], penalty, fill, scores, best, who[r], share[r]
+        )
+        for t in range(end - begin):
+            acc[touched[t]] = 0.0
+
+
+@compiled
+def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[i] = 1 where the support of column i has, or had, a changed item; rows lo..hi, of which none is changed.
+
+    An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged ones have more.
+    ``before`` and ``after`` are 1/H_jj of each item.
+    """
+    for i in range(lo, hi):
+        if changed[i]:
+            out[i] = 1
+            continue
+        best = -1.0
+        for p in range(ptr[i], ptr[i + 1]):
+            j = indices[p]
+            if changed[j]:
+                square = np.float64(values[p]) * np.float64(values[p])
+                best = max(best, square * before[j], square * after[j])
+        if best < 0:
+            continue
+        n = 0
+        best *= 1 + 1e-12  # rounding must not decide that a column stays as it is
+        for p in range(ptr[i], ptr[i + 1]):
+            j = indices[p]
+            if not changed[j] and j != i:
+                n += np.float64(values[p]) * np.float64(values[p]) * after[j] > best
+        out[i] = n < k
+
+
+@compiled
+def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):  # type: ignore[no-untyped-def]
+    """Entries of each row of W when the columns marked ``fresh`` come from the new rows and the others stay."""
+    for j in range(len(lengths)):
+        lengths[j] = new_ptr[j + 1] - new_ptr[j]
+    for j in range(len(ptr) - 1):
+        if place[j] < 0:
+            continue
+        n = 0
+        for p in range(ptr[j], ptr[j + 1]):
+            i = place[indices[p]]
+            n += i >= 0 and not fresh[i]
+        lengths[place[j]] += n
+
+
+@compiled
+def kept_rows(  # type: ignore[no-untyped-def]
+    ptr, indices, data, at, place, fresh, factor, new_ptr, new_indices, new_data, lo, hi, out_ptr, out_indices, out
+):
+    """Rows lo..hi of W: old entries of columns that are not fresh, times factor[i], between the new ones, ascending."""
+    for j in range(lo, hi):
+        q, b, end = out_ptr[j], new_ptr[j], new_ptr[j + 1]
+        if at[j] >= 0:
+            for p in range(ptr[at[j]], ptr[at[j] + 1]):
+                i = place[indices[p]]
+                if i < 0 or fresh[i]:
+                    continue
+                while b < end and new_indices[b] < i:
+                    out_indices[q] = new_indices[b]
+                    out[q] = new_data[b]
+                    q += 1
+                    b += 1
+                out_indices[q] = i
+                out[q] = data[p] if factor[i] == 1.0 else np.float64(data[p]) * factor[i]
+                q += 1
+        while b < end:
+            out_indices[q] = new_indices[b]
+            out[q] = new_data[b]
+            q += 1
+            b += 1
+
+
+@compiled
+def told_by_weights(ptr, indices, values, w_ptr, w_indices, w_data, skip, power, scale, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[r] = Σ G_ji·β_ji over row j of both, for rows lo..hi, columns i that are not to be skipped.
+
+    W_ji = sign(β)·|β|^power·scale[i].
+    """
+    for j in range(lo, hi):
+        total, p, end = 0.0, ptr[j], ptr[j + 1]
+        for q in range(w_ptr[j], w_ptr[j + 1]):
+            i = w_indices[q]
+            if skip[i]:
+                continue
+            while p < end and indices[p] < i:
+                p += 1
+            if p == end:
+                break
+            if indices[p] == i:
+                beta = np.float64(w_data[q]) / scale[i]
+                if power != 1.0:
+                    beta = np.sign(beta) * np.abs(beta) ** (1 / power)
+                total += np.float64(values[p]) * beta
+        out[j] = total

@@ -1,0 +1,66 @@
+"""What a fitted model knows about one pair of items: its settings and its Gram, brought to ``offdiag.reasons``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import ranking, reasons
+from offdiag.errors import OffdiagError
+from offdiag.models.full_rank import inverse_propensity
+from offdiag.models.low_rank import WeightDecayLAE
+from offdiag.solvers.products import item_scale
+from offdiag.weights import Smoothed
+
+
+def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
+    """``Recommender.explain_pair``."""
+    a, b = ranking.positions([item, other], model.item_ids_).tolist()
+    for asked, place in ((item, a), (other, b)):
+        if place < 0:
+            raise OffdiagError(f"the catalogue has no item {asked!r}; ids are compared exactly, with their type")
+    if a == b:
+        raise OffdiagError(f"a pair is two different items, received {item!r} twice")
+    settings, W = model.settings_, model.weights_
+    if "l2" not in settings or isinstance(model, WeightDecayLAE) or W.kind in ("implicit_factors", "network"):
+        raise OffdiagError(
+            f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
+            f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"
+        )
+    G = model.gram_
+    row = np.array(G.row(a), dtype=np.float64)
+    power = float(settings.get("weight_power", 1.0))
+    rarity = float(inverse_propensity(model.popularity_, settings.get("propensity_power", 0.0))[b])
+
+    def column(items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """β_jb: what was fitted, before the model made strong weights louder and popular items quieter."""
+        beta: NDArray[np.float64] = W.column(items, b).astype(np.float64) / rarity
+        if power == 1.0 or isinstance(W, Smoothed):  # two summed parts cannot be told apart again
+            return beta
+        undone: NDArray[np.float64] = np.sign(beta) * np.abs(beta) ** (1 / power)
+        return undone
+
+    return reasons.pair(
+        model.item_ids_, row, column, a, b,
+        weight=float(W.column(np.array([a], dtype=np.int64), b)[0]),
+        penalty=_penalty(G, settings, float(row[a]), a),
+        itself=_kept(settings),
+    )  # fmt: skip
+
+
+def _penalty(G: Any, settings: dict[str, Any], g_a: float, a: int) -> float:
+    """Λ_a = p/(1−p)·g_a + l2, in the Gram's own unit."""
+    dropout, l2 = settings.get("dropout", 0.0), settings["l2"] / G.scale
+    if settings.get("item_power"):
+        g = np.asarray(G.diagonal(), dtype=np.float64) / G.scale
+        l2 /= item_scale(g, settings["item_power"])[a] ** 2
+    return float(dropout / (1 - dropout) * g_a + l2)
+
+
+def _kept(settings: dict[str, Any]) -> float:
+    """How much of an item's weight on itself counts in the objective: b/(p + b(1 − p)) of [Steck20 Eq. 6]."""
+    p, b = settings.get("dropout", 0.0), settings.get("kept_weight", 1.0)
+    seen = p + b * (1 - p)
+    return float(b / seen) if seen else 0.0

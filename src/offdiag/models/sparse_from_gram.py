@@ -1,0 +1,64 @@
+"""The columns of a sparse model as problems on a Gram, packed or by rows: what fit_gram chooses from and solves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import packed
+from offdiag.gramian import Gram
+from offdiag.gramian_sparse import SparseGram
+from offdiag.progress import Progress
+from offdiag.solvers import gram_rows, gram_supports, ranked, support
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """Items numbered by popularity; ``solve`` puts β in place of G in its supports and returns what they explain."""
+
+    rank: NDArray[np.int32]
+    g: NDArray[np.float64]
+    H: NDArray[np.float64]
+    supports: support.Supports
+    solve: Callable[[support.Supports, str], NDArray[np.float64]]
+
+
+def by_rows(
+    G: SparseGram, k: int, settings: dict[str, Any], dtype: str, block_bytes: int, progress: Progress | None
+) -> Posed:
+    data = gram_supports.RankedGram.of(G)
+    g = data.diagonal()
+    H = support.penalised(g, settings, G.scale, dtype)
+
+    def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
+        plan = gram_rows.plan(supports, np.dtype(dtype).itemsize, block_bytes)
+        return support.solve(data, H, supports, plan, progress=progress)
+
+    return Posed(data.rank, g, H, gram_supports.choose(data, H, k, dtype, progress=progress), solve)
+
+
+def packed_rows(G: Gram, k: int, settings: dict[str, Any], dtype: str, progress: Progress | None) -> Posed:
+    m = G.n_items
+    rank = ranked.popularity_rank(G.item_counts)
+    order = np.argsort(rank)
+    g = G.values[packed.diagonal_positions(m)].astype(np.float64)[order]
+    H = support.penalised(g, settings, G.scale, dtype)
+
+    def rows(lo: int, hi: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = G.values[packed.positions(m, order[lo:hi], order)].astype(np.float64)
+        return found
+
+    supports = support.choose_from_rows(rows, g, H, k, dtype)
+    arrays = gram_rows.of_gram(G.values, m, order, dtype)
+    columns = np.arange(m, dtype=np.int32)
+
+    def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
+        explained = np.zeros(m)
+        support.solve_block(arrays, H, supports, columns, explained, progress=support.Told(progress, m).within(m))
+        return explained
+
+    return Posed(rank, g, H, supports, solve)

@@ -1,0 +1,191 @@
+"""A sparse model after users came or went: only the columns that have become another problem are solved again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.errors import OffdiagError
+from offdiag.gramian_sparse import SparseGram, of_packed
+from offdiag.models import living
+from offdiag.models.full_rank import inverse_propensity
+from offdiag.models.living import Change, Relearned
+from offdiag.models.settings import check_not_empty
+from offdiag.progress import Progress
+from offdiag.solvers import gram_rows, gram_supports, low_pass, support
+from offdiag.solvers.products import Product, ScaledProduct, check_range, item_scale
+from offdiag.weights import Smoothed, Sparse
+
+if TYPE_CHECKING:
+    from offdiag.models.sparse import SparseEDLAE
+
+TOLERANCE = {"float32": 4e-6, "float64": 4e-13}  # of the weights, for a penalty that has moved; as for full-rank models
+WORTH = 0.9  # of the flops of all columns: from there all are solved, and none has to be carried over
+
+
+def low_pass_of(
+    product: Product, rank: int, progress: Progress | None
+) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
+    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; items count alike."""
+    check_range(product)
+    scale = item_scale(product.g, 1.0)
+    return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale
+
+
+def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> Relearned:
+    """The touched columns solved on the changed Gram, the others kept; or all, where that costs no more.
+
+    Cost: a pass over G, then about twenty |S|² flops for each touched column with a support S.
+    """
+    settings, W = model.settings_, model.weights_
+    B = W.B if isinstance(W, Smoothed) else W
+    assert isinstance(B, Sparse)
+    if settings.get("rank") and settings["user_power"] != 1:
+        raise OffdiagError(
+            "this SparseEDLAE cannot be updated: its smooth part (rank > 0) counts every user alike, which its Gram "
+            f"does only at user_power=1, not {settings['user_power']:g}; fit it again on the changed data"
+        )
+    check_not_empty(change.G.n_interactions, change.G.n_users, change.G.n_items)
+    G = change.G if isinstance(change.G, SparseGram) else of_packed(change.G)
+    error = _moved_penalty(model, B, G)
+    tolerance = TOLERANCE[model.dtype]
+    if error is None or error > tolerance or _all_are_neighbours(model, G):
+        return living.refit(model, change.G, progress)
+    penalty: float = model.penalty_  # type: ignore[assignment]
+    growth = 1 + settings["dropout"] / (1 - settings["dropout"])
+    g = G.own_diagonal()
+    g_before = g.copy()
+    g_before[change.items] = np.diagonal(change.before)
+    k = max(min(settings["neighbours"], G.n_items - 1), 1)
+    fresh = gram_supports.touched(G, change.items, g_before * growth + penalty, g * growth + penalty, k)
+    places = np.arange(B.shape[0]) if change.places is None else change.places
+    if _share_of_flops(B, places, fresh) > WORTH:
+        return living.refit(model, change.G, progress)
+    attributes = _solved(model, G, B, places, fresh, k, progress)
+    if isinstance(W, Smoothed):
+        attributes["weights_"] = _smoothed(model, change.G, attributes["weights_"], progress)
+    rounding = 8 * float(np.finfo(model.dtype).eps)  # what the solver leaves of a column's residual
+    return Relearned(attributes, "columns", max(rounding, error), tolerance, max(error, rounding))
+
+
+def _moved_penalty(model: SparseEDLAE, B: Sparse, G: SparseGram) -> float | None:
+    """What weights would change by if they were solved anew with the l2 of today; None where no such bound is known.
+
+    l2 is told in units of the mean weight of an interaction, which moves a little with every user. The columns stand on
+    the one of their last common fit: β changes by H⁻¹β times the difference, and H ≥ c·diag(G) + l2.
+    """
+    settings = model.settings_
+    penalty = getattr(model, "penalty_", None)
+    if penalty is None or settings.get("max_bytes") is not None:  # each item has its own, or all compete for room
+        return None
+    moved = abs(settings["l2"] / G.scale - penalty)
+    if not moved:
+        return 0.0
+    c = settings["dropout"] / (1 - settings["dropout"])
+    rarest = float(G.own_diagonal()[G.item_counts > 0].min(initial=np.inf))
+    squares = np.bincount(B.indices, weights=B.data.astype(np.float64) ** 2, minlength=B.shape[0])
+    longest = float(np.sqrt(squares.max(initial=0.0)))
+    return float(moved / (c * rarest + min(penalty, settings["l2"] / G.scale)) * longest)
+
+
+def _all_are_neighbours(model: SparseEDLAE, G: SparseGram) -> bool:
+    """Whether a support can be all other items, before or after: then even those that share no user are in it."""
+    return bool(model.settings_["neighbours"] >= min(G.n_items, model.weights_.shape[0]) - 1)
+
+
+def _share_of_flops(B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_]) -> float:
+    """Of all the work on columns, what the fresh ones take: Σ|S|², by the weights they had."""
+    lengths = np.bincount(B.indices, minlength=B.shape[0]).astype(np.float64) ** 2
+    stays = places >= 0
+    again = np.ones(len(places), dtype=bool)
+    again[stays] = fresh[places[stays]]
+    return float(lengths[again].sum() / max(lengths.sum(), 1.0))
+
+
+def _solved(
+    model: SparseEDLAE,
+    G: SparseGram,
+    B: Sparse,
+    places: NDArray[np.int64],
+    fresh: NDArray[np.bool_],
+    k: int,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """The fresh columns from G, the others from B, and the objective of all."""
+    from offdiag.models.sparse import block_bytes
+
+    settings, m = model.settings_, G.n_items
+    data = gram_supports.RankedGram.of(G)
+    g = data.diagonal()
+    # With the penalty of the columns that stay: one problem for all.
+    H = support.penalised(g, settings | {"l2": model.penalty_}, 1.0, model.dtype)
+    columns = np.sort(data.rank[np.flatnonzero(fresh)])
+    supports = gram_supports.choose(data, H, k, model.dtype, items=columns, progress=progress)
+    itemsize = np.dtype(model.dtype).itemsize
+    plan = gram_rows.plan(supports, itemsize, block_bytes(model.block_bytes), columns=columns)
+    explained = support.solve(data, H, supports, plan, progress=progress)
+    power = settings["propensity_power"]
+    rarity = inverse_propensity(G.item_sums, power).astype(model.dtype)
+    new = Sparse(*support.to_rows(supports, data.rank, rarity, settings["weight_power"]))
+    factor = np.ones(m)
+    if power:
+        old = inverse_propensity(model.popularity_, power).astype(model.dtype)
+        stays = places >= 0
+        factor[places[stays]] = rarity[places[stays]].astype(np.float64) / old[stays]
+    weights = _replaced(B, places, fresh, factor, new)
+    told = _told_by(G, weights, fresh, rarity, settings["weight_power"])
+    return {
+        "weights_": weights,
+        "objective_": (float((g - explained).sum()) - told) * G.scale,
+        "penalty_": model.penalty_,
+    }
+
+
+def _replaced(
+    B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_], factor: NDArray[np.float64], new: Sparse
+) -> Sparse:
+    """Columns of B in the new catalogue, each times its factor, with the fresh ones in place of what they were."""
+    from offdiag import kernels, kernels_living
+
+    m = len(fresh)
+    at = np.full(m, -1, dtype=np.int64)
+    stays = np.flatnonzero(places >= 0)
+    at[places[stays]] = stays
+    lengths = np.zeros(m, dtype=np.int64)
+    kernels_living.kept_lengths(B.indptr, B.indices, places, fresh, new.indptr, lengths)
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices, data = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=B.dtype)
+
+    def work(lo: int, hi: int) -> None:
+        kernels_living.kept_rows(
+            *B.arrays().values(), at, places, fresh, factor, *new.arrays().values(), lo, hi, ptr, indices, data
+        )
+
+    kernels.run_parallel(work, kernels.ranges(m, 8 * kernels.n_threads()))
+    return Sparse(ptr, indices, data)
+
+
+def _told_by(G: SparseGram, W: Sparse, skip: NDArray[np.bool_], scale: NDArray[np.floating], power: float) -> float:
+    """Σ G_iS·β over the columns that are not skipped: what they tell of ‖x_i‖²."""
+    from offdiag import kernels, kernels_living
+
+    out = np.zeros(G.n_items)
+
+    def work(lo: int, hi: int) -> None:
+        kernels_living.told_by_weights(
+            G.indptr, G.indices, G.values, *W.arrays().values(), skip, power, scale, lo, hi, out
+        )
+
+    kernels.run_parallel(work, kernels.ranges(G.n_items, 8 * kernels.n_threads()))
+    return float(out.sum())
+
+
+def _smoothed(model: SparseEDLAE, G: Any, sharp: Sparse, progress: Progress | None) -> Smoothed:
+    """The smooth part learned again, which takes a few products, beside the sharp one."""
+    smooth = model._smooth_of(G, model.settings_["rank"], progress)
+    assert smooth is not None
+    Q, said = smooth
+    rarity = inverse_propensity(G.item_sums, model.settings_["propensity_power"]).astype(model.dtype)
+    return Smoothed(sharp, Q, said.astype(model.dtype), (model.settings_["smooth"] / said).astype(model.dtype) * rarity)

@@ -1,0 +1,148 @@
+"""Why a list looks as it does: an item's place with less history, and what lies behind the weight of a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.weights import LowRank, Smoothed, Symmetric, Weights
+
+SCORES_AT_ONCE = 1 << 24  # of all items for a few rows: 64 MB in single precision
+
+
+def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What somebody without a history is ranked by: each item's share of all interactions."""
+    shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
+    return shares
+
+
+def places(
+    weights: Weights, popularity: NDArray[np.float64], X: sparse.csr_array, target: int
+) -> tuple[int | None, NDArray[np.int64]]:
+    """Where ``target`` stands in the whole list of the one row of X, and where it would without each of its entries.
+
+    Places count from 1 and are those of ``recommend``: all unseen items are candidates, equal scores go to the earlier
+    column, and a row with nothing left gets the popular items. None and 0 mean that the target is in the history.
+    Cost: the scores of one row more than the history has entries.
+    """
+    n, m = X.nnz, X.shape[1]
+    found = np.zeros(n + 1, dtype=np.int64)
+    # BLAS may round a score differently in a larger batch; one row at a time is what one person would be answered.
+    alone = isinstance(weights, LowRank | Symmetric | Smoothed)
+    step = 1 if alone else max(1, SCORES_AT_ONCE // max(m, 1))
+    for first in range(0, n + 1, step):
+        last = min(first + step, n + 1)
+        rows = _shortened(X, first, last)
+        ahead = _ahead(rows @ weights, target)  # type: ignore[operator]
+        row = np.repeat(np.arange(last - first), np.diff(rows.indptr))
+        ahead[row, rows.indices] = False
+        found[first:last] = ahead.sum(axis=1) + 1
+        found[first + row[rows.indices == target]] = 0
+        empty = np.diff(rows.indptr) == 0
+        if empty.any():
+            found[first:last][empty] = _ahead(shares_of(popularity)[None], target).sum() + 1
+    return int(found[0]) or None, found[1:]
+
+
+def _shortened(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
+    """Rows first..last of: the one row of X as it is, then without its first entry, without its second, …"""
+    n = X.nnz
+    lacking = np.arange(first, last)[:, None] - 1  # −1: nothing is left out
+    row, entry = np.nonzero(np.arange(n) != lacking)
+    indptr = np.searchsorted(row, np.arange(last - first + 1))
+    return sparse.csr_array((X.data[entry], X.indices[entry], indptr), shape=(last - first, X.shape[1]))
+
+
+def _ahead(scores: NDArray[np.floating], target: int) -> NDArray[np.bool_]:
+    """Which items stand before the target in each row, all of them being candidates."""
+    own = scores[:, [target]]
+    ahead: NDArray[np.bool_] = scores > own
+    ahead[:, :target] |= scores[:, :target] == own
+    return ahead
+
+
+@dataclass(frozen=True, eq=False)
+class PairReason:
+    """What the weight of ``item`` on ``other`` says beyond how often the two go together.
+
+    together = direct + Σ amounts + rest, in the unit of the Gram. A model that predicts ``other`` from ``item`` alone
+    would need the weight ``alone``. With all other items at hand, part of what the two have in common is already told
+    by third items that go with ``item`` and speak for ``other``; only what is left needs a weight of its own.
+    """
+
+    item: Any
+    other: Any
+    weight: float  # W[item, other], as it enters the score
+    coefficient: float  # the same before any division by popularity: what the sum below is made of
+    together: float  # G_ab: users who have both, weighted as in the fit
+    alone: float  # G_ab / H_aa
+    direct: float  # H_aa·β_ab, what goes through the weight itself
+    items: NDArray[Any]  # third items, those through which most goes first
+    amounts: NDArray[np.float64]  # G_aj·β_jb of each
+    rest: (
+        float  # what the model leaves: rounding for EASE, DLAE, EDLAE and RDLAE, more where W is sparse or of low rank
+    )
+
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """JSON-ready; of the third items only the first ``most``, and what the others add up to."""
+        n = len(self.items) if most is None else most
+        through = zip(self.items[:n].tolist(), self.amounts[:n].tolist(), strict=True)
+        return {
+            "item": self.item,
+            "other": self.other,
+            "weight": self.weight,
+            "coefficient": self.coefficient,
+            "together": self.together,
+            "alone": self.alone,
+            "direct": self.direct,
+            "through": [{"id": item, "amount": amount} for item, amount in through],
+            "others": float(self.amounts[n:].sum()),
+            "n_others": len(self.amounts[n:]),
+            "rest": self.rest,
+        }
+
+
+def pair(
+    item_ids: NDArray[Any],
+    row: NDArray[np.float64],
+    column: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    a: int,
+    b: int,
+    *,
+    weight: float,
+    penalty: float,
+    itself: float = 1.0,
+) -> PairReason:
+    """The co-occurrence of columns a and b taken apart by the normal equations of column b: Σ_j H_aj β_jb = G_ab.
+
+    ``row`` is row a of G, ``column`` gives β_jb for ascending items j, and H = G + diag(Λ) with Λ_a = ``penalty``.
+    ``itself`` is how much of β_bb counts in the fit: an item that also predicts itself is then one of the third items.
+    Cost: one row of G and one column of the weights.
+    """
+    through = np.flatnonzero(row)
+    through = through[through != a]
+    beta = column(through)
+    beta[through == b] *= itself
+    amounts = row[through] * beta
+    kept = np.flatnonzero(amounts)
+    order = kept[np.argsort(-np.abs(amounts[kept]), kind="stable")]
+    together, H_aa = float(row[b]), float(row[a]) + penalty
+    coefficient = float(column(np.array([a], dtype=np.int64))[0])
+    direct = H_aa * coefficient
+    return PairReason(
+        item=item_ids[a].item(),
+        other=item_ids[b].item(),
+        weight=weight,
+        coefficient=coefficient,
+        together=together,
+        alone=together / H_aa if H_aa else 0.0,
+        direct=direct,
+        items=item_ids[through[order]],
+        amounts=amounts[order],
+        rest=together - direct - float(amounts.sum()),
+    )

@@ -1,0 +1,195 @@
+"""From a request that is known to be well formed to what goes back: one function for each thing to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import ranking
+from offdiag.errors import OffdiagError
+from offdiag.server import messages
+from offdiag.server.limits import Refused
+from offdiag.server.scorer import Ranked, Scorer
+from offdiag.server.served import Served, rows
+
+FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
+THROUGH = 10  # third items that the reason of a pair names
+MANY = 200  # items in a history, above which the place without each of them is not worked out: it costs their square
+
+
+async def ranked(
+    scorer: Scorer,
+    served: Served,
+    history: list[int],
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    block: list[int] = [],  # noqa: B006 - never changed
+    allow: list[int] | None = None,
+) -> Ranked:
+    """Columns and scores of the k best items, exactly those of ``model.recommend``."""
+    if not history or allow is not None or len(block) > FEW_BLOCKED:
+        allowed = None if allow is None and not block else mask(served, block, allow)
+        if not history:
+            return popular(served, k, allowed)
+        return await scorer.top_k(served, history, k, exclude_seen, allowed)
+    found, scores = await scorer.top_k(served, history, k + len(block), exclude_seen)
+    if block:
+        kept = ~np.isin(found, block)
+        found, scores = found[kept][:k], scores[kept][:k]
+    return found, scores
+
+
+def mask(served: Served, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
+    """Which columns may be in the list."""
+    allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
+    if allow:
+        allowed[allow] = True
+    allowed[block] = False
+    return allowed
+
+
+def popular(served: Served, k: int, allowed: NDArray[np.bool_] | None) -> Ranked:
+    """The answer to an empty history: the most popular items, scored by their share."""
+    order = served.order if allowed is None else served.order[allowed[served.order]]
+    return order[:k], served.shares[order[:k]]
+
+
+async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -> dict[str, Any]:
+    history, unknown = served.columns(asked.history)
+    block: list[int] = []
+    allow: list[int] | None = None
+    if asked.block:
+        block, more = served.columns(asked.block)
+        unknown += more
+    if asked.allow is not None:
+        allow, more = served.columns(asked.allow)
+        unknown += more
+    found, scores = await ranked(
+        scorer, served, history, asked.k, exclude_seen=asked.exclude_seen, block=block, allow=allow
+    )
+    ids, titles = served.ids, served.titles
+    items: list[dict[str, Any]] = [
+        {"id": ids[column], "title": titles[column], "score": score}
+        for column, score in zip(found.tolist(), scores.tolist(), strict=True)
+    ]
+    if asked.reasons:
+        at = np.array(history, np.int64)
+        for item, column in zip(items, found.tolist(), strict=True):
+            item["reasons"] = reasons(served, at, column, asked.reasons)
+    return {"model": served.name, "items": items, "unknown": list(dict.fromkeys(unknown))}
+
+
+def reasons(served: Served, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
+    """The items of the history that say most about the target, strongest first."""
+    if not len(history):
+        return []
+    try:
+        parts = served.weights.column(history, target).astype(np.float64)
+    except OffdiagError as error:
+        raise Refused(409, f"the model {served.name!r} gives no reasons: {error}") from None
+    strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
+    return [
+        {**served.item(column), "contribution": part}
+        for column, part in zip(history[strongest].tolist(), parts[strongest].tolist(), strict=True)
+        if part
+    ]
+
+
+async def similar(scorer: Scorer, served: Served, asked: messages.Similar) -> dict[str, Any]:
+    column = known(served, asked.item)
+    found, scores = await scorer.top_k(served, [column], asked.k)
+    items = [
+        {**served.item(other), "score": score} for other, score in zip(found.tolist(), scores.tolist(), strict=True)
+    ]
+    return {"model": served.name, "item": served.item(column), "items": items}
+
+
+def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
+    column = known(served, asked.item)
+    history, unknown = served.columns(asked.history)
+    try:
+        reason = served.model.explain([[served.ids[c] for c in history]], asked.item)
+        short = len(history) <= MANY
+        rank = getattr(reason, "rank", None)
+        without = getattr(reason, "rank_without", None) if short else None
+    except OffdiagError as error:
+        raise Refused(409, f"the model {served.name!r} gives no reasons: {error}") from None
+    items, amounts = reason.items.tolist(), reason.contributions.tolist()
+    places = [None] * len(items) if without is None else [int(place) or None for place in without]
+    return {
+        "model": served.name,
+        "item": served.item(column),
+        "score": reason.score,
+        "rank": None if rank is None else int(rank),
+        "contributions": [
+            {**served.item(served.column[item]), "contribution": amount, "rank_without": place}
+            for item, amount, place in zip(items, amounts, places, strict=True)
+        ],
+        "unknown": list(dict.fromkeys(unknown)),
+    }
+
+
+def pair(served: Served, asked: messages.Pair) -> dict[str, Any]:
+    item, other = known(served, asked.item), known(served, asked.other)
+    if item == other:
+        raise Refused(409, "item and other are the same; name two items")
+    try:
+        reason = served.model.explain_pair(served.ids[item], served.ids[other])
+    except (OffdiagError, AttributeError) as error:
+        raise Refused(409, f"the model {served.name!r} cannot explain a pair: {error}") from None
+    told: dict[str, Any] = reason.to_dict(THROUGH)
+    through = [{**served.item(served.column[third["id"]]), "amount": third["amount"]} for third in told["through"]]
+    return {**told, "model": served.name, "item": served.item(item), "other": served.item(other), "through": through}
+
+
+def compare(pair: tuple[Served, Served], asked: messages.Compare) -> dict[str, Any]:
+    histories = [served.columns(asked.history)[0] for served in pair]
+    blocks = [served.columns(asked.block)[0] for served in pair]
+    orders = [_full(*facts) for facts in zip(pair, histories, blocks, strict=True)]
+    lists = []
+    for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):
+        other, place = pair[1 - own], orders[1 - own][2]
+        entries = []
+        for rank, column in enumerate(order[: asked.k].tolist(), 1):
+            there = other.column.get(served.ids[column])
+            other_rank = None if there is None else int(place[there]) or None
+            entries.append({**served.item(column), "score": scores[column], "rank": rank, "other_rank": other_rank})
+        lists.append(entries)
+    shared = len({entry["id"] for entry in lists[0]} & {entry["id"] for entry in lists[1]})
+    return {"models": [served.name for served in pair], "lists": lists, "shared": shared}
+
+
+def _full(
+    served: Served, history: list[int], block: list[int]
+) -> tuple[NDArray[np.int64], list[float], NDArray[np.int64]]:
+    """All candidates in their order, every score, and the place of each column (0: no candidate)."""
+    allowed = mask(served, block, None)
+    if not history:
+        order, scores = popular(served, served.n_items, allowed)[0], served.shares
+    else:
+        scores = (rows([np.array(history, np.int32)], served.n_items) @ served.weights)[0]
+        allowed[history] = False
+        order = np.argsort(-scores, kind="stable")  # equal scores: the earlier column first
+        order = order[allowed[order]]
+    place = np.zeros(served.n_items, np.int64)
+    place[order] = np.arange(1, len(order) + 1)
+    return order, scores.tolist(), place
+
+
+def known(served: Served, item: Any) -> int:
+    column = served.column.get(item)
+    if column is None:
+        shown = ranking.shorten([item if isinstance(item, int) else item[:100]])
+        raise Refused(
+            404, f"the model {served.name!r} does not know the item {shown}; ids are compared with their type"
+        )
+    return column
+
+
+def search(served: Served, query: str, offset: int, limit: int) -> dict[str, Any]:
+    found, total = served.search(query, offset, limit)
+    popularity = served.model.popularity_
+    return {"items": [{**served.item(c), "popularity": float(popularity[c])} for c in found], "total": total}

@@ -1,0 +1,149 @@
+"""What every request passes: the token, the limits on size and time, the counters and the access log."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from offdiag.server.counters import PATHS, Counters
+from offdiag.server.limits import Limits, Refused
+from offdiag.server.replies import error
+from offdiag.server.store import Store
+
+LOG = logging.getLogger("offdiag.server")
+OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
+_KNOWN = frozenset(PATHS) - {"unknown"}
+
+
+class Gate:
+    """An ASGI application around another one."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        counters: Counters,
+        limits: Limits,
+        token: str | None,
+        access_log: Callable[[str], None] | None,
+        store: Store,
+    ) -> None:
+        self.app = app
+        self.counters = counters
+        self.limits = limits
+        self.store = store
+        self._token = None if token is None else b"bearer " + token.encode()
+        self._log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        path = _template(scope["path"])
+        answer = _Answer(send)
+        self.counters.begin()
+        try:
+            await self._through(scope, path, receive, answer)
+        finally:
+            seconds = time.perf_counter() - begun
+            status = answer.status or 499  # the client went away
+            self.counters.end(path, status, seconds)
+            if self._log is not None:
+                self._log(_line(scope, path, status, seconds))
+
+    async def _through(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+        body = _Body(receive, self.limits.body)
+        try:
+            self._admit(scope, path)
+            async with asyncio.timeout(self.limits.seconds):
+                await self.app(scope, body, answer)
+        except Refused as refused:  # only what this file raised: the application answers for itself
+            problem = refused
+        except TimeoutError:
+            late = "the body came too slowly" if not body.whole else "it took too long"
+            problem = Refused(
+                504 if body.whole else 408, f"{late}: at most {self.limits.seconds:g} s", connection="close"
+            )
+        except Exception:
+            LOG.exception("a request to %s failed", path)
+            problem = Refused(500, "something went wrong here; the log of the service tells what")
+        else:
+            return
+        if answer.status is None:
+            await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
+
+    def _admit(self, scope: Scope, path: str) -> None:
+        headers = dict(scope["headers"])
+        if self._token is not None and path not in OPEN:
+            given = headers.get(b"authorization", b"")
+            given = given[:7].lower() + given[7:].strip()
+            if not hmac.compare_digest(given, self._token):
+                raise Refused(
+                    401, "this service needs a token: send the header Authorization: Bearer TOKEN",
+                    www_authenticate="Bearer",
+                )  # fmt: skip
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.limits.body:
+            raise _too_large(self.limits.body)
+
+
+class _Answer:
+    """``send``, remembering the status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status: int | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+class _Body:
+    """``receive`` up to so many bytes, whether their number was announced or not."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most = receive, most
+        self._seen = 0
+        self.whole = False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._seen += len(message.get("body", b""))
+            if self._seen > self._most:
+                raise _too_large(self._most)
+            self.whole = not message.get("more_body", False)
+        return message
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, f"the body is larger than {most} bytes; send less", connection="close")
+
+
+def _template(path: str) -> str:
+    """The path as it is counted and logged: never what a client made up."""
+    if path in _KNOWN:
+        return path
+    return "/static" if path.startswith("/static/") else "unknown"
+
+
+def _line(scope: Scope, path: str, status: int, seconds: float) -> str:
+    """One request as JSON, without histories, ids, queries or tokens."""
+    return json.dumps({
+        "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}Z",
+        "method": scope["method"] if scope["method"].isalpha() else "?",
+        "path": path,
+        "status": status,
+        "ms": round(1000 * seconds, 2),
+        "items": scope.get("offdiag.items"),
+        "process": os.getpid(),
+    })  # fmt: skip

@@ -1,0 +1,36 @@
+"""Answers as bytes: JSON, and errors of one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pydantic_core
+from starlette.responses import Response
+
+
+def json_bytes(value: Any) -> bytes:
+    try:
+        return pydantic_core.to_json(value, inf_nan_mode="null")
+    except (pydantic_core.PydanticSerializationError, UnicodeError):  # an id with half a surrogate pair: escaped
+        return json.dumps(value).encode("ascii")
+
+
+def json_reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(json_bytes(value), status, headers, "application/json")
+
+
+def error(status: int, text: str, **headers: str) -> Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return json_reply({"error": " ".join(text.split())}, status, named)
+
+
+def one_line(details: Sequence[Any]) -> str:
+    """The first complaints of pydantic about a request, without what was sent."""
+    parts = []
+    for detail in details[:3]:
+        place = ".".join(str(step) for step in detail["loc"] if step not in ("body", "query"))
+        parts.append(f"{place[:100]}: {detail['msg']}" if place else str(detail["msg"]))
+    more = f" (and {len(details) - 3} more)" if len(details) > 3 else ""
+    return "; ".join(dict.fromkeys(parts)) + more

@@ -1,0 +1,191 @@
+"""Running the service: one process, or several that share the socket, the mapped models and the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+from offdiag.server.counters import WIDTH, Counters
+from offdiag.server.limits import Limits
+
+BACKLOG = 2048
+KEEP_ALIVE = 75  # seconds that an idle connection is kept
+# Seconds after which a busy thread lets another one run: the scorer must not wait for the 5 ms that Python gives.
+SWITCH = 0.001
+
+
+@dataclass(frozen=True)
+class Service:
+    """All that a process needs to know; it is handed to every worker."""
+
+    models: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 8000
+    titles: str | None = None
+    title_columns: tuple[str, str] = ("item", "title")
+    workers: int = 1
+    token: str | None = field(default=None, repr=False)
+    limits: Limits = field(default_factory=Limits)
+    reload_every: float = 2.0
+    access_log: str | None = None
+
+
+def serve(service: Service, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` gets lines for the operator."""
+    needs()
+    with listening(service.host, service.port) as listener:
+        if service.token is None and not _loopback(listener):
+            say(f"note: anybody who reaches {service.host} can ask this service; --token-env makes it ask for a token")
+        if service.workers == 1:
+            work(service, listener, Counters(), say, lambda: say(_where(service, listener)))
+        else:
+            from offdiag.server import workers
+
+            workers.supervise(service, listener, say, _where(service, listener))
+
+
+def needs() -> None:
+    try:
+        import fastapi
+        import httptools
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise OffdiagError(f"the service needs {error.name}; install it with: pip install 'offdiag[serve]'") from None
+    del fastapi, httptools
+
+
+def listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OffdiagError(f"cannot listen on {host} port {port}: {reason}; choose another --host or --port") from None
+    return listener
+
+
+def _loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def _where(service: Service, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"serving {', '.join(service.models)} at http://{shown}:{port} (Ctrl-C stops)"
+
+
+def work(
+    service: Service,
+    listener: socket.socket,
+    counters: Counters,
+    say: Callable[[str], None],
+    ready: Callable[[], None],
+    lifeline: int | None = None,
+) -> None:
+    """One serving process, from loading the models to the end of its last request.
+
+    It also ends when ``lifeline``, a pipe to the process that started it, is closed at the other end.
+    """
+    import uvicorn
+
+    from offdiag.server import app, protocol
+    from offdiag.server.access_log import AccessLog
+
+    log = None if service.access_log is None else AccessLog(service.access_log)
+    gate = app.create(
+        service.models,
+        titles=service.titles,
+        title_columns=service.title_columns,
+        limits=service.limits,
+        token=service.token,
+        reload_every=service.reload_every,
+        access_log=log,
+        say=say,
+        counters=counters,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what matters is said here, once
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what is here now stays: collections after a reload need not look at it
+
+    config = uvicorn.Config(
+        gate,
+        http=protocol.bounded(service.limits),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=round(service.limits.seconds) + 5,
+        backlog=BACKLOG,
+    )
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_server(config, gate.store, log, ready, lifeline).serve([listener]))
+
+
+def _server(config: Any, store: Any, log: Any, ready: Callable[[], None], lifeline: int | None) -> Any:
+    import uvicorn
+
+    def reload() -> None:
+        if log is not None:
+            log.reopen()
+        store.reload(force=True)
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            store.hold()
+            ready()
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """SIGTERM and Ctrl-C end the service in order, SIGHUP loads everything again, SIGIO announces a writer."""
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+            for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, store.rescue)):
+                loop.add_signal_handler(number, loop.run_in_executor, None, work)
+            if lifeline is not None:
+                loop.add_reader(lifeline, self._orphaned, loop, lifeline)
+            yield
+
+        def _orphaned(self, loop: asyncio.AbstractEventLoop, lifeline: int) -> None:
+            loop.remove_reader(lifeline)
+            self.should_exit = True
+
+    return Server(config)
+
+
+def shared_counters(processes: int) -> Any:
+    """Memory for the counters of so many processes, to be handed to them."""
+    import multiprocessing
+
+    return multiprocessing.get_context("spawn").RawArray("d", processes * WIDTH)
+
+
+def counters_of(memory: Any, row: int) -> Counters:
+    table = np.frombuffer(memory, np.float64).reshape(-1, WIDTH)
+    return Counters(table, row)

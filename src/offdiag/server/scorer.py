@@ -1,0 +1,141 @@
+"""One thread ranks for everybody: what waits while it is busy becomes one call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import ranking
+from offdiag.server.limits import Refused
+from offdiag.server.served import Served, rows
+
+BATCH = 64  # requests in one call: more would only make the first of them wait
+IDS = 8192  # ids in the histories of one call, likewise
+K_CLASSES = (32, 128, 1024)  # lists of about the same length are made together
+
+Ranked = tuple[NDArray[np.int64], NDArray[np.floating]]
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    served: Served
+    history: NDArray[np.int32]  # columns, ascending, not empty
+    k: int
+    exclude_seen: bool
+    allowed: NDArray[np.bool_] | None
+    future: asyncio.Future[Ranked]
+
+    def kind(self) -> Any:
+        """Jobs of one kind go into one call."""
+        size = next((c for c in K_CLASSES if self.k <= c), self.served.n_items)
+        return id(self.served), self.exclude_seen, size, None if self.allowed is None else id(self.allowed)
+
+
+class Scorer:
+    """Ranks in a thread of its own, without a fixed delay: an idle scorer takes a request at once."""
+
+    def __init__(self, waiting: int, observe: Callable[[int], None] = lambda size: None) -> None:
+        self.waiting = waiting
+        self.observe = observe  # hears the size of every batch
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def top_k(
+        self,
+        served: Served,
+        history: list[int],
+        k: int,
+        exclude_seen: bool = True,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Ranked:
+        """Columns and scores of the k best, fewer where no more are left."""
+        if self._queue.qsize() >= self.waiting:
+            raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
+        self.start()
+        future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
+        k = min(k, served.n_items)
+        self._queue.put(Job(served, np.array(history, np.int32), k, exclude_seen, allowed, future))
+        return await future
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="offdiag scorer", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self) -> None:
+        while self._one_batch():
+            pass
+
+    def _one_batch(self) -> bool:
+        """False when it was told to stop. Nothing stays behind here, so an idle scorer keeps no old model alive."""
+        job = self._queue.get()
+        batch: list[Job] = []
+        ids = 0
+        while job is not None:
+            batch.append(job)
+            ids += len(job.history)
+            if len(batch) == BATCH or ids >= IDS:
+                break
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+        if batch:
+            self._rank(batch)
+        return job is not None
+
+    def _rank(self, batch: list[Job]) -> None:
+        groups: dict[Any, list[Job]] = {}
+        for job in batch:
+            if not job.future.done():  # a client that gave up needs no answer
+                groups.setdefault(job.kind(), []).append(job)
+        for jobs in groups.values():
+            self.observe(len(jobs))
+            try:
+                outcome: list[Any] = ranked(jobs)
+            except Exception as error:  # handed to those who wait; the thread must live on
+                outcome = [error] * len(jobs)
+            _deliver(jobs, outcome)
+
+
+def ranked(jobs: list[Job]) -> list[Ranked]:
+    """The answers to jobs of one kind, from one call."""
+    served, k = jobs[0].served, max(job.k for job in jobs)
+    X = rows([job.history for job in jobs], served.n_items)
+    found, scores = ranking.top_k(
+        served.weights, X, k, exclude_seen=jobs[0].exclude_seen, allowed=jobs[0].allowed
+    )  # fmt: skip
+    real = (found >= 0).sum(axis=1).tolist()
+    ends = [min(job.k, n) for job, n in zip(jobs, real, strict=True)]
+    return [(found[at, :end], scores[at, :end]) for at, end in enumerate(ends)]
+
+
+def _deliver(jobs: list[Job], outcome: list[Any]) -> None:
+    """Answers to the event loops that wait for them, one wake-up per batch."""
+
+    def deliver() -> None:
+        for job, result in zip(jobs, outcome, strict=True):
+            if job.future.done():
+                continue
+            if isinstance(result, Exception):
+                job.future.set_exception(result)
+            else:
+                job.future.set_result(result)
+
+    try:
+        jobs[0].future.get_loop().call_soon_threadsafe(deliver)
+    except RuntimeError:  # the loop has ended: nobody waits any more
+        return

@@ -1,0 +1,140 @@
+"""One loaded model, with what every request needs of it at hand: columns by id, titles, the order of popularity."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import container, persist, ranking
+from offdiag.errors import OffdiagError
+from offdiag.server.titles import Search, title_of
+
+Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
+ATTEMPTS = 5
+
+
+def stamp(path: Path) -> Stamp | None:
+    """Which file lies there now; None if there is none."""
+    try:
+        return stamp_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class Served:
+    """A model as it is served. Nothing here changes after loading, so requests may use it from any thread."""
+
+    def __init__(self, name: str, path: Path, titles: dict[str, str] | None = None) -> None:
+        self.name = name
+        self.path = path
+        self.model, self.about, self.stamp = _load(path)
+        self.loaded = time.time()
+        self.weights = self.model.weights_
+        self.ids: list[Any] = self.model.item_ids_.tolist()
+        self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        self.titles = [title_of(item, titles) for item in self.ids]
+        popularity = self.model.popularity_
+        self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
+        self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
+
+    @cached_property
+    def search(self) -> Search:
+        return Search(self.titles, self.order.tolist())
+
+    @property
+    def n_items(self) -> int:
+        return len(self.ids)
+
+    def columns(self, ids: Iterable[Any]) -> tuple[list[int], list[Any]]:
+        """Columns of the known ids, ascending and each once, and the unknown ids as they came."""
+        known, unknown, column = set(), [], self.column
+        for item in ids:
+            place = column.get(item)
+            if place is None:
+                unknown.append(item)
+            else:
+                known.add(place)
+        return sorted(known), unknown
+
+    def item(self, column: int) -> dict[str, Any]:
+        return {"id": self.ids[column], "title": self.titles[column]}
+
+    def warm(self) -> None:
+        """Compile or load every loop that a request runs through."""
+        if not self.n_items:
+            return
+        one = rows([np.zeros(1, np.int32)], self.n_items)
+        ranking.top_k(self.weights, one, 1)
+        _ = one @ self.weights
+        with suppress(OffdiagError):  # a model without reasons says so when it is asked
+            self.weights.column(np.zeros(1, np.int64), 0)
+
+    def card(self) -> dict[str, Any]:
+        """What ``/model`` tells."""
+        about = self.about
+        return {
+            "name": self.name,
+            "class": about["model"],
+            "weights": about["weights"],
+            "settings": about["settings"],
+            "n_users": about["n_users"],
+            "n_items": about["n_items"],
+            "metrics": _metrics(about.get("metrics")),
+            "created": about["created"],
+            "bytes": about["bytes"],
+            "updatable": about["updatable"],
+            "loaded": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(self.loaded)),
+            "fingerprint": about["fingerprint"],
+        }
+
+
+def rows(histories: list[NDArray[np.int32]], n_items: int) -> Any:
+    """Histories of columns, each ascending, as the rows of a matrix."""
+    from scipy import sparse
+
+    ends = np.cumsum([0, *map(len, histories)], dtype=np.int32)
+    indices = np.concatenate(histories) if histories else np.empty(0, np.int32)
+    return sparse.csr_array((np.ones(len(indices), np.float32), indices, ends), shape=(len(histories), n_items))
+
+
+def _load(path: Path) -> tuple[Any, dict[str, Any], Stamp]:
+    """The model, its description and the stamp of the very file both were read from."""
+    for _ in range(ATTEMPTS):
+        before = stamp(path)
+        model = persist.load(path)
+        about = _describe(path)
+        if before is not None and before == stamp(path):
+            return model, about, before
+    raise OffdiagError(f"the model file {str(path)!r} is replaced faster than it can be read; try again later")
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    with container.opened(path) as file:
+        header = container.read_header(path, file)
+    content = hashlib.sha256("".join(header.digests).encode()).hexdigest()
+    updatable = any(name.startswith("gram.") for name in header.tensors)
+    return {**header.about, "bytes": header.size, "fingerprint": content, "updatable": updatable}
+
+
+def _metrics(stored: Any) -> dict[str, Any] | None:
+    """{"ndcg@100": {"mean", "sem"}} from what ``save`` was given: a Result, or plain numbers."""
+    if not isinstance(stored, dict):
+        return None
+    if isinstance(stored.get("mean"), dict):
+        sem = stored.get("sem") or {}
+        return {name: {"mean": mean, "sem": sem.get(name)} for name, mean in stored["mean"].items()}
+    numbers = {name: value for name, value in stored.items() if isinstance(value, int | float)}
+    return {name: {"mean": value, "sem": None} for name, value in numbers.items()} or None

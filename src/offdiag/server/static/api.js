@@ -1,0 +1,57 @@
+// Questions to the service. Every failure is a `Trouble` with one line to show.
+
+export class Trouble extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status; // 0: no answer at all
+  }
+}
+
+const KEY = "offdiag-token";
+let token = null;
+try { token = sessionStorage.getItem(KEY); } catch { /* storage may be forbidden */ }
+
+export function useToken(text) {
+  token = text;
+  try { sessionStorage.setItem(KEY, text); } catch { /* it holds until the page is left */ }
+}
+
+export async function get(path, params = {}, signal) {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) if (value !== null && value !== undefined) asked.set(name, value);
+  return answer(`${path}?${asked}`, { signal });
+}
+
+export async function post(path, body, signal) {
+  return answer(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal });
+}
+
+async function answer(url, options) {
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  let response;
+  try {
+    response = await fetch(url, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble(0, "The service does not answer. It may be restarting, or the connection is gone.");
+  }
+  let said;
+  try {
+    said = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble(response.status, `The service sent something that is not JSON (status ${response.status}).`);
+  }
+  if (!response.ok) throw new Trouble(response.status, typeof said.error === "string" ? said.error : `Status ${response.status}.`);
+  return said;
+}
+
+/** Only the last call of a kind matters: a new one ends the one before. */
+export function latest() {
+  let running = null;
+  return () => {
+    if (running) running.abort();
+    running = new AbortController();
+    return running.signal;
+  };
+}

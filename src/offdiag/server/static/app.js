@@ -1,0 +1,251 @@
+// The page: what is chosen, what is asked for it, and where the answers go.
+
+import { count, h } from "./dom.js";
+import { get, latest, post, useToken } from "./api.js";
+import { cards } from "./card.js";
+import { keepFocus } from "./focus.js";
+import { oneList, twoLists } from "./lists.js";
+import { showPicked } from "./picked.js";
+import { search } from "./search.js";
+import { fillPanel } from "./why.js";
+import { FIRST, format, keyOf, parse } from "./state.js";
+
+const MOST = 100; // items in a list
+const REASONS = 3;
+const RETRY = 3000; // milliseconds between looks for a service that was gone
+const $ = (id) => document.getElementById(id);
+const titles = new Map();
+const silent = new Set(); // models that give no reasons
+const beginList = latest();
+const beginCard = latest();
+let strange = new Set(); // ids of the address that this model does not know
+let state = parse(location.hash);
+let models = [];
+let notice = "";
+let retry = 0;
+let working = 0;
+
+const left = (ids, id) => ids.filter((one) => keyOf(one) !== keyOf(id));
+const modelName = () => state.model ?? models[0];
+const otherName = () => (state.other && state.other !== modelName() ? state.other : null);
+const say = (text) => { $("said").textContent = text; };
+const titleOf = (id) => (titles.get(keyOf(id)) ?? String(id)) + (strange.has(keyOf(id)) ? " (not in this catalogue)" : "");
+const pickedAgain = () => showPicked(state, titleOf, act);
+
+const act = {
+  has: (id) => state.history.some((one) => keyOf(one) === keyOf(id)),
+  add(item) {
+    learn([item]);
+    if (act.has(item.id)) return say(`${item.title} is in your history already`);
+    change({ history: [...state.history, item.id], block: left(state.block, item.id) }, `${item.title} added`);
+  },
+  remove: (id) => change({ history: left(state.history, id) }, `${titleOf(id)} removed`),
+  block(item) {
+    learn([item]);
+    change({ block: [...left(state.block, item.id), item.id] }, `${item.title} blocked`);
+  },
+  unblock: (id) => change({ block: left(state.block, id) }, `${titleOf(id)} may be recommended again`),
+  toggle(item, model, button, panel) {
+    const open = panel.hidden;
+    for (const other of document.querySelectorAll(".panel")) other.hidden = true;
+    for (const other of document.querySelectorAll(".title")) other.setAttribute("aria-expanded", "false");
+    if (open) openPanel(item, model, button, panel);
+    state.open = open ? item.id : null;
+    remember(false);
+  },
+};
+
+function learn(items) {
+  for (const item of items) titles.set(keyOf(item.id), item.title);
+}
+
+/** A step of the reader: it goes into the address, and everything follows from it. */
+function change(step, said) {
+  state = { ...state, ...step, open: null };
+  notice = "";
+  remember(true);
+  if (said) say(said);
+  pickedAgain();
+  if ("model" in step || "other" in step) start();
+  else showLists();
+}
+
+function remember(newStep) {
+  const hash = format(state);
+  const url = hash ? `#${hash}` : location.pathname + location.search;
+  if (newStep) history.pushState(null, "", url);
+  else history.replaceState(null, "", url);
+}
+
+async function start() {
+  await during(async () => {
+    await showModels();
+    pickedAgain();
+    await showLists();
+  });
+}
+
+async function showModels() {
+  const signal = beginCard();
+  const first = await get("model", {}, signal);
+  models = first.models;
+  for (const name of ["model", "other"]) {
+    if (state[name] === null || models.includes(state[name])) continue;
+    notice = `The model “${state[name]}” of this link is not served here.`;
+    state[name] = null;
+  }
+  const shown = [modelName(), otherName()].filter(Boolean);
+  const abouts = await Promise.all(shown.map((model) => (model === first.name ? first : get("model", { model }, signal))));
+  choices($("model"), models, modelName());
+  choices($("other"), ["", ...left(models, modelName())], otherName() ?? "");
+  $("model-field").hidden = $("other-field").hidden = models.length < 2;
+  $("card-title").textContent = abouts.length > 1 ? "The models" : "The model";
+  $("card-body").replaceChildren(...cards(abouts));
+}
+
+function choices(select, names, chosen) {
+  select.replaceChildren(...names.map((name) => h("option", { value: name }, name || "nothing")));
+  select.value = chosen;
+}
+
+async function showLists() {
+  const signal = beginList();
+  $("results").setAttribute("aria-busy", "true");
+  await during(async () => {
+    const body = { history: state.history, k: state.k, block: state.block };
+    const other = otherName();
+    const said = other
+      ? await post("compare", { ...body, models: [modelName(), other] }, signal)
+      : await recommended({ ...body, model: state.model }, signal);
+    learn(other ? said.lists.flat() : said.items);
+    strange = new Set((said.unknown ?? []).map(keyOf));
+    await findTitles(signal);
+    pickedAgain();
+    calm();
+    keepFocus(() => render(said, other));
+    reopen();
+  });
+}
+
+async function recommended(body, signal) {
+  if (!silent.has(modelName())) {
+    try {
+      return await post("recommend", { ...body, reasons: REASONS }, signal);
+    } catch (error) {
+      if (error.status !== 409) throw error;
+      silent.add(modelName());
+    }
+  }
+  return post("recommend", body, signal);
+}
+
+/** A link names items by id only; one question brings the titles that are not known yet. */
+async function findTitles(signal) {
+  const missing = [...state.history, ...state.block].filter((id) => !titles.has(keyOf(id)) && !strange.has(keyOf(id)));
+  if (!missing.length) return;
+  learn((await post("recommend", { history: [], k: missing.length, allow: missing, model: state.model }, signal)).items);
+}
+
+function render(said, other) {
+  const n = state.history.length;
+  const length = other ? said.lists[0].length : said.items.length;
+  const popular = n === strange.size;
+  $("lists-title").textContent = other ? "Two models, one history" : popular ? "Popular items" : "Recommended";
+  $("lists-note").textContent = [
+    notice,
+    popular ? "Without a history, these are the most used items." : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
+    other ? `${count(said.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
+      : popular ? "" : silent.has(modelName()) ? "This model gives no reasons."
+        : "Bars show what speaks most for an item or against it; open it to see all.",
+  ].filter(Boolean).join(" ");
+  const nothing = h("p", { class: "soft" }, "Nothing is left to recommend: everything is in your history or blocked.");
+  $("results").replaceChildren(!length ? nothing : other ? twoLists(said, act) : oneList(said, act, popular));
+  $("more").hidden = length < state.k || state.k >= MOST;
+  say(`${$("lists-title").textContent}: ${count(length)} items. ${$("lists-note").textContent}`);
+}
+
+async function openPanel(item, model, button, panel) {
+  button.setAttribute("aria-expanded", "true");
+  panel.hidden = false;
+  await during(
+    () => fillPanel(panel, item, { history: state.history, model, act, learn }),
+    (error) => panel.replaceChildren(h("p", { class: "soft" }, error.message)),
+  );
+}
+
+/** What a link shows opened, or what was open before the list was made anew. */
+function reopen() {
+  if (state.open === null) return;
+  const line = [...document.querySelectorAll("li[data-id]")].find((one) => one.dataset.id === keyOf(state.open));
+  const button = line?.querySelector(".title");
+  if (button?.getAttribute("aria-expanded") === "false") button.click();
+}
+
+/** Work that the thin line at the top shows; what fails is told, what was overtaken is nobody's business. */
+async function during(work, also = () => {}) {
+  busy(1);
+  try {
+    await work();
+    $("results").setAttribute("aria-busy", "false");
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    also(error);
+    failed(error);
+  } finally {
+    busy(-1);
+  }
+}
+
+function busy(step) {
+  working += step;
+  document.body.classList.toggle("working", working > 0);
+}
+
+/** Says what did not work, and tries again by itself where the service was gone. */
+function failed(error) {
+  $("results").setAttribute("aria-busy", "false");
+  if (error.status === 401) {
+    $("token-form").hidden = false;
+    $("trouble").hidden = true;
+    $("token").focus();
+    return;
+  }
+  $("trouble-text").textContent = error.message;
+  $("trouble").hidden = false;
+  clearTimeout(retry);
+  if (!error.status) retry = setTimeout(start, RETRY);
+}
+
+function calm() {
+  $("trouble").hidden = true;
+  $("token-form").hidden = true;
+  clearTimeout(retry);
+}
+
+async function copyLink() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("share").textContent = "Copied";
+  } catch {
+    $("share").textContent = "The address above is the link";
+  }
+  setTimeout(() => { $("share").textContent = "Copy link"; }, 1800);
+}
+
+search({ model: () => state.model, has: act.has, pick: act.add, failed, say });
+$("clear").addEventListener("click", () => { change({ history: [] }, "The history is empty"); $("you").focus(); });
+$("more").addEventListener("click", () => change({ k: Math.min(state.k + FIRST, MOST) }));
+$("share").addEventListener("click", copyLink);
+$("again").addEventListener("click", start);
+$("skip").addEventListener("click", (event) => { event.preventDefault(); $("lists").focus(); });
+$("model").addEventListener("change", () => change({ model: $("model").value }));
+$("other").addEventListener("change", () => change({ other: $("other").value || null }));
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken($("token").value);
+  $("token").value = "";
+  $("token-label").textContent = "That token was not accepted.";
+  start();
+});
+addEventListener("popstate", () => { state = parse(location.hash); start(); });
+start();

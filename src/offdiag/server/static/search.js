@@ -1,0 +1,112 @@
+// The search field: a combobox that is driven by arrows, Enter and Escape, or by the pointer.
+
+import { count, h } from "./dom.js";
+import { get, latest } from "./api.js";
+import { keyOf } from "./state.js";
+
+const WAIT = 140; // milliseconds after the last key
+const SHOWN = 12;
+
+/** `model()` names the model, `has(id)` tells what is chosen already, `pick(item)` takes one, `failed(error)` hears. */
+export function search({ model, has, pick, failed, say }) {
+  const field = document.getElementById("query");
+  const box = document.getElementById("hits-box");
+  const list = document.getElementById("hits");
+  const note = document.getElementById("hits-note");
+  const begin = latest();
+  let found = [];
+  let at = -1;
+  let timer = 0;
+
+  function close() {
+    clearTimeout(timer);
+    begin();
+    box.hidden = true;
+    found = [];
+    mark(-1);
+    field.setAttribute("aria-expanded", "false");
+  }
+
+  function mark(next) {
+    at = next;
+    [...list.children].forEach((option, n) => option.setAttribute("aria-selected", String(n === at)));
+    if (at < 0 || !list.children[at]) {
+      field.removeAttribute("aria-activedescendant");
+      return;
+    }
+    field.setAttribute("aria-activedescendant", list.children[at].id);
+    list.children[at].scrollIntoView({ block: "nearest" });
+  }
+
+  function choose(item) {
+    field.value = "";
+    close();
+    pick(item);
+    field.focus();
+  }
+
+  function show(said, query) {
+    found = said.items;
+    list.replaceChildren(
+      ...found.map((item, n) =>
+        h("li", {
+          id: `hit-${n}`, role: "option", "aria-selected": "false", "data-id": keyOf(item.id),
+          onclick: () => choose(item),
+        },
+        h("span", { class: "name" }, item.title),
+        h("span", { class: "soft" }, has(item.id) ? "in your history" : `${count(item.popularity)} ×`)),
+      ),
+    );
+    const rest = said.total - found.length;
+    note.textContent = !found.length ? `No title has all the words of “${query}”.`
+      : rest > 0 ? `${count(rest)} more; keep typing to narrow it down.` : "";
+    note.hidden = !note.textContent;
+    list.hidden = !found.length;
+    box.hidden = false;
+    field.setAttribute("aria-expanded", String(found.length > 0));
+    mark(-1);
+    say(found.length ? `${count(said.total)} titles found` : note.textContent);
+  }
+
+  async function ask() {
+    const query = field.value.trim();
+    if (!query) return close();
+    try {
+      show(await get("items", { q: query.slice(0, 200), limit: SHOWN, model: model() }, begin()), query);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      close();
+      failed(error);
+    }
+  }
+
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    if (field.value.trim()) timer = setTimeout(ask, WAIT);
+    else close();
+  });
+  field.addEventListener("focus", () => { if (field.value.trim()) ask(); });
+  field.addEventListener("blur", close);
+  box.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      if (box.hidden) field.value = "";
+      close();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      if (!found.length) return;
+      event.preventDefault();
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      mark(at < 0 && step < 0 ? found.length - 1 : (at + step + found.length) % found.length);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      if (found.length) choose(found[Math.max(at, 0)]);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      field.focus();
+    }
+  });
+}

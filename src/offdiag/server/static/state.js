@@ -1,0 +1,44 @@
+// What is chosen, kept in the address: a link shares it, and the back button undoes a step.
+
+export const FIRST = 20; // length of a list before anyone asks for more
+
+/** 7 and "7" are different items. */
+export const keyOf = (id) => JSON.stringify(id);
+
+export function empty() {
+  return { history: [], block: [], model: null, other: null, k: FIRST, open: null };
+}
+
+export function parse(hash) {
+  const state = empty();
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  state.history = ids(given.get("h"));
+  state.block = ids(given.get("b"));
+  state.model = given.get("m");
+  state.other = given.get("c");
+  const k = Number(given.get("k"));
+  if (Number.isInteger(k) && k >= 1 && k <= 100) state.k = k;
+  const [open] = ids(given.get("o"));
+  if (open !== undefined) state.open = open;
+  return state;
+}
+
+export function format(state) {
+  const out = new URLSearchParams();
+  if (state.history.length) out.set("h", JSON.stringify(state.history));
+  if (state.block.length) out.set("b", JSON.stringify(state.block));
+  if (state.model) out.set("m", state.model);
+  if (state.other) out.set("c", state.other);
+  if (state.k !== FIRST) out.set("k", state.k);
+  if (state.open !== null) out.set("o", JSON.stringify([state.open]));
+  return out.toString();
+}
+
+/** A list of ids as the address holds it; anything else in its place is nothing. */
+function ids(text) {
+  let found;
+  try { found = JSON.parse(text); } catch { return []; }
+  if (!Array.isArray(found)) return [];
+  const usable = found.filter((id) => typeof id === "string" || Number.isSafeInteger(id));
+  return [...new Map(usable.map((id) => [keyOf(id), id])).values()];
+}

@@ -1,0 +1,190 @@
+"""The models that are served, and how a new file takes the place of an old one while requests go on."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from offdiag.errors import OffdiagError
+from offdiag.server import titles as titling
+from offdiag.server.lease import BeingWritten, Lease
+from offdiag.server.limits import Refused
+from offdiag.server.served import Served, Stamp, stamp
+
+Say = Callable[[str], None]
+PATIENCE = 500  # times 10 ms that requests in flight may take to let go of an old file
+
+
+class Store:
+    """Names and models. A request takes a model once and keeps it to its end; a reload only changes the name."""
+
+    def __init__(
+        self,
+        models: Sequence[str | Path] | Mapping[str, str | Path],
+        titles: str | Path | None = None,
+        title_columns: tuple[str, str] = ("item", "title"),
+        say: Say = lambda text: None,
+        count: Callable[[bool], None] = lambda done: None,
+    ) -> None:
+        self._paths = _named(models)
+        self._titles_path = None if titles is None else Path(titles)
+        self._title_columns = title_columns
+        self._say, self._count = say, count
+        self._busy = threading.Lock()  # one reload at a time
+        self._titles_stamp: Stamp | None = None
+        self._titles = self._read_titles()
+        self._served = {name: Served(name, path, self._titles) for name, path in self._paths.items()}
+        for served in self._served.values():
+            served.warm()
+        self._leases: dict[str, Lease] | None = None
+        self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._served)
+
+    @property
+    def models(self) -> list[Served]:
+        return list(self._served.values())
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be loaded lately, without paths: anyone may read it."""
+        kept = "the one before is still in use"
+        return [f"the file of {name} cannot be loaded; {kept}" for name in self._refused]
+
+    def get(self, name: str | None) -> Served:
+        if name is None:
+            return next(iter(self._served.values()))
+        served = self._served.get(name)
+        if served is None:
+            raise Refused(404, f"there is no model {name[:100]!r}; there are {', '.join(map(repr, self.names))}")
+        return served
+
+    def reload(self, force: bool = False) -> int:
+        """Load what has changed on disk, and say how much did. Whatever goes wrong, the old one goes on serving."""
+        with self._busy:
+            changed = self._reload_titles(force)
+            for name, path in self._paths.items():
+                now = stamp(path)
+                same = now == self._served[name].stamp
+                if same:
+                    self._refused.pop(name, None)
+                known_bad = name in self._refused and self._refused[name] == now
+                if force or changed or not (same or known_bad):
+                    changed += self._reload_model(name, path, now)
+            if changed:
+                gc.collect()  # the mapping of an old file is closed now, not some time later
+            return changed
+
+    def hold(self) -> None:
+        """Ask to be told before a served file is overwritten in place; ``rescue`` is then to be called on SIGIO."""
+        with self._busy:
+            self._leases = {}
+            for name, served in self._served.items():
+                with suppress(BeingWritten):
+                    self._leases[name] = Lease(served.path, served.stamp)
+
+    def rescue(self) -> None:
+        """Serve from a copy what is about to be overwritten, then let the writer go on."""
+        with self._busy:
+            for name, lease in (self._leases or {}).items():
+                if lease.wanted_back:
+                    try:
+                        self._serve_copy(name, lease)
+                    except (OffdiagError, OSError) as error:
+                        self._failed(f"model {name} is being overwritten and could not be copied: {error}")
+                    lease.release()
+
+    def _serve_copy(self, name: str, lease: Lease) -> None:
+        old = self._served[name]
+        with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
+            copy = Path(folder) / old.path.name
+            lease.copy(copy)
+            fresh = Served(name, copy, self._titles)
+        fresh.path, fresh.stamp = old.path, old.stamp
+        self._served = {**self._served, name: fresh}
+        used = weakref.ref(old)
+        del old
+        for _ in range(PATIENCE):  # requests that began with the old mapping
+            if used() is None:
+                break
+            time.sleep(0.01)
+        self._say(f"model {name}: its file is being overwritten; served from a copy until the new one is whole")
+
+    def _reload_model(self, name: str, path: Path, now: Stamp | None) -> int:
+        try:
+            fresh = Served(name, path, self._titles)
+            fresh.warm()
+            lease = None if self._leases is None else Lease(path, fresh.stamp)
+        except (OffdiagError, OSError, MemoryError) as error:
+            told = name in self._refused
+            busy = isinstance(error, BeingWritten)
+            self._refused[name] = None if busy else now  # what is being written is tried again though it looks the same
+            if not (told and busy):
+                self._failed(f"model {name}: {error}")
+            return 0
+        self._refused.pop(name, None)
+        self._served = {**self._served, name: fresh}  # one assignment: a request sees the old or the new
+        if self._leases is not None and lease is not None:
+            old, self._leases[name] = self._leases.get(name), lease
+            if old is not None:
+                old.release()
+        self._count(True)
+        self._say(f"model {name}: loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}")
+        return 1
+
+    def _reload_titles(self, force: bool) -> int:
+        if self._titles_path is None:
+            return 0
+        now = stamp(self._titles_path)
+        known_bad = "titles" in self._refused and self._refused["titles"] == now
+        if now == self._titles_stamp or (known_bad and not force):
+            return 0
+        try:
+            self._titles = self._read_titles()
+        except (OffdiagError, OSError) as error:
+            self._refused["titles"] = now
+            self._failed(f"titles: {error}")
+            return 0
+        self._refused.pop("titles", None)
+        self._count(True)
+        return 1
+
+    def _read_titles(self) -> dict[str, str] | None:
+        if self._titles_path is None:
+            return None
+        self._titles_stamp = stamp(self._titles_path)
+        return titling.read(self._titles_path, *self._title_columns)
+
+    def _failed(self, text: str) -> None:
+        self._count(False)
+        self._say(f"{text}; the one before is still in use")
+
+
+def _named(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str, Path]:
+    """Models by name: as given, or by file name without its ending; a second one of that name gets a number."""
+    if isinstance(models, Mapping):
+        named: dict[str, Path] = {str(name): Path(path) for name, path in models.items()}
+    else:
+        named = {}
+        for path in map(Path, models):
+            name, again = path.stem or path.name, 1
+            while name in named:
+                again += 1
+                name = f"{path.stem}-{again}"
+            named[name] = path
+    if not named:
+        raise OffdiagError("expected at least one model file, received none; name one written by `offdiag fit`")
+    return named
+
+
+def about(store: Store, name: str | None) -> dict[str, Any]:
+    return {**store.get(name).card(), "models": store.names}

@@ -1,0 +1,103 @@
+"""Several serving processes: they share one listening socket, and the pages of the mapped models."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+from offdiag import persist
+from offdiag.errors import OffdiagError
+from offdiag.server.run import Service, counters_of, shared_counters, work
+
+AGAIN = 1.0  # seconds before a process that died is started again
+START = 300.0  # seconds that loading may take
+
+
+def supervise(service: Service, listener: socket.socket, say: Callable[[str], None], where: str) -> None:
+    """Start the workers, start again one that dies, hand on signals, and wait for all at the end."""
+    for path in service.models:
+        persist.describe(path)  # a wrong file is told once, here
+    memory = shared_counters(service.workers)
+    ended = _Signals()
+    crew = [_Worker(service, listener, memory, row) for row in range(service.workers)]
+    try:
+        for worker in crew:
+            worker.wait()
+        say(f"{where}, {service.workers} processes")
+        while not ended.stop:
+            if ended.reload:
+                ended.reload = False
+                for worker in crew:
+                    worker.signal(signal.SIGHUP)
+            connection.wait([worker.process.sentinel for worker in crew], timeout=0.2)
+            for at, worker in enumerate(crew):
+                if not worker.process.is_alive() and not ended.stop:
+                    say(f"process {worker.process.pid} ended with code {worker.process.exitcode}; starting another")
+                    time.sleep(AGAIN)
+                    crew[at] = _Worker(service, listener, memory, at)
+    finally:
+        listener.close()
+        for worker in crew:
+            worker.signal(signal.SIGTERM)
+        for worker in crew:
+            worker.process.join()
+
+
+class _Signals:
+    """SIGTERM and Ctrl-C, and SIGHUP, as flags."""
+
+    def __init__(self) -> None:
+        self.stop = self.reload = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._reload)
+
+    def _stop(self, number: int, frame: Any) -> None:
+        self.stop = True
+
+    def _reload(self, number: int, frame: Any) -> None:
+        self.reload = True
+
+
+class _Worker:
+    def __init__(self, service: Service, listener: socket.socket, memory: Any, row: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(service, listener, memory, row, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def wait(self) -> None:
+        """Until it serves; an error of its own becomes ours."""
+        try:
+            told = self._pipe.recv() if self._pipe.poll(START) else "it does not start"
+        except EOFError:
+            told = f"it ended with code {self.process.exitcode}"
+        if told is not None:
+            raise OffdiagError(f"a serving process failed: {told}")
+
+    def signal(self, number: int) -> None:
+        if self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, number)
+
+
+def _work(service: Service, listener: socket.socket, memory: Any, row: int, pipe: Any) -> None:
+    """The life of a worker. It says None when it serves, or a line why it cannot."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"offdiag: {text}\n")
+        sys.stderr.flush()
+
+    try:
+        work(service, listener, counters_of(memory, row), say, lambda: pipe.send(None), pipe.fileno())
+    except OffdiagError as error:
+        pipe.send(str(error))
+        sys.exit(2)

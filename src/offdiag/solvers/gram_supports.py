@@ -1,0 +1,120 @@
+"""What ``solvers.support`` asks of the data, answered by a Gram kept by rows: neighbours, and rows of a Shelf.
+
+Items are numbered by popularity, as there. The answers are the same numbers as from the interactions, so a column comes
+out the same from either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag.gramian_sparse import SparseGram
+from offdiag.progress import Progress
+from offdiag.solvers import ranked
+from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms, told
+
+RANGES = 32  # of rows for each thread, where a row is only read
+
+
+@dataclass(frozen=True, eq=False)
+class RankedGram:
+    """A SparseGram read with its items numbered by popularity: order[r] is the item of rank r."""
+
+    G: SparseGram
+    rank: NDArray[np.int32]
+    order: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, G: SparseGram) -> RankedGram:
+        rank = ranked.popularity_rank(G.item_counts)
+        return cls(G, rank, np.argsort(rank).astype(np.int32))
+
+    @property
+    def n_items(self) -> int:
+        return self.G.n_items
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.G.indptr, self.G.indices, self.G.values, self.order, self.rank
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """g = diag(G) without its factor, by popularity."""
+        return self.G.own_diagonal()[self.order]
+
+    def count_rows(self, *room: Any) -> None:
+        """Rows of the Gram for a ``gram_rows.Shelf``."""
+        from offdiag import kernels_living
+
+        kernels_living.shelf_rows(*self.arrays(), *room)
+
+    def below(self) -> NDArray[np.int64]:
+        """How many more popular items share a user with each."""
+        from offdiag import kernels, kernels_living
+
+        m = self.n_items
+        below = np.zeros(m, dtype=np.int64)
+        indptr, indices, _, order, rank = self.arrays()
+        tasks = kernels.ranges(m, RANGES * kernels.n_threads())
+        kernels.run_parallel(
+            lambda lo, hi: kernels_living.more_popular(indptr, indices, order, rank, lo, hi, below), tasks
+        )
+        return below
+
+
+def choose(
+    data: RankedGram,
+    H: NDArray[np.float64],
+    k: int,
+    dtype: Any,
+    *,
+    items: NDArray[np.int32] | None = None,
+    progress: Progress | None = None,
+) -> Supports:
+    """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
+    from offdiag import kernels, kernels_living
+
+    m = data.n_items
+    wanted = np.arange(m, dtype=np.int32) if items is None else items
+    who, share, parent, below = rooms(len(wanted), k, dtype)
+    fill = int(np.count_nonzero(data.G.item_counts)) if k >= m - 1 else 0
+    with np.errstate(divide="ignore"):
+        penalty = 1 / H
+
+    def work(first: int, last: int) -> None:
+        kernels_living.supports_of_gram(*data.arrays(), penalty, fill, wanted, first, last, who, share, parent, below)
+
+    tasks = kernels.ranges(len(wanted), -(-len(wanted) // ITEMS_AT_ONCE))
+    kernels.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    found = closed_up(who, share, parent, below)
+    if items is None:
+        return found
+    lengths, all_parents = np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int32)
+    lengths[items], all_parents[items] = np.diff(found.ptr), parent
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    return Supports(ptr, found.rows, found.values, all_parents, data.below())
+
+
+def touched(
+    G: SparseGram, changed: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64], k: int
+) -> NDArray[np.bool_]:
+    """Which columns are another problem than before, when G changed only at pairs of ``changed`` items.
+
+    ``before`` and ``after`` are diag(H), in catalogue order. Column i is H[S, S] β = G[S, i]: it stays what it was
+    unless a changed item is in its support S, or was, or i itself has changed.
+    """
+    from offdiag import kernels, kernels_living
+
+    m = G.n_items
+    marked, out = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    marked[changed] = True
+    with np.errstate(divide="ignore"):
+        merit_before, merit = 1 / before, 1 / after
+
+    def work(lo: int, hi: int) -> None:
+        kernels_living.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
+
+    kernels.run_parallel(work, kernels.ranges(m, RANGES * kernels.n_threads()))
+    return out
