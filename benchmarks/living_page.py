@@ -1,4 +1,4 @@
-"""The sections of docs/results.md about models that change and are served: results/living.json and serving.json."""
+"""The section of docs/results.md about models that change after the fit, from results/living.json."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def living(found: dict[str, Any]) -> Lines:
     return [
         "## Living models",
         "",
-        f"Invented data, {found['users']:,} users × {found['items']:,} items, {found['interactions']:,} interactions; on "
-        f"{machine(found['machine'])}. One typical user (70 items) is forgotten, five times, each followed by the check; "
-        "a fit on those who are left, in the same run, is the refit (goal: ratio ≤ 0.05; largest weight difference "
+        f"Invented data, {found['users']:,} users × {found['items']:,} items, {found['interactions']:,} interactions; "
+        f"on {machine(found['machine'])}. One typical user (70 items) is forgotten, five times, each followed by the "
+        "check; a fit on those who are left, in the same run, is the refit (goal: ratio ≤ 0.05; largest weight difference "
         "≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that alternate end in a nearby minimum, not the same.",
         "",
         *table(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from living_page import living, serving
+from living_page import living
 from results_page_parts import Lines, machine, measured, plus_minus, settings, table
 from sparse_page import sparse
 
@@ -226,7 +226,6 @@ def baselines(found: dict[str, Any]) -> Lines:
 
 TITLES = {
     "living": "Living models",
-    "serving": "The service",
     "sparse": "Sparse columns",
     "evaluation": "A whole row at the size of ML-20M",
     "tune": "Tuning",
@@ -239,10 +238,9 @@ SECTIONS: list[tuple[str, Callable[[dict[str, Any]], Lines]]] = [
     ("slim", slim),
     ("sparse", sparse),
     ("living", living),
-    ("serving", serving),
     ("evaluation", evaluation),
 ]
-ALSO = {"slim": ["python benchmarks/slim.py knn"], "serving": ["python benchmarks/serving.py --soak 10"]}  # what more than one command measures
+ALSO = {"slim": ["python benchmarks/slim.py knn"]}  # what more than one command measures
 
 
 def renew() -> None:

@@ -310,7 +310,7 @@ def test_models_and_options_that_do_not_go_together(run, fails, folder):
         (["--min-items", "3"], "--min-users and --min-items"),
         (["--min-users", "3"], "--min-users and --min-items"),
         (["--cluster", "local:2"], "do not go together"),
-        (["--model", "popularity"], "cannot be updated"),
+        (["--model", "item-knn"], "cannot be updated"),
         (["--value", "rating", "--duplicates", "maybe"], "duplicates"),
         (["--at-least", "3"], "--value"),
     ):

@@ -269,7 +269,7 @@ def test_item_ids_must_be_one_distinct_id_per_column(ids):
 
 @every_model
 def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
-    """Popularity and the linear family can change exactly; whoever cannot says what to do instead, and stays as it is."""
+    """Popularity and the linear family change exactly; whoever cannot says what to do instead, and stays as it is."""
     X = example(n=90)
     some, rest = X[:30], X[30:]
     model = make().fit(rest)
@@ -284,7 +284,7 @@ def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
     assert np.array_equal(model.popularity_, X.sum(axis=0))
     certificate = model.forget(some)
     assert certificate.n_users == 60
-    exact = certificate.method != "warm restart"
+    exact = not hasattr(model, "objectives_")  # a low-rank minimiser comes as near as it would from anywhere
     np.testing.assert_allclose(model.predict(X), before, atol=2e-4 if exact else 0.05 * np.abs(before).max())
 
 

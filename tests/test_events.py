@@ -351,4 +351,4 @@ def test_the_ledger_of_interactions_is_that_of_their_rows():
     gone = events.leaving(ledger, rows).remove
     assert np.array_equal(gone.user_ids, inter.user_ids[[4, 9]])
     assert gone.nnz == inter.select_users(np.array([4, 9])).nnz
-    assert ledger.recipe == Recipe(False, False, "once", None, {"user": "user", "item": "item"})
+    assert ledger.recipe == Recipe(False, True, "once", None, {"user": "user", "item": "item"})

@@ -14,7 +14,7 @@ import offdiag as od
 from offdiag import container
 
 N_USERS, N_ITEMS = 300, 150
-AGAIN = 6  # after every sixth kill the command is run again
+AGAIN = 8  # after every eighth kill the command is run again
 FIT = ["--model", "ease", "--l2", "20", "--user-power", "0.5"]
 COMMANDS = {
     "update": ["update", "model.od", "log.csv"],
@@ -46,7 +46,8 @@ def around(place, name):
     def watched(*args, **more):
         moment()
         result = call(*args, **more)
-        moment()
+        if name in ("changed", "replace"):  # after the others comes the moment before the next
+            moment()
         return result
 
     setattr(place, name, watched)
@@ -159,7 +160,7 @@ def test_killed_at_any_time(folder, tmp_path, command):
     assert offdiag(place, *command).wait() == 0
     whole = time.monotonic() - begin
     old, new = tensors(place / "old.od"), tensors(place / "model.od")
-    for share in (0.6, 0.8, 0.95, None):
+    for share in (0.7, 0.95, None):
         shutil.copyfile(place / "old.od", place / "model.od")
         begin = time.monotonic()
         with offdiag(place, *command) as ran:

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag import packed
+from offdiag import kernels_packed, packed
 from offdiag.errors import OffdiagError
 from offdiag.models import full_rank_living, living
 from offdiag.solvers import woodbury
@@ -354,6 +355,154 @@ def test_a_model_fitted_on_a_gram_can_be_changed_and_leaves_that_gram_alone(alwa
     model.forget(rows_of(X, [0]))
     assert np.array_equal(G.values, values)
     assert_same(model, refitted(model, rows_of(X, slice(1, None))))
+
+
+def test_grams_and_models_that_were_given_out_stay_as_they_are(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    G = model.gram_
+    other = od.EDLAE(dropout=0.2, l2=3.0).fit_gram(G)
+    twin = copy.copy(model)
+    kept, weights = G.values.copy(), twin.weights_.toarray()
+    model.forget(rows_of(X, [0, 1]))
+    assert np.array_equal(G.values, kept)
+    assert np.array_equal(twin.weights_.toarray(), weights)
+    for one in (other, twin):
+        assert np.array_equal(one.gram_.values, kept)
+        one.forget(rows_of(X, [0, 1]))
+        assert one.gram_.values.tobytes() == model.gram_.values.tobytes()
+
+
+@pytest.mark.parametrize("sparse_columns", [False, True])
+def test_small_entries_beside_huge_ones_and_values_of_mean_one_survive(sparse_columns, rng):
+    """What rounding left of nothing is told by its own scale, and only true 0/1 data counts as such."""
+    make = (lambda **kw: od.SparseEDLAE(neighbours=5, **kw)) if sparse_columns else od.EDLAE
+    huge = rng.integers(0, 4, (60, 12)).astype(float)
+    huge[0, 0] = 1e6
+    mean_one = np.array([[0.5, 0.5, 0], [1.5, 0, 0.5], [0, 1.5, 1.5], [0.5, 0.5, 0], [1.5, 1.5, 0]])
+    for X, gone in ((huge, [3, 4]), (mean_one, [3, 4])):
+        for power in (0.0, 0.5):
+            model = make(dropout=0.3, l2=1.0, user_power=power, dtype="float64").fit(X)
+            model.forget(X[gone])
+            rest = np.delete(X, gone, axis=0)
+            np.testing.assert_allclose(
+                model.gram_.toarray(), od.gram(rest, power, dtype=np.float64).toarray(), rtol=1e-9
+            )
+            expected = refitted(model, rest).weights_.toarray()
+            np.testing.assert_allclose(model.weights_.toarray(), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_values_that_join_counts_are_not_rounded(rng):
+    X = (rng.random((60, 12)) < 0.3).astype(float)
+    model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit(X)
+    row = np.zeros((1, 12))
+    row[0, :2] = 5001
+    model.update(row)
+    model.forget(row)
+    assert np.array_equal(model.gram_.toarray(), X.T @ X)
+
+
+def test_ids_of_another_width_join_without_becoming_fractions(rng):
+    X = (rng.random((20, 3)) < 0.6).astype(float)
+    big = 2**60
+    model = od.EDLAE(l2=1.0).fit(od.read(X, item_ids=np.array([1, 2, big + 1])))
+    model.update(
+        od.Interactions(sparse.csr_array(np.ones((1, 2), np.float32)), np.array([99]), np.array([2, big], np.uint64))
+    )
+    assert model.item_ids_.tolist() == [1, 2, big, big + 1]
+    assert model.item_ids_.dtype == np.int64
+
+
+def test_a_matrix_that_was_changed_after_the_fit_is_noticed(rng):
+    X = sparse.csr_array((rng.random((20, 5)) < 0.5).astype(np.float32))
+    model = od.EDLAE().fit(X)
+    X.data[:] = 2
+    with pytest.raises(OffdiagError, match="has been changed since"):
+        model.update(X[:1])
+
+
+def test_the_last_user_cannot_leave():
+    model = od.EDLAE().fit(np.eye(3))
+    with pytest.raises(OffdiagError, match="delete it"):
+        model.forget(np.eye(3))
+    assert model.n_users_ == 3
+
+
+@pytest.mark.parametrize("where", ["read", "residual", "products"])
+def test_any_error_on_the_way_leaves_the_old_model(where, always_woodbury, monkeypatch, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0, dtype="float64").fit(X)
+    before = model.weights_.toarray()
+    place = {"read": full_rank_living.cholesky, "residual": woodbury, "products": kernels_packed}[where]
+
+    def fails(*_, **__):
+        monkeypatch.undo()
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(place, where, fails)
+    with pytest.raises(MemoryError):
+        model.forget(rows_of(X, [0]))
+    np.testing.assert_allclose(model.weights_.toarray(), before, atol=1e-13)
+    assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+    assert model.n_users_ == 60
+
+
+def test_a_proof_that_fails_comes_before_the_change(always_woodbury, rng):
+    X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
+    model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
+    model.gram_  # noqa: B018
+    before = model.weights_.toarray()
+
+    def stop(stage, fraction):
+        raise RuntimeError(stage)
+
+    with pytest.raises(RuntimeError):
+        model.forget(rows_of(X, [0]), prove=True, progress=stop)
+    assert np.array_equal(model.weights_.toarray(), before)
+    assert model.n_users_ == 60
+    assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+
+
+def test_an_interrupt_at_any_line_leaves_the_old_model_or_the_new_one(always_woodbury, rng):
+    """SIGINT at each line of the change in turn; the model is never a mixture."""
+    X = sparse.csr_array((rng.random((40, 8)) < 0.4).astype(np.float32))
+    old = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0, dtype="float64").fit(X)
+    new = refitted(old, rows_of(X, slice(1, None)))
+    files = tuple(f"{name}.py" for name in ("living", "coming", "full_rank_living", "woodbury", "gramian"))
+    step, outcomes = 0, set()
+    while True:
+        model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0, dtype="float64").fit(X)
+        left = step
+
+        def trace(frame, event, _):
+            nonlocal left
+            if not frame.f_code.co_filename.endswith(files):
+                return None
+            if event == "line":
+                left -= 1
+                if left == -1:
+                    sys.settrace(None)
+                    signal.raise_signal(signal.SIGINT)
+            return trace
+
+        try:
+            sys.settrace(trace)
+            model.forget(rows_of(X, [0]))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        expected = {40: old, 39: new}[model.n_users_]
+        np.testing.assert_allclose(model.weights_.toarray(), expected.weights_.toarray(), atol=1e-12)
+        assert np.array_equal(model.gram_.toarray(), expected.gram_.toarray())
+        assert np.array_equal(model.popularity_, expected.popularity_)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        outcomes.add(model.n_users_)
+        if left >= 0:
+            break
+        step += 1
+    assert outcomes == {39, 40}
+    assert step > 50
 
 
 def test_compressed_models_and_nets_say_that_they_cannot(rng):

@@ -274,6 +274,20 @@ def test_every_setting_gives_what_a_fit_gives(words, dtype):
         check(model, X[there])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("power", [1.0, 1.4])
+def test_columns_that_stay_follow_the_popularity_of_the_most_popular_item(dtype, power):
+    X = example(seed=1)
+    top = int(X.sum(axis=0).argmax())
+    users = [u for u in range(300) if X[u, top] and X[[u]].nnz < 5]
+    model = fitted(X, neighbours=2, propensity_power=0.4, weight_power=power, dtype=dtype)
+    assert len(users) > 2
+    for n, user in enumerate(users, 1):
+        model.forget(X[[user]])
+        assert model.last_change.method == "columns"
+        check(model, X[np.isin(np.arange(300), users[:n], invert=True)])
+
+
 @given(st.data(), st.sampled_from(["ratings", "counts"]), st.sampled_from([0.0, 0.5]), dtypes)
 def test_real_values_give_what_a_fit_gives(data, kind, power, dtype):
     X = data.draw(interactions(values=kind, max_users=25, max_items=20))
@@ -390,7 +404,7 @@ def test_the_last_users_of_all_cannot_leave():
     for data in (X, with_ids(X)):
         model = fitted(data)
         W = model.weights_
-        with pytest.raises(od.OffdiagError, match="nothing to learn from"):
+        with pytest.raises(od.OffdiagError, match="delete it"):
             model.forget(data)
         assert model.weights_ is W
         assert model.n_users_ == 300

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import offdiag as od
 from offdiag.server import titles as titling
 from offdiag.server.counters import PATHS, SECONDS, WIDTH, Counters
-from tests.serving import Service, make_models
+from tests.serving import Service, make_models, until
 
 TITLED = "exact"
 
@@ -486,6 +486,16 @@ def test_pipelined_requests_are_answered_in_order(service):
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404", b"200"]
 
 
+def test_a_client_that_goes_away_is_no_failure(service):
+    for begin in (b"", b'{"history": ['):
+        with socket.create_connection(("127.0.0.1", service.port)) as plain:
+            plain.sendall(b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n" + begin)
+            time.sleep(0.1)
+    gone = 'offdiag_requests_total{path="/recommend",status="499"} 2'
+    until(lambda: gone in service.client.get("/metrics").text)
+    assert 'status="500"' not in service.client.get("/metrics").text
+
+
 def test_many_idle_connections_do_not_stop_the_others(service):
     idle = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(200)]
     try:
@@ -561,13 +571,14 @@ def test_the_access_log_has_a_line_for_each_request_and_no_ids(service, folder, 
     service.post("/recommend", history=[secret, "very-secret"], k=3)
     service.client.get("/items", params={"q": "very-secret"})
     service.client.get("/very-secret")
+    service.client.get("/health", headers={"X-Very-Secret": "very-secret"})
     text = (folder / "access.log").read_text()
     assert "secret" not in text
     assert secret not in text
     lines = [json.loads(line) for line in text.splitlines()]
-    assert set(lines[-3]) == {"time", "method", "path", "status", "ms", "items", "process"}
-    assert (lines[-3]["path"], lines[-3]["status"], lines[-3]["items"]) == ("/recommend", 200, 2)
-    assert (lines[-1]["path"], lines[-1]["status"]) == ("unknown", 404)
+    assert set(lines[-4]) == {"time", "method", "path", "status", "ms", "items", "process"}
+    assert (lines[-4]["path"], lines[-4]["status"], lines[-4]["items"]) == ("/recommend", 200, 2)
+    assert (lines[-2]["path"], lines[-2]["status"]) == ("unknown", 404)
     assert {line["path"] for line in lines} <= set(PATHS)
 
 

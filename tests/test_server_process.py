@@ -172,7 +172,7 @@ def test_several_processes_answer_share_the_model_and_count_together(folder, his
 
         victim = min(workers)
         os.kill(victim, signal.SIGKILL)
-        service.wait_for("starting another")
+        service.wait_for("ended with code -9; starting another")
         until(lambda: len(both()[1] - workers) >= 1, 60)
         assert service.stop() == 0
 

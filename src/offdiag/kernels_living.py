@@ -267,7 +267,7 @@ def supports_of_gram(  # type: ignore[no-untyped-def]
 
 @compiled
 def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[i] = 1 where the support of column i has, or had, a changed item; rows lo..hi, of which none is changed.
+    """out[i] = 1 where item i has changed, or the support of column i has, or had, a changed item; rows lo..hi.
 
     An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged ones have more.
     ``before`` and ``after`` are 1/H_jj of each item.

@@ -171,7 +171,9 @@ def _contents(
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     if updatable:
-        G, ledger = model.gram_, _ledger_of(model)
+        from offdiag.models import living
+
+        ledger, G = _ledger_of(model), living.gram_of(model)
         about["gram"] = {"kind": G.kind, "user_power": G.user_power}
         tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
         if ledger is not None:

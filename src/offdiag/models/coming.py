@@ -17,6 +17,7 @@ from offdiag.progress import Progress
 if TYPE_CHECKING:
     from offdiag.gramian_sparse import SparseGram
 
+ROUNDING = 256  # units in the last place
 CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
 NEVER_THERE = (
     "these users cannot have been in the data of this model: {why}; forget only users that it was fitted on or updated "
@@ -69,7 +70,7 @@ def _by_id(
         if sign < 0:
             names_of = ranking.shorten(ids[unknown].tolist())
             raise OffdiagError(NEVER_THERE.format(why=f"the catalogue has no item {names_of}"))
-        joined = np.concatenate([item_ids, ids[unknown]])
+        joined = np.concatenate([item_ids, _fitting(ids[unknown], item_ids)])
         order = (
             np.argsort(joined, kind="stable") if bool((item_ids[:-1] < item_ids[1:]).all()) else np.arange(len(joined))
         )
@@ -81,6 +82,16 @@ def _by_id(
         where[unknown] = place[len(item_ids) :]
     shape = (matrix.shape[0], len(catalogue.item_ids))
     return as_matrix(sparse.csr_array((matrix.data, where[matrix.indices], matrix.indptr), shape=shape)), catalogue
+
+
+def _fitting(ids: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers in a type that joins the others without becoming a fraction."""
+    if np.result_type(ids, item_ids).kind in "iuU":
+        return ids
+    other = ids.astype(item_ids.dtype)
+    if not np.array_equal(other, ids) or (other < 0).any() != (ids < 0).any():
+        raise OffdiagError(f"the item ids of the model are {item_ids.dtype}; received {ids.dtype} ids that do not fit")
+    return other
 
 
 def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Facts:
@@ -111,29 +122,32 @@ def part_after(
     after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
     if sign > 0:
         return after
-    least = _least(G)
-    if after.min(initial=0.0) < -least:
+    rounding = _rounding(G, before)
+    if (after < -rounding).any():
         raise OffdiagError(NEVER_THERE.format(why="two of their items do not have that many users in common"))
-    after[np.abs(after) <= least] = 0.0
+    after[np.abs(after) <= rounding] = 0.0
     nobody = facts["item_counts"][items] == 0
     after[nobody], after[:, nobody] = 0.0, 0.0
-    if len(items) <= CHECKED_ITEMS and len(items):
+    if 0 < len(items) <= CHECKED_ITEMS:
         lowest = float(linalg.eigvalsh(after)[0])
-        if lowest < -1e-9 * max(float(np.trace(before)), least):
+        if lowest < -1e-9 * float(np.trace(before)):
             raise OffdiagError(NEVER_THERE.format(why="what would be left is no sum over users"))
     return after
 
 
-def _least(G: Gram | SparseGram) -> float:
-    """Below this an entry of G is what rounding left of one: half the least a pair of 0/1 data can count, or 1e-11."""
-    if G.user_power == 0 and np.array_equal(G.item_sums, G.item_counts):
-        return 0.0 if G.dtype == np.float32 else 0.5
-    n = np.flatnonzero(G.activity)
-    n = n[n > 0]
-    weight = float((n.astype(np.float64) ** -G.user_power).min(initial=1.0))
-    if np.array_equal(G.item_sums, G.item_counts):
-        return weight / 2
-    return 1e-11 * float(G.diagonal().max(initial=0.0)) / max(G.scale, 1e-300)
+def _rounding(G: Gram | SparseGram, before: NDArray[np.float64]) -> Any:
+    """What sums may have lost: entries up to this are nothing. |G_ij| ≤ √(G_ii G_jj), so that is their scale."""
+    if counted(G):
+        return 0.0
+    size = np.sqrt(np.diag(before))
+    return ROUNDING * np.finfo(np.float64).eps * np.outer(size, size)
+
+
+def counted(G: Gram | SparseGram) -> bool:
+    """Whether G counts users: then Σv = Σv² = n for every item, so that every value v is 1, and nothing is rounded."""
+    if G.user_power != 0 or not np.array_equal(G.item_sums, G.item_counts):
+        return False
+    return np.array_equal(G.diagonal(), G.item_counts)
 
 
 def exact_gram(matrix: sparse.csr_array, user_power: float, progress: Progress | None = None) -> Gram:
@@ -150,8 +164,26 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
     return G + other if sign > 0 else G - other
 
 
-def wide_enough(G: Gram | SparseGram, facts: Facts) -> Gram | SparseGram:
-    """In double precision when there are more users than single precision can count."""
-    if G.dtype == np.float32 and int(facts["activity"].sum()) > EXACT_FLOAT32:
+def wide_enough(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:
+    """In double precision when there is more to tell apart than single precision can: values, or too many users."""
+    if G.dtype == np.float32 and (int(facts["activity"].sum()) > EXACT_FLOAT32 or bool((rows.data != 1).any())):
         return G.astype(np.float64)
     return G
+
+
+def sums_of(matrix: sparse.csr_array) -> tuple[float, ...]:
+    """Enough to notice that somebody has changed a matrix."""
+    return (
+        *matrix.shape,
+        matrix.nnz,
+        float(matrix.data.sum(dtype=np.float64)),
+        int(matrix.indices.sum(dtype=np.int64)),
+    )
+
+
+def check_same(matrix: sparse.csr_array, sums: tuple[float, ...] | None) -> None:
+    if sums is not None and sums_of(matrix) != sums:
+        raise OffdiagError(
+            "the matrix this model was fitted on has been changed since, and its Gram was not counted yet; fit again, "
+            "or read model.gram_ before you change the matrix"
+        )

@@ -64,7 +64,6 @@ class _FullRank(Recommender):
         model, ratio = turned(self, power)
         W = self.weights_
         if isinstance(W, Packed):
-            W.C.flags.writeable = False  # whichever of the two models is changed first takes a copy
             model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
         elif isinstance(W, Compressed):
             model.weights_ = W.scaled(ratio)
@@ -126,7 +125,7 @@ class _FullRank(Recommender):
 
 def turned(fitted: Any, power: float) -> tuple[Any, NDArray[np.floating]]:
     """A copy of a fitted model with another propensity_power, and what its columns have to be multiplied by."""
-    model = copy.copy(fitted._fitted())  # shares what is never changed in place while two models have it
+    model = copy.copy(fitted._fitted())
     model.propensity_power = float(power)
     model.settings_ = fitted.settings_ | {"propensity_power": model._checked()["propensity_power"]}
     before = inverse_propensity(fitted.popularity_, fitted.settings_["propensity_power"])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from offdiag import packed
-from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
 from offdiag.models import living
 from offdiag.models.living import Change, Relearned
@@ -34,24 +33,28 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
     if abs(nominal - penalty) * float(C_ii[live].max(initial=0.0)) > 10 * tolerance:
         return living.refit(model, G, progress)
     change.hold()
-    C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), penalty, len(W.scale)))
-    if C is None:
-        return living.refit(model, G, progress)
-    g = G.values[packed.diagonal_positions(m)].astype(np.float64)
-    solution = cholesky.read(C, g, l2=penalty, **_mathematics(settings))
-    exact = cholesky.penalties(g, settings.get("dropout", 0.0), nominal)
-    residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
-    error = float((np.abs(solution.scale.astype(np.float64)) * distance).max(initial=0.0))
-    if not error <= tolerance:
-        return _anew(model, change, penalty, progress)
-    attributes = {
-        "weights_": model._weights_of(solution, G.item_sums, settings),
-        "objective_": solution.objective * G.scale,
-    }
-    return Relearned(attributes, "woodbury", residual, tolerance, error)
+    try:
+        C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), penalty))
+        if C is None:
+            return living.refit(model, G, progress)
+        g = G.values[packed.diagonal_positions(m)].astype(np.float64)
+        solution = cholesky.read(C, g, l2=penalty, **_mathematics(settings))
+        weights = model._weights_of(solution, G.item_sums, settings)
+        exact = cholesky.penalties(g, settings.get("dropout", 0.0), nominal)
+        residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
+        if not float((np.abs(solution.scale.astype(np.float64)) * distance).max(initial=0.0)) <= tolerance:
+            return living.refit(model, G, progress)
+    except BaseException:  # whatever happened, an inverse that was overwritten comes back
+        if change.places is None and W.C.flags.writeable:
+            model.weights_ = _before(model, change, penalty)
+        raise
+    error = float((np.abs(weights.scale.astype(np.float64)) * distance).max(initial=0.0))
+    return Relearned(
+        {"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, tolerance, error
+    )
 
 
-def step(change: Change, dropout: float, penalty: float, m_old: int) -> woodbury.Step:
+def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
     """H' − H on the items of the users: the Gram, and c times its diagonal."""
     c = dropout / (1 - dropout)
     m = change.G.n_items
@@ -81,18 +84,13 @@ def step(change: Change, dropout: float, penalty: float, m_old: int) -> woodbury
     )
 
 
-def _anew(model: Any, change: Change, penalty: float, progress: Progress | None) -> Relearned:
-    """A new inverse after the old one was overwritten; if there is none, the old one comes back."""
-    try:
-        return living.refit(model, change.G, progress)
-    except OffdiagError:
-        W, G = model.weights_, change.G
-        if change.places is None:
-            values = G.values.astype(model.dtype)
-            values[packed.positions(G.n_items, change.items, change.items)] = change.before
-            cholesky.solve(values, G.n_items, l2=penalty, progress=progress, **_mathematics(model.settings_))
-            model.weights_ = Packed(values, W.scale, W.diagonal)
-        raise
+def _before(model: Any, change: Change, penalty: float) -> Packed:
+    """The weights as they were, from the Gram as it was."""
+    W, G = model.weights_, change.G
+    values = G.values.astype(model.dtype)
+    values[packed.positions(G.n_items, change.items, change.items)] = change.before
+    cholesky.solve(values, G.n_items, l2=penalty, **_mathematics(model.settings_))
+    return Packed(values, W.scale, W.diagonal)
 
 
 def _mathematics(settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,7 @@ import hashlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,20 +90,32 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     grown = G if catalogue.at is None else G.moved(catalogue.at)
     items = np.unique(rows.indices).astype(np.int64)
     facts = coming.facts_after(grown, rows, sign)
+    if sign < 0 and grown.n_interactions and not facts["item_counts"].any():
+        raise OffdiagError(
+            "these are all users of the model, and nothing would be left: delete it (nothing was changed)"
+        )
     gone = items[facts["item_counts"][items] == 0] if catalogue.by_id else items[:0]
-    with _deferring() as hold:
+    fresh = None
+    with _Shield() as shield:
+        shield.release()
         if not rows.shape[0]:
             relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
-            G = _without(coming.summed(grown, rows, facts, sign), gone)
+            G = _without(coming.summed(coming.wide_enough(grown, rows, facts), rows, facts, sign), gone)
             relearned = refit(model, G, progress)
+            fresh = model._refitted(G, progress) if prove else None
+            shield.hold()
         else:
             before = grown.part(items)
             after = coming.part_after(grown, before, rows, items, facts, sign)
             old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
             scale_before = grown.scale
-            G = coming.wide_enough(grown, facts).put(items, after, facts)
+            G = coming.wide_enough(grown, rows, facts)
+            in_place = G is model._gram
             try:
+                shield.hold()
+                G = G.put(items, after, facts)
+                shield.release()
                 stay = np.isin(items, gone, invert=True)
                 kept = np.setdiff1d(np.arange(G.n_items), gone)
                 change = Change(
@@ -114,12 +125,16 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
                     after[np.ix_(stay, stay)],
                     _places(len(model.item_ids_), catalogue.at, kept, G.n_items),
                     scale_before,
-                    hold,
+                    shield.hold,
                 )
+                # The proof comes first: it may fail, and what it is compared with is about to be overwritten.
+                fresh = model._refitted(change.G, progress) if prove else None
                 relearned = model._relearned(change, progress)
+                shield.hold()
                 G = change.G
             except BaseException:
-                if catalogue.at is None:
+                shield.hold()
+                if in_place:
                     model._gram = G.put(items, before, old)
                 raise
         kept = np.setdiff1d(np.arange(len(catalogue.item_ids)), gone)
@@ -130,23 +145,23 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         model.n_users_ = G.n_users
         model._gram = G
         model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
-    model.last_change = Certificate(
-        action="update" if sign > 0 else "forget",
-        users=rows.shape[0],
-        interactions=int(rows.nnz),
-        n_users=G.n_users,
-        n_items=G.n_items,
-        new_items=[] if catalogue.at is None else catalogue.item_ids[catalogue.at < 0].tolist(),
-        gone_items=catalogue.item_ids[gone].tolist(),
-        method=relearned.method,
-        residual=relearned.residual,
-        tolerance=relearned.tolerance,
-        weight_error=relearned.weight_error,
-        proof=difference(model.weights_, model._refitted(G, progress).weights_) if prove else None,
-        before=fingerprint,
-        after=fingerprint_of(model),
-        seconds=time.perf_counter() - begin,
-    )
+        model.last_change = Certificate(
+            action="update" if sign > 0 else "forget",
+            users=rows.shape[0],
+            interactions=int(rows.nnz),
+            n_users=G.n_users,
+            n_items=G.n_items,
+            new_items=[] if catalogue.at is None else catalogue.item_ids[catalogue.at < 0].tolist(),
+            gone_items=catalogue.item_ids[gone].tolist(),
+            method=relearned.method,
+            residual=relearned.residual,
+            tolerance=relearned.tolerance,
+            weight_error=relearned.weight_error,
+            proof=None if fresh is None else difference(model.weights_, fresh.weights_),
+            before=fingerprint,
+            after=fingerprint_of(model),
+            seconds=time.perf_counter() - begin,
+        )
     return model.last_change  # type: ignore[no-any-return]
 
 
@@ -160,8 +175,9 @@ def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
                 "same program, or from a file that was saved with updatable=True (offdiag fit --updatable)"
             )
         if isinstance(source, Gram):  # another's: copied, and wide enough that sums lose nothing
-            model._gram = source.copy() if source.user_power == 0 else source.astype(np.float64)
+            model._gram = source.copy() if coming.counted(source) else source.astype(np.float64)
         else:
+            coming.check_same(source, model._source_sums)
             model._gram = model._count_gram(source, model.settings_["user_power"], progress)
     return model._gram  # type: ignore[no-any-return]
 
@@ -222,30 +238,37 @@ def _places(
     return places
 
 
-@contextmanager
-def _deferring() -> Iterator[Callable[[], None]]:
-    """Once the yielded function was called, Ctrl-C takes effect at the end: half a change is none."""
-    held, pending = False, False
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield lambda: None
-        return
+class _Shield:
+    """Ctrl-C while held takes effect at the release: half a change is none. It begins and ends held."""
 
-    def hold() -> None:
-        nonlocal held
-        held = True
+    def __enter__(self) -> _Shield:
+        self._held, self._pending = True, False
+        before = signal.getsignal(signal.SIGINT)
+        self._before = before if threading.current_thread() is threading.main_thread() and callable(before) else None
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        return self
 
-    def handler(number: int, frame: Any) -> None:
-        nonlocal pending
-        if held:
-            pending = True
-        else:
-            before(number, frame)
+    def hold(self) -> None:
+        self._held = True
 
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield hold
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pending:
-        raise KeyboardInterrupt
+    def release(self) -> None:
+        self._held = False
+        if self._pending:
+            self._pending = False
+            raise KeyboardInterrupt
+
+    def _handler(self, number: int, frame: Any) -> None:
+        if self._held:
+            self._pending = True
+        elif callable(self._before):
+            self._before(number, frame)
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self._held = True
+        finally:
+            if self._before is not None:
+                signal.signal(signal.SIGINT, self._before)
+        if kind is None:
+            self.release()

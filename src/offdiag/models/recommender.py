@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from offdiag.ranking import Explanation, Recommendations
     from offdiag.reasons import PairReason
 
-_OF_USERS = ("_source", "_user_ids", "_gram", "_ledger", "_fingerprint", "last_change")  # not in a pickle or a file
+_OF_USERS = (
+    "_source",
+    "_source_sums",
+    "_user_ids",
+    "_gram",
+    "_ledger",
+    "_fingerprint",
+    "last_change",
+)  # not in a pickle or a file
 
 
 def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
@@ -51,6 +59,7 @@ class Recommender:
     n_users_: int
     last_change: Certificate | None = None  # of the last update or forget
     _source: Any = None  # what the Gram can be counted from: the matrix of the fit, or a Gram; never saved
+    _source_sums: Any = None
     _user_ids: Any = None
     _gram: Gram | SparseGram | None = None
     _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
@@ -118,8 +127,10 @@ class Recommender:
 
     @property
     def gram_(self) -> Gram | SparseGram:
-        """The Gram of the users in the model, as ``update`` and ``forget`` keep it; copy it to keep it yourself."""
-        return living.gram_of(self._fitted())
+        """The Gram of the users in the model; it stays as it is when they come and go, and the model takes another."""
+        G = living.gram_of(self._fitted())
+        G.values.flags.writeable = False  # who changes it from now on takes a copy
+        return G
 
     def save(self, path: str | os.PathLike[str], *, metrics: Any = None, updatable: bool = False) -> None:
         """Write the model to one file, atomically; ``od.load`` reads it back. No user row is ever stored.
@@ -145,6 +156,7 @@ class Recommender:
     def _remember(self, source: Any, user_ids: Any = None) -> Self:
         """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
         self._source, self._user_ids = source, user_ids
+        self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
         self._gram = self._ledger = self._fingerprint = self.last_change = None
         return self
 
@@ -160,9 +172,10 @@ class Recommender:
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        if self._gram is not None:
-            other._gram = None
-            other._source = self._gram  # copied when it is first changed
+        weights = getattr(self, "weights_", None)
+        for shared in (getattr(weights, "C", None), getattr(self._gram, "values", None)):
+            if shared is not None:
+                shared.flags.writeable = False  # whichever of the two is changed first takes a copy
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -12,9 +12,10 @@ from typing import Annotated, Any, TypeVar
 import pydantic
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 import offdiag
 from offdiag.server import answers, messages, pages
@@ -82,14 +83,18 @@ def create(
     return Gate(app, counts, bounds, token, access_log, store)
 
 
-ALWAYS = {401: "The bearer token is missing or wrong.", 503: "Too many requests are waiting."}
+ALWAYS = {
+    401: "The bearer token is missing or wrong.",
+    413: "The body is too large.",
+    503: "Too many requests are waiting.",
+    504: "It took too long.",
+}
 POSTED = {
+    400: "The body is no JSON.",
     404: "No such model or item.",
     408: "The body came too slowly.",
     409: "This model cannot answer that.",
-    413: "The body is too large.",
     422: "The body is not what is described here.",
-    504: "It took too long.",
 }
 
 
@@ -148,7 +153,7 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: Executor) -> Non
             "problems": problems,
         })  # fmt: skip
 
-    @app.get("/metrics", tags=["state"], responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
+    @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counters and histograms of all processes of this service, as Prometheus reads them."""
         return Response(counts.text(store.models), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -181,7 +186,7 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
         return app.post(
             path,
             tags=["ask"],
-            responses=_told({400: "The body is no JSON.", **POSTED}, answer),
+            responses=_told(POSTED, answer),
             openapi_extra={"requestBody": {"required": True, "content": content}},
         )
 
@@ -233,7 +238,10 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
 
 async def _parsed(request: Request, form: type[Body]) -> Body:
     """The body, held against its description. The gate has bounded its size and time."""
-    body = await request.body()
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise Refused(499, "the client went away") from None  # nobody reads this; it is counted
     try:
         return form.model_validate_json(body)
     except pydantic.ValidationError as problem:

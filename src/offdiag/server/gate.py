@@ -67,10 +67,7 @@ class Gate:
         except Refused as refused:  # only what this file raised: the application answers for itself
             problem = refused
         except TimeoutError:
-            late = "the body came too slowly" if not body.whole else "it took too long"
-            problem = Refused(
-                504 if body.whole else 408, f"{late}: at most {self.limits.seconds:g} s", connection="close"
-            )
+            problem = self._late(waiting=scope["method"] == "POST" and not body.whole)
         except Exception:
             LOG.exception("a request to %s failed", path)
             problem = Refused(500, "something went wrong here; the log of the service tells what")
@@ -78,6 +75,10 @@ class Gate:
             return
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
+
+    def _late(self, waiting: bool) -> Refused:
+        text = "the body came too slowly" if waiting else "it took too long"
+        return Refused(408 if waiting else 504, f"{text}: at most {self.limits.seconds:g} s", connection="close")
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])

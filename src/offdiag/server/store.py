@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import threading
 import time
@@ -71,7 +70,7 @@ class Store:
     def reload(self, force: bool = False) -> int:
         """Load what has changed on disk, and say how much did. Whatever goes wrong, the old one goes on serving."""
         with self._busy:
-            changed = self._reload_titles(force)
+            changed = self._reload_titles()
             for name, path in self._paths.items():
                 now = stamp(path)
                 same = now == self._served[name].stamp
@@ -80,8 +79,6 @@ class Store:
                 known_bad = name in self._refused and self._refused[name] == now
                 if force or changed or not (same or known_bad):
                     changed += self._reload_model(name, path, now)
-            if changed:
-                gc.collect()  # the mapping of an old file is closed now, not some time later
             return changed
 
     def hold(self) -> None:
@@ -124,7 +121,7 @@ class Store:
             fresh = Served(name, path, self._titles)
             fresh.warm()
             lease = None if self._leases is None else Lease(path, fresh.stamp)
-        except (OffdiagError, OSError, MemoryError) as error:
+        except Exception as error:  # whatever it is, it must not end the watching
             told = name in self._refused
             busy = isinstance(error, BeingWritten)
             self._refused[name] = None if busy else now  # what is being written is tried again though it looks the same
@@ -141,12 +138,11 @@ class Store:
         self._say(f"model {name}: loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}")
         return 1
 
-    def _reload_titles(self, force: bool) -> int:
+    def _reload_titles(self) -> int:
         if self._titles_path is None:
             return 0
         now = stamp(self._titles_path)
-        known_bad = "titles" in self._refused and self._refused["titles"] == now
-        if now == self._titles_stamp or (known_bad and not force):
+        if now == self._titles_stamp:  # the one that was read last, be it good or bad
             return 0
         try:
             self._titles = self._read_titles()

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import connection
 from typing import Any
 
@@ -39,7 +40,7 @@ def supervise(service: Service, listener: socket.socket, say: Callable[[str], No
             connection.wait([worker.process.sentinel for worker in crew], timeout=0.2)
             for at, worker in enumerate(crew):
                 if not worker.process.is_alive() and not ended.stop:
-                    say(f"process {worker.process.pid} ended with code {worker.process.exitcode}; starting another")
+                    say(f"a serving process {worker.end()}; starting another")
                     time.sleep(AGAIN)
                     crew[at] = _Worker(service, listener, memory, at)
     finally:
@@ -70,18 +71,31 @@ class _Worker:
     def __init__(self, service: Service, listener: socket.socket, memory: Any, row: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
+        self._said: str | None = None
         self.process = context.Process(target=_work, args=(service, listener, memory, row, theirs), daemon=True)
         self.process.start()
         theirs.close()
 
     def wait(self) -> None:
         """Until it serves; an error of its own becomes ours."""
-        try:
-            told = self._pipe.recv() if self._pipe.poll(START) else "it does not start"
-        except EOFError:
-            told = f"it ended with code {self.process.exitcode}"
-        if told is not None:
-            raise OffdiagError(f"a serving process failed: {told}")
+        serves = False
+        with suppress(EOFError):
+            if self._pipe.poll(START):
+                self._said = self._pipe.recv()
+                serves = self._said is None
+        if not serves:
+            self.process.join(1.0)
+            raise OffdiagError(f"a serving process {self.end()}")
+
+    def end(self) -> str:
+        """How it ended: what it said itself, or the code that the system gives."""
+        with suppress(EOFError, OSError):
+            while self._pipe.poll():
+                self._said = self._pipe.recv() or self._said
+        if self._said is not None:
+            return f"failed: {self._said}"
+        code = self.process.exitcode
+        return "does not start" if code is None else f"ended with code {code}"
 
     def signal(self, number: int) -> None:
         if self.process.pid is not None and self.process.is_alive():
