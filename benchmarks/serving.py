@@ -219,8 +219,8 @@ def load_table(runs: list[dict[str, Any]]) -> str:
         at_least, at_most = (f" (goal ≥ {rate})" if rate else ""), (f" (goal ≤ {late:g})" if late else "")
         lines.append(
             f"| {run['kind']} | {run['bytes'] / 1e6:,.0f} MB | {run['per_second']:,.0f}{at_least} "
-            f"| {run['p50_ms']:.1f} ms | {run['p99_ms']:.1f} ms{at_most} | {alone['scoring']:,.0f}/s | {run['ratio_to_scoring']:.2f} "
-            f"| {alone['recommend']:,.0f}/s | {run['cold_start_seconds']:.1f} s |"
+            f"| {run['p50_ms']:.1f} ms | {run['p99_ms']:.1f} ms{at_most} | {alone['scoring']:,.0f}/s "
+            f"| {run['ratio_to_scoring']:.2f} | {alone['recommend']:,.0f}/s | {run['cold_start_seconds']:.1f} s |"
         )
     return "\n".join(lines)
 

@@ -160,6 +160,33 @@ def test_several_files_parquet_and_other_columns(run, fit, folder, rows):
     assert "nothing new" in run("update", "model.od", "all.parquet", *given)[1]
 
 
+def test_lines_of_ids_are_a_log_too(run, fit, folder):
+    (folder / "a.txt").write_text("7 1 2 3\n8 2 3\n9\n5 1 3\n6\n")  # two people without anything
+    (folder / "b.txt").write_text("5 1 3\n6 1 2\n7 1 2 3\n8 2 3 4\n9\n")
+    fit("a.txt", "model.od", "--format", "adjacency")
+    assert "nothing new" in run("update", "model.od", "a.txt", "--format", "adjacency")[1]
+    assert run("update", "model.od", "b.txt", "--format", "adjacency")[0] == 0
+    fit("b.txt", "whole.od", "--format", "adjacency")
+    assert same("model.od", "whole.od")
+
+
+@pytest.mark.parametrize("name", ["sparse", "low-rank-edlae", "spectral", "rdlae", "popularity"])
+def test_other_models_follow_the_log_too(run, folder, name):
+    more = {"popularity": [], "sparse": ["--neighbours", "8"], "rdlae": []}.get(name, ["--rank", "5"])
+    command = ["fit", "half.csv", "--out", "model.od", "--updatable", "--model", name, *more]
+    assert run(*command)[0] == 0
+    assert run("update", "model.od", "log.csv")[0] == 0
+    assert "nothing new" in run("update", "model.od", "log.csv")[1]
+    code, out, _ = run("forget", "model.od", "--users", "ids.txt", "--events", "log.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["n_users"] == N_USERS - 3 == od.load("model.od", verify=True).n_users_
+
+
+def test_info_tells_that_a_file_is_updatable(run, fit, folder):
+    fit("log.csv", "model.od")
+    assert f"a ledger of {N_USERS:,} users" in run("info", "model.od")[1]
+
+
 def test_out_leaves_the_old_model(run, fit, folder):
     fit("half.csv", "model.od")
     before = (folder / "model.od").read_bytes()

@@ -107,6 +107,27 @@ def test_with_user_weights_pairs_that_nobody_shares_any_more_are_gone(data, kind
         np.testing.assert_allclose(G.values, fresh.values, rtol=1e-9)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("values", [1.0, 0.7])
+def test_what_rounding_leaves_of_a_pair_is_not_kept(whole, values):
+    X = np.zeros((12, 14))
+    for user in range(10):  # histories of different length, so weights that do not add up without rounding
+        X[user, : user + 2] = values
+    X[10, 0] = X[11, 1] = values  # both items stay
+    G = sparse_gram(X, 0.5)
+    order = [3, 8, 0, 6, 1, 9, 4, 7, 2, 5]
+    pair = 0.0
+    for weight in [n**-0.5 * values**2 for n in range(2, 12)]:
+        pair += weight
+    for user in order:
+        pair -= (user + 2) ** -0.5 * values**2
+        G = changed(G, X[[user]], -1, whole)
+    assert pair != 0  # plain sums would leave this
+    fresh = sparse_gram(X[10:], 0.5)
+    np.testing.assert_array_equal(G.indices, fresh.indices)
+    np.testing.assert_allclose(G.values, fresh.values, rtol=1e-12)
+
+
 def test_values_of_a_half_are_not_taken_for_traces():
     X = np.array([[0.5, 0.5, 0.0], [1.5, 1.5, 0.0], [0.0, 0.0, 1.0]])  # sums equal counts, and yet not 0/1
     for power in (0.0, 0.5):

@@ -150,9 +150,9 @@ def test_killed_at_every_moment_that_matters(folder, tmp_path, command):
     assert seen["new"] >= 1
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_killed_at_any_time(folder, tmp_path, command):
+def test_killed_at_any_time(folder, tmp_path):
     """Real processes: killed after so long, or when the new file appears."""
+    command = COMMANDS["update"]
     place = tmp_path / "work"
     shutil.copytree(folder, place)
     shutil.copyfile(place / "old.od", place / "model.od")
@@ -175,6 +175,5 @@ def test_killed_at_any_time(folder, tmp_path, command):
             ran.wait()
         assert ran.returncode in (0, -signal.SIGKILL)
         assert tensors(place / "model.od") in (old, new)
-    code = offdiag(place, *command).wait()
-    assert code in (0, 2) if command[0] == "forget" else code == 0  # forgotten already: there is nothing to do
+    assert offdiag(place, *command).wait() == 0
     assert tensors(place / "model.od") == new

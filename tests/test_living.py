@@ -237,6 +237,7 @@ def test_bad_rows_leave_the_model_as_it_was(method):
         (np.full((1, 3), np.nan), "NaN"),
         (-np.ones((1, 3)), "negative"),
         ([["ale"]], "users×items matrix"),
+        ([[1, 1, 1], [1]], "users×items matrix"),
     ]:
         with pytest.raises(OffdiagError, match=told):
             getattr(model, method)(rows)
@@ -503,6 +504,20 @@ def test_an_interrupt_at_any_line_leaves_the_old_model_or_the_new_one(always_woo
         step += 1
     assert outcomes == {39, 40}
     assert step > 50
+
+
+def test_a_batch_of_users_who_were_never_there_is_refused(monkeypatch):
+    monkeypatch.setattr(living, "SMALL", 5)
+    X = np.repeat([[1] * 6 + [0] * 6, [0] * 6 + [1] * 6], 4, axis=0).astype(float)
+    never = np.array([[1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0]], float)
+    for power in (0.0, 0.5):
+        model = od.EDLAE(dropout=0.3, l2=1.0, user_power=power).fit(X)
+        with pytest.raises(OffdiagError, match="in common"):
+            model.forget(never)
+        assert_same(model, refitted(model, X))
+        model.forget(X[:3])
+        G = model.gram_.toarray()
+        assert np.array_equal(G == 0, (X[3:].T @ X[3:]) == 0)
 
 
 def test_compressed_models_and_nets_say_that_they_cannot(rng):

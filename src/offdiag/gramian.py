@@ -194,7 +194,10 @@ def as_matrix(X: Any) -> sparse.csr_array:
             "read it with od.read(table, user=…, item=…)"
         )
     if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError as error:  # rows of different length
+            raise OffdiagError(f"expected a users×items matrix, received {type(X).__name__} ({error})") from error
     if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
         raise OffdiagError(
             f"expected a users×items matrix of numbers (Interactions, scipy sparse or 2-D array), "

@@ -152,10 +152,10 @@ class SparseGram:
         from offdiag import kernels_living
 
         other = sparse_gram(rows, self.user_power)
-        g = self.own_diagonal() + sign * other.own_diagonal()
-        live = facts["item_counts"] > 0
-        _check_left(g[live], self.own_diagonal()[live])
-        args = (other.indptr, other.indices, other.values, sign, live, self._least(facts), ROUNDING)
+        before = self.own_diagonal()
+        g, live = before + sign * other.own_diagonal(), facts["item_counts"] > 0
+        _check_left(g[live], before[live])
+        args = (other.indptr, other.indices, other.values, sign, live, np.sqrt(before), self._least(facts), ROUNDING)
         lengths = np.zeros(self.n_items, dtype=np.int64)
         kernels_living.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
         if lengths.min(initial=0) < 0:

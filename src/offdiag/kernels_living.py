@@ -105,19 +105,12 @@ def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indi
 
 
 @compiled
-def _sum(a, b, sign, itself, least, rounding):  # type: ignore[no-untyped-def]
-    """a ± b, or 0 where it is what rounding left of nothing."""
-    total = np.float64(a) + sign * np.float64(b)
-    return total if itself or total > max(least, rounding * np.float64(a)) else 0.0
-
-
-@compiled
 def _summed_row(  # type: ignore[no-untyped-def]
-    i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, columns, out
+    i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, columns, out
 ):
     """Row i of A ± B over live items, ascending; returns its length, or -1 where an entry would fall below 0.
 
-    Nothing is written where there is no room.
+    What rounding leaves of nothing is told by ``size``, the root of diag(A). Nothing is written where there is no room.
     """
     n, p, q, end, end_b = 0, ptr[i], ptr_b[i], ptr[i + 1], ptr_b[i + 1]
     m = len(live)
@@ -128,10 +121,11 @@ def _summed_row(  # type: ignore[no-untyped-def]
         b = values_b[q] if j_b == at else 0.0
         p += j == at
         q += j_b == at
-        if np.float64(a) + sign * np.float64(b) < -max(least, rounding * np.float64(b)):
+        total = np.float64(a) + sign * np.float64(b)
+        trace = max(least, rounding * max(np.float64(a), np.float64(b), 1e-3 * size[i] * size[at]))
+        if total < -trace:
             return -1
-        total = _sum(a, b, sign, at == i, least, rounding)
-        if live[i] and live[at] and total != 0:
+        if live[i] and live[at] and (at == i or total > trace):
             if len(columns):
                 columns[n] = at
                 out[n] = total
@@ -141,25 +135,40 @@ def _summed_row(  # type: ignore[no-untyped-def]
 
 @compiled
 def summed_lengths(  # type: ignore[no-untyped-def]
-    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, lo, hi, lengths
+    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, lo, hi, lengths
 ):
     """Entries of rows lo..hi of A ± B; live items only, and without what rounding left of nothing."""
     none, nothing = indices[:0], values[:0]
     for i in range(lo, hi):
         lengths[i] = _summed_row(
-            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, none, nothing
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, none, nothing
         )
 
 
 @compiled
 def summed_rows(  # type: ignore[no-untyped-def]
-    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding, lo, hi, out_ptr, out_indices, out
+    ptr,
+    indices,
+    values,
+    ptr_b,
+    indices_b,
+    values_b,
+    sign,
+    live,
+    size,
+    least,
+    rounding,
+    lo,
+    hi,
+    out_ptr,
+    out_indices,
+    out,
 ):
     """Rows lo..hi of A ± B."""
     for i in range(lo, hi):
         room = slice(out_ptr[i], out_ptr[i + 1])
         _summed_row(
-            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, least, rounding,
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding,
             out_indices[room], out[room],
         )  # fmt: skip
 

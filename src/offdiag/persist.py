@@ -102,7 +102,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
             _restore(model, about, arrays)
         for name, value in learned.items():
             setattr(model, name, value)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OffdiagError) as error:
         raise OffdiagError(
             f"the model file {str(path)!r} is whole but makes no sense ({container.one_line(error)}): save it again"
         ) from error
@@ -115,6 +115,11 @@ def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]])
     from offdiag.gramian import Gram
     from offdiag.gramian_sparse import SparseGram
 
+    type(model)(**about["params"] | {k: v for k, v in about["settings"].items() if k in about["params"]})._checked()
+    penalty = about["learned"].get("penalty_")
+    numbers = [about["gram"]["user_power"], 0.0 if penalty is None else penalty]
+    if not all(type(x) in (int, float) and np.isfinite(x) for x in numbers):
+        raise ValueError("a penalty or a power is no number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
     model._gram = kinds[about["gram"]["kind"]].from_arrays(_named(arrays, "gram."), about["gram"])
     if model._gram.n_items != about["n_items"]:

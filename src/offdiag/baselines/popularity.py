@@ -38,6 +38,10 @@ class Popularity(Recommender):
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
         return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users)._remember(G)
 
+    def _checked(self) -> dict[str, Any]:
+        """It has no settings that could be wrong."""
+        return {}
+
     def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int) -> Self:
         self.weights_ = _shares(sums)
         self.item_ids_ = item_ids

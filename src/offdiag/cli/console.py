@@ -74,10 +74,10 @@ def _hide(words: Sequence[str]) -> None:
     """From now on a connection string that was typed is shown without its account."""
     typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
     _hidden.clear()
-    for url in typed:
-        account, at, place = url.partition("://")[2].rpartition("@")
-        if at or "?" in url:
-            _hidden[url] = f"{url.partition('://')[0]}://{'…' if '?' in account else place.partition('?')[0]}"
+    if typed:
+        from offdiag.data import sql
+
+        _hidden.update({url: sql.shown(url) for url in typed if sql.shown(url) != url})
 
 
 def safe(text: str) -> str:

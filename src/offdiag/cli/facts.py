@@ -77,14 +77,25 @@ def model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
         **choosing.outcome_pairs(choosing.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
+        **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
         "most popular": _popular_text(about),
     }
 
 
-def _weight_bytes(about: dict[str, Any]) -> int:
-    return sum(t["bytes"] for name, t in about["tensors"].items() if name.startswith("weights."))
+def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
+    return sum(t["bytes"] for name, t in about["tensors"].items() if name.startswith(part))
+
+
+def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:
+    if "gram" not in about:
+        return {}
+    text = f"with its Gram, {size(_weight_bytes(about, 'gram.'))}"
+    if "ledger" in about:
+        users, events = (about["tensors"][f"ledger.{name}"]["shape"][0] for name in ("users", "events"))
+        text += f", and a ledger of {users:,} users and {events:,} events"
+    return {"updatable": text}
 
 
 def data_pairs(about: dict[str, Any]) -> dict[str, str]:

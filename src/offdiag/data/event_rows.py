@@ -51,9 +51,9 @@ def distinct(ledger: Ledger, table: Table) -> Rows:
     where = table.where
     if not len(table.user):
         raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
-    table = replace(
-        table, user=checked_ids(table.user, "user", where), item=checked_ids(table.item, "item", where)
-    )  # fmt: skip
+    # Somebody without any event is nobody here.
+    user, item = checked_ids(table.user, "user", where), checked_ids(table.item, "item", where)
+    table = replace(table, user=user, item=item, all_users=None)
     user_ids, users = number(table.user)
     owners = ledger.user_hashes(user_ids)
     events = _event_hashes(ledger, table, owners[users])

@@ -153,6 +153,9 @@ class Ledger:
         ):
             raise ValueError("the ledger is out of order")
         recipe = Recipe(**about)
+        bound = recipe.at_least
+        if bound is not None and not (type(bound) in (int, float) and np.isfinite(bound)):
+            raise ValueError("the ledger has no number for the least value")
         if recipe.duplicates not in ("sum", "once") or not isinstance(recipe.columns, dict):
             raise ValueError("the ledger says no way of reading rows")
         return cls(salt.tobytes(), recipe, Entries(users, histories, sizes, starts, events))

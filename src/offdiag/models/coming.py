@@ -17,6 +17,7 @@ from offdiag.progress import Progress
 if TYPE_CHECKING:
     from offdiag.gramian_sparse import SparseGram
 
+NOT_IN_COMMON = "two of their items do not have that many users in common"
 ROUNDING = 256  # units in the last place
 CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
 NEVER_THERE = (
@@ -118,13 +119,15 @@ def part_after(
     sign: int,
 ) -> NDArray[np.float64]:
     """G[items, items] after the change; what nobody shares any more is exactly 0."""
+    if not np.isfinite(before).all():
+        raise OffdiagError("the Gram of this model holds numbers that are not finite: fit it again")
     moved = gram(rows[:, items], G.user_power, dtype=np.float64)
     after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
     if sign > 0:
         return after
     rounding = _rounding(G, before)
     if (after < -rounding).any():
-        raise OffdiagError(NEVER_THERE.format(why="two of their items do not have that many users in common"))
+        raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
     after[np.abs(after) <= rounding] = 0.0
     nobody = facts["item_counts"][items] == 0
     after[nobody], after[:, nobody] = 0.0, 0.0
@@ -161,7 +164,20 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
     if not isinstance(G, Gram):
         return G.summed(rows, sign, facts)
     other = gram(rows, G.user_power, dtype=G.dtype)
-    return G + other if sign > 0 else G - other
+    if sign > 0:
+        return G + other
+    left, exact, m = G - other, counted(G), G.n_items
+    size = (
+        np.sqrt(G.values[packed.diagonal_positions(m)].astype(np.float64))
+        * float(np.finfo(np.float64).eps * ROUNDING) ** 0.5
+    )
+    for i in np.flatnonzero(other.item_counts):
+        where = packed.positions(m, np.array([i]), np.arange(m))[0]
+        entries, nothing = left.values[where], 0.0 if exact else size[i] * size
+        if (entries < -nothing).any():
+            raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
+        left.values[where[np.abs(entries) <= nothing]] = 0
+    return left
 
 
 def wide_enough(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:

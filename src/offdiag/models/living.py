@@ -112,8 +112,8 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             scale_before = grown.scale
             G = coming.wide_enough(grown, rows, facts)
             in_place = G is model._gram
+            shield.hold()
             try:
-                shield.hold()
                 G = G.put(items, after, facts)
                 shield.release()
                 stay = np.isin(items, gone, invert=True)
