@@ -95,9 +95,9 @@ def test_products_of_blas_are_made_row_by_row_as_for_one_person():
         return ranking.top_k(W, X, 403)[0][0].tolist().index(item) + 1
 
     for item in np.setdiff1d(np.arange(403), history)[:40].tolist():
-        rank, without = reasons.places(W, np.ones(403), row, item)
-        assert rank == alone(row, item)
-        assert without.tolist() == [alone(lacking(row, at), item) for at in range(25)]
+        places = reasons.places(W, np.ones(403), row, item, 0, 26)
+        assert places[0] == alone(row, item)
+        assert places[1:].tolist() == [alone(lacking(row, at), item) for at in range(25)]
 
 
 def test_rows_are_scored_in_portions_that_change_nothing(monkeypatch):
@@ -120,9 +120,10 @@ def test_ranks_are_found_only_when_read_and_only_once(monkeypatch):
     monkeypatch.setattr(reasons, "places", lambda *args: asked.append(1) or found(*args))
     told = model.explain([0, 1], 3)
     assert not asked
-    assert told.rank is not None
-    assert len(told.rank_without) == 2
-    assert len(asked) == 1
+    assert told.rank is told.rank is not None
+    assert len(asked) == 1  # the place itself, which costs one row
+    assert len(told.rank_without) == len(told.rank_without) == 2
+    assert len(asked) == 2
 
 
 def test_an_explanation_without_a_model_says_so():

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
+from offdiag import reasons
 from offdiag.server import titles as titling
 from offdiag.server.counters import PATHS, SECONDS, WIDTH, Counters
 from tests.serving import Service, make_models, until
@@ -368,6 +369,28 @@ def one_error(answer, status):
 @pytest.mark.parametrize(("path", "body", "status"), BAD)
 def test_a_bad_request_gets_one_clear_line(service, path, body, status):
     one_error(service.client.post(path, content=body), status)
+
+
+def test_a_long_list_with_reasons_is_refused(service):
+    answer = service.client.post("/recommend", json={"history": [], "k": 101, "reasons": 1})
+    assert answer.status_code == 422
+    assert "at most 100 with reasons" in answer.json()["error"]
+
+
+def test_only_the_first_of_many_wrong_ids_is_told(service):
+    """Thousands of complaints would keep everybody else waiting."""
+    answer = service.client.post("/recommend", json={"history": [[]] * 5000})
+    assert answer.status_code == 422
+    assert len(answer.text) < 200
+
+
+def test_the_rank_of_a_long_history_costs_one_row(models, monkeypatch):
+    rows = []
+    real = reasons.places
+    monkeypatch.setattr(reasons, "places", lambda *words: rows.append(words[-2:]) or real(*words))
+    model = models["exact"]
+    assert model.explain(model.item_ids_[:40].tolist(), model.item_ids_[50]).rank >= 1
+    assert rows == [(0, 1)]
 
 
 def test_models_that_cannot_answer_say_so(service, models):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
+from offdiag import cli
 from offdiag.data import sql
 from offdiag.errors import OffdiagError
 from tests.postgres import Server, programs
@@ -209,6 +210,40 @@ def test_what_is_shown_of_a_source_holds_no_secret(url, shown):
     assert sql.shown(url) == shown
     for secret in (s for s in ("p@w", "p/w", "p?w", "pw") if s in url):
         assert secret not in sql._scrubbed(f"cannot connect with {url}: {secret} is wrong", url)
+
+
+# A model that follows a log in PostgreSQL
+
+
+def test_a_model_follows_a_log_in_postgresql(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOP_DB", server.url)
+
+    def run(*args):
+        code = cli.main(args)
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, ""), err
+        assert server.password not in out
+        return out
+
+    rows = "select g % 40 as who, (g * g + g / 7) % 23 as what, timestamptz 'epoch' + g * interval '1 day' as at, "
+    server.execute(
+        f"create table log as {rows} gen_random_uuid() as id from generate_series(1, 500) g",
+        "create table requests as select 5 as person union all select 12",
+    )
+    fit = ["--user", "who", "--item", "what", "--time", "at", "--event", "id", "--updatable", "--model", "ease"]
+    fit += ["--l2", "3", "--user-power", "0"]
+    run("fit", "env:SHOP_DB", "--query", "select * from log where at < '1971-01-01'", "--out", "model.od", *fit)
+    query = "select * from log where who = 3 and at < '1971-01-01'"
+    assert "nothing new" in run("update", "model.od", "env:SHOP_DB", "--query", query)
+    run("update", "model.od", "env:SHOP_DB", "--table", "log")
+    run("fit", "env:SHOP_DB", "--table", "log", "--out", "whole.od", *fit)
+    assert np.array_equal(od.load("model.od").gram_.values, od.load("whole.od").gram_.values)
+    leaving = ["--users-query", "select person from requests", "--events", "env:SHOP_DB", "--table", "log"]
+    run("forget", "model.od", "--users", "env:SHOP_DB", *leaving)
+    run("forget", "whole.od", "--users", "env:SHOP_DB", "--query", "select who, what from log where who in (5, 12)")
+    assert np.array_equal(od.load("model.od").gram_.values, od.load("whole.od").gram_.values)
+    assert od.load("model.od").n_users_ == 38
 
 
 # Servers that go away

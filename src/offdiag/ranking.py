@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,23 +55,22 @@ class Explanation:
     items: NDArray[Any]
     contributions: NDArray[np.float64]  # strongest first
     unknown: list[Any]
-    _find: Callable[[], tuple[int | None, NDArray[np.int64]]] | None = field(default=None, repr=False)
-
-    @property
-    def rank(self) -> int | None:
-        """Its place in ``recommend`` with all unseen items as candidates, from 1; None if it is in the history."""
-        return self._places[0]
-
-    @property
-    def rank_without(self) -> NDArray[np.int64]:
-        """Along ``items``: the place it would have if the history lacked that item; 0 where it is in the history."""
-        return self._places[1]
+    _find: Callable[[int, int], NDArray[np.int64]] | None = field(default=None, repr=False)
 
     @cached_property
-    def _places(self) -> tuple[int | None, NDArray[np.int64]]:
+    def rank(self) -> int | None:
+        """Its place in ``recommend`` with all unseen items as candidates, from 1; None if it is in the history."""
+        return int(self._places(0, 1)[0]) or None
+
+    @cached_property
+    def rank_without(self) -> NDArray[np.int64]:
+        """Along ``items``: the place it would have if the history lacked that item; 0 where it is in the history."""
+        return self._places(1, len(self.items) + 1)
+
+    def _places(self, begin: int, end: int) -> NDArray[np.int64]:
         if self._find is None:
             raise OffdiagError("this explanation was put together without a model; model.explain knows the ranks")
-        return self._find()
+        return self._find(begin, end)
 
 
 def top_k(
@@ -360,9 +359,10 @@ def explain(
         parts = np.round(parts / grid) * grid
     order = np.argsort(-np.abs(parts), kind="stable")
 
-    def find(shares: NDArray[np.float64]) -> tuple[int | None, NDArray[np.int64]]:
-        place, without = reasons.places(weights, shares, X, target)
-        return place, without[order]
+    def find(begin: int, end: int) -> NDArray[np.int64]:
+        assert popularity is not None
+        found = reasons.places(weights, popularity, X, target, begin, end)
+        return found[order] if begin else found
 
     return Explanation(
         item_ids[target].item(),
@@ -370,5 +370,5 @@ def explain(
         item_ids[X.indices][order],
         parts[order],
         unknown[0],
-        None if popularity is None else partial(find, popularity),
+        None if popularity is None else find,
     )

@@ -22,31 +22,32 @@ def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def places(
-    weights: Weights, popularity: NDArray[np.float64], X: sparse.csr_array, target: int
-) -> tuple[int | None, NDArray[np.int64]]:
-    """Where ``target`` stands in the whole list of the one row of X, and where it would without each of its entries.
+    weights: Weights, popularity: NDArray[np.float64], X: sparse.csr_array, target: int, begin: int, end: int
+) -> NDArray[np.int64]:
+    """Where ``target`` stands in the whole list of the one row of X (0), and where it would without its j-th entry (j).
 
-    Places count from 1 and are those of ``recommend``: all unseen items are candidates, equal scores go to the earlier
-    column, and a row with nothing left gets the popular items. None and 0 mean that the target is in the history.
-    Cost: the scores of one row more than the history has entries.
+    Asked for a range of these. Places count from 1 and are those of ``recommend``: all unseen items are candidates,
+    equal scores go to the earlier column, and a row with nothing left gets the popular items. 0 means that the target
+    is in the history. Cost: the scores of one row each, which are proportional to the length of the history.
     """
-    n, m = X.nnz, X.shape[1]
-    found = np.zeros(n + 1, dtype=np.int64)
+    m = X.shape[1]
+    found = np.zeros(end - begin, dtype=np.int64)
     # BLAS may round a score differently in a larger batch; one row at a time is what one person would be answered.
     alone = isinstance(weights, LowRank | Symmetric | Smoothed)
     step = 1 if alone else max(1, SCORES_AT_ONCE // max(m, 1))
-    for first in range(0, n + 1, step):
-        last = min(first + step, n + 1)
+    for first in range(begin, end, step):
+        last = min(first + step, end)
         rows = _shortened(X, first, last)
         ahead = _ahead(rows @ weights, target)  # type: ignore[operator]
         row = np.repeat(np.arange(last - first), np.diff(rows.indptr))
         ahead[row, rows.indices] = False
-        found[first:last] = ahead.sum(axis=1) + 1
-        found[first + row[rows.indices == target]] = 0
+        part = found[first - begin : last - begin]
+        part[:] = ahead.sum(axis=1) + 1
+        part[row[rows.indices == target]] = 0
         empty = np.diff(rows.indptr) == 0
         if empty.any():
-            found[first:last][empty] = _ahead(shares_of(popularity)[None], target).sum() + 1
-    return int(found[0]) or None, found[1:]
+            part[empty] = _ahead(shares_of(popularity)[None], target).sum() + 1
+    return found
 
 
 def _shortened(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:

@@ -16,6 +16,7 @@ from offdiag.server.served import Served, rows
 
 FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
 THROUGH = 10  # third items that the reason of a pair names
+WITH_REASONS = 100  # items in a list with reasons: they are found while other requests wait
 MANY = 200  # items in a history, above which the place without each of them is not worked out: it costs their square
 
 
@@ -58,6 +59,8 @@ def popular(served: Served, k: int, allowed: NDArray[np.bool_] | None) -> Ranked
 
 
 async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -> dict[str, Any]:
+    if asked.reasons and asked.k > WITH_REASONS:
+        raise Refused(422, f"k: at most {WITH_REASONS} with reasons, received {asked.k}; ask /explain for single items")
     history, unknown = served.columns(asked.history)
     block: list[int] = []
     allow: list[int] | None = None
@@ -112,9 +115,8 @@ def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
     history, unknown = served.columns(asked.history)
     try:
         reason = served.model.explain([[served.ids[c] for c in history]], asked.item)
-        short = len(history) <= MANY
-        rank = getattr(reason, "rank", None)
-        without = getattr(reason, "rank_without", None) if short else None
+        rank = reason.rank
+        without = reason.rank_without if len(history) <= MANY else None
     except OffdiagError as error:
         raise Refused(409, f"the model {served.name!r} gives no reasons: {error}") from None
     items, amounts = reason.items.tolist(), reason.contributions.tolist()
@@ -123,7 +125,7 @@ def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
         "model": served.name,
         "item": served.item(column),
         "score": reason.score,
-        "rank": None if rank is None else int(rank),
+        "rank": rank,
         "contributions": [
             {**served.item(served.column[item]), "contribution": amount, "rank_without": place}
             for item, amount, place in zip(items, amounts, places, strict=True)

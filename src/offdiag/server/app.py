@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -26,7 +26,8 @@ from offdiag.server.replies import error, json_reply, one_line
 from offdiag.server.scorer import Scorer
 from offdiag.server.store import Store, about
 
-ASIDE = 2  # threads for searches, explanations and comparisons
+ASIDE = 2  # threads for explanations and comparisons
+ASIDE_WAITING = 64  # of those that may wait; more are turned away at once
 STATIC = Path(__file__).parent / "static"
 Model = Annotated[str | None, Query(description="A model by name; the first if left out.")]
 Body = TypeVar("Body", bound=messages.Request)
@@ -53,6 +54,7 @@ def create(
     store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.reload)
     scorer = Scorer(bounds.waiting, counts.batch)
     aside = ThreadPoolExecutor(ASIDE, "offdiag aside")
+    searching = ThreadPoolExecutor(1, "offdiag search")  # a page asks at every key: not behind long explanations
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +66,8 @@ def create(
             with suppress(asyncio.CancelledError):
                 await watcher
         await asyncio.to_thread(scorer.stop)
-        aside.shutdown(wait=False, cancel_futures=True)
+        for pool in (aside, searching):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
         title="offdiag",
@@ -77,7 +80,7 @@ def create(
         responses={status: {"model": messages.Error, "description": text} for status, text in ALWAYS.items()},
     )
     _errors(app)
-    _state(app, store, counts, aside)
+    _state(app, store, counts, searching)
     _questions(app, store, scorer, bounds, aside)
     _pages(app)
     return Gate(app, counts, bounds, token, access_log, store)
@@ -105,8 +108,10 @@ def _told(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None =
     return told
 
 
-async def _in(aside: Executor, work: Callable[..., Any], *args: Any) -> Any:
+async def _in(aside: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
     """Work that takes longer than a list, beside the event loop; what has not begun is dropped with its request."""
+    if aside._work_queue.qsize() >= ASIDE_WAITING:
+        raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
     return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
 
 
@@ -141,7 +146,7 @@ def _errors(app: FastAPI) -> None:
         return error(422, one_line(problem.errors()))
 
 
-def _state(app: FastAPI, store: Store, counts: Counters, aside: Executor) -> None:
+def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
     @app.get("/health", tags=["state"], responses=_told({}, messages.Health))
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
@@ -175,7 +180,7 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: Executor) -> Non
         return json_reply(await _in(aside, answers.search, served, q, offset, limit))
 
 
-def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside: Executor) -> None:
+def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside: ThreadPoolExecutor) -> None:
     def post(
         path: str, body: type[messages.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

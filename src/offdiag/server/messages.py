@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, FailFast, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -46,9 +46,11 @@ Name = Annotated[
     str | None, Field(strict=True, description="A model by name, the stem of its file; the first if left out.")
 ]
 History = Annotated[
-    list[Id], Field(description="What somebody used: ids of items. Empty: the most popular items are the answer.")
+    list[Id],
+    FailFast(),
+    Field(description="What somebody used: ids of items. Empty: the most popular items are the answer."),
 ]
-Block = Annotated[list[Id], Field(description="Ids that must not be in the list.")]
+Block = Annotated[list[Id], FailFast(), Field(description="Ids that must not be in the list.")]
 
 
 class Request(BaseModel):
@@ -59,9 +61,11 @@ class Recommend(Request):
     history: History
     k: Annotated[int, _number(1), Field(description="How many items.")] = 20
     block: Block = []
-    allow: Annotated[list[Id] | None, Field(description="If given, only these may be in the list.")] = None
+    allow: Annotated[
+        Annotated[list[Id], FailFast()] | None, Field(description="If given, only these may be in the list.")
+    ] = None
     exclude_seen: Annotated[bool, Field(strict=True, description="Leave out the items of the history.")] = True
-    reasons: Annotated[int, _number(0, 5), Field(description="So many reasons for each item.")] = 0
+    reasons: Annotated[int, _number(0, 5), Field(description="So many reasons for each item, of at most 100.")] = 0
     model: Name = None
 
 
