@@ -35,7 +35,8 @@ def living(found: dict[str, Any]) -> Lines:
         f"Invented data, {found['users']:,} users × {found['items']:,} items, {found['interactions']:,} interactions; "
         f"on {machine(found['machine'])}. One typical user (70 items) is forgotten, five times, each followed by the "
         "check; a fit on those who are left, in the same run, is the refit (goal: ratio ≤ 0.05; largest weight "
-        "difference ≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that alternate end in a nearby minimum, not the same.",
+        "difference ≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that alternate end in a "
+        "nearby minimum, not in the same.",
         "",
         *table(
             ("model", "way", "forget", "refit", "ratio", "largest difference", "as estimated", "Gram identical"), ones

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -41,16 +41,26 @@ def _number(least: int, most: int | None = None) -> _Form:
     return _Form(f"expected a whole number {text}", **bounds)
 
 
+class _FirstWrong:
+    """A list that is refused at its first wrong entry: thousands of complaints would keep everybody waiting."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema: Any = handler(source)
+        schema["fail_fast"] = True
+        return schema  # type: ignore[no-any-return]
+
+
+FIRST_WRONG = _FirstWrong()
 Id = Annotated[int | str, _Form("an id is a whole number or text")]
 Name = Annotated[
     str | None, Field(strict=True, description="A model by name, the stem of its file; the first if left out.")
 ]
 History = Annotated[
     list[Id],
-    FailFast(),
+    FIRST_WRONG,
     Field(description="What somebody used: ids of items. Empty: the most popular items are the answer."),
 ]
-Block = Annotated[list[Id], FailFast(), Field(description="Ids that must not be in the list.")]
+Block = Annotated[list[Id], FIRST_WRONG, Field(description="Ids that must not be in the list.")]
 
 
 class Request(BaseModel):
@@ -62,7 +72,7 @@ class Recommend(Request):
     k: Annotated[int, _number(1), Field(description="How many items.")] = 20
     block: Block = []
     allow: Annotated[
-        Annotated[list[Id], FailFast()] | None, Field(description="If given, only these may be in the list.")
+        Annotated[list[Id], FIRST_WRONG] | None, Field(description="If given, only these may be in the list.")
     ] = None
     exclude_seen: Annotated[bool, Field(strict=True, description="Leave out the items of the history.")] = True
     reasons: Annotated[int, _number(0, 5), Field(description="So many reasons for each item, of at most 100.")] = 0
