@@ -605,6 +605,13 @@ def test_the_access_log_has_a_line_for_each_request_and_no_ids(service, folder, 
     assert {line["path"] for line in lines} <= set(PATHS)
 
 
+def test_files_of_the_page_are_asked_for_again_after_an_upgrade(service):
+    for path in ("/", "/static/app.js"):
+        headers = service.client.get(path).headers
+        assert headers["cache-control"] == "no-cache"
+        assert headers["x-content-type-options"] == "nosniff"
+
+
 def test_pages_and_description_are_there(service):
     page = service.client.get("/")
     assert page.status_code == 200

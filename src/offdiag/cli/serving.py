@@ -59,4 +59,6 @@ def _token(name: str | None) -> str | None:
     token = os.environ.get(name, "").strip()
     if not token:
         raise OffdiagError(f"expected a token in the environment variable {name}, received nothing; set it first")
+    if not token.isascii():
+        raise OffdiagError(f"expected a token of ASCII characters in {name}: browsers cannot send others")
     return token

@@ -13,7 +13,6 @@ import pydantic
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -273,4 +272,4 @@ def _pages(app: FastAPI) -> None:
     async def docs() -> Response:
         return HTMLResponse(pages.reference(app.openapi()), headers=pages.SAFE)
 
-    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
+    app.mount("/static", pages.Static(directory=STATIC, check_dir=False), name="static")

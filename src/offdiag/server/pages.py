@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
 
 SAFE = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -21,6 +22,15 @@ body { max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
 code, pre { font-size: .9em } pre { overflow: auto; padding: .75rem; border: 1px solid #8886; border-radius: 6px }
 table { border-collapse: collapse } td, th { text-align: left; padding: .15rem .9rem .15rem 0; vertical-align: top }
 """
+
+
+class Static(StaticFiles):
+    """The files of the page; asked for again each time, so that old and new ones are never mixed."""
+
+    def file_response(self, *args: Any, **words: Any) -> Response:
+        response = super().file_response(*args, **words)
+        response.headers.update(SAFE)
+        return response
 
 
 def front(static: Path) -> Response:

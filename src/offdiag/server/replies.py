@@ -18,7 +18,9 @@ def json_bytes(value: Any) -> bytes:
 
 
 def json_reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(json_bytes(value), status, headers, "application/json")
+    return Response(
+        json_bytes(value), status, {"x-content-type-options": "nosniff"} | (headers or {}), "application/json"
+    )
 
 
 def error(status: int, text: str, **headers: str) -> Response:
