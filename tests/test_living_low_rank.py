@@ -236,6 +236,17 @@ def test_a_start_saves_rounds(monkeypatch):
     assert warm.objective == pytest.approx(cold.objective, rel=1e-10)
 
 
+def test_a_start_brings_its_multipliers_along():
+    """Without them the diagonal is pulled away first, and twenty iterations come no lower than the start."""
+    X = example(n=600, m=200)
+    before, after = (GramProduct(od.gram(part, dtype=np.float64)) for part in (X, X[1:]))
+    found = low_rank.zero_diagonal(before, 5, dropout=0.5, l2=5.0, iterations=300)
+    cold = low_rank.zero_diagonal(after, 5, dropout=0.5, l2=5.0, iterations=20)
+    warm = low_rank.zero_diagonal(after, 5, dropout=0.5, l2=5.0, iterations=20, start=(found.U, found.V))
+    assert warm.objective < min(cold.objective, warm.objectives[0] - 0.1)
+    assert warm.kkt_residual < 0.1 * cold.kkt_residual
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @given(X=interactions(values="ratings"), power=powers, k=st.integers(1, 4))
 def test_the_product_of_a_gram_by_rows_is_that_of_the_dense_one(X, power, k, dtype):

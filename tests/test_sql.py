@@ -298,3 +298,22 @@ def test_a_server_that_stops_while_a_model_is_updated_changes_nothing(server, tm
     assert server.password not in err
     assert model.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    "source", ["postgresql:/bob:s3cret@localhost/db", "host=here password=s3cret", "bob:s3cret@db"]
+)
+def test_a_mistyped_connection_string_is_not_repeated(source):
+    with pytest.raises(OffdiagError, match="connection string") as error:
+        od.read(source)
+    assert "s3cret" not in str(error.value)
+
+
+def test_the_scheme_may_be_written_in_capitals(tmp_path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "log.db") as base:
+        base.execute("create table log (user text, item text)")
+        base.execute("insert into log values ('ann', 'ale'), ('bob', 'bun')")
+    base.close()
+    assert od.read(f"SQLITE:///{tmp_path}/log.db", table="log").nnz == 2

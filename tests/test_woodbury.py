@@ -124,6 +124,9 @@ def test_the_residual_is_rounding_for_an_inverse_and_bounds_an_error(dtype):
     size, distance = woodbury.residual(packed.pack(C.astype(dtype)), packed.pack(G), m, penalty, live)
     assert size > 1e-4
     np.testing.assert_allclose(distance[[3, 7]], 1e-3, rtol=0.5)
+    size, distance = woodbury.residual(packed.pack(0 * C.astype(dtype)), packed.pack(G), m, penalty, live)
+    assert size >= 0.9
+    assert np.isinf(distance).all()  # C·(HC − I) is 0, and C as wrong as can be
 
 
 def test_fingerprints_see_every_change_and_every_move():

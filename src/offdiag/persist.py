@@ -144,7 +144,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _contents(
-    model: Any, metrics: "Result | Mapping[str, Any] | None", updatable: bool
+    model: Any, metrics: "Result | Mapping[str, Any] | None", updatable: bool = False
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag

@@ -35,6 +35,11 @@ def is_source(source: object) -> bool:
     return isinstance(source, str) and (source.startswith("env:") or _URL.match(source) is not None)
 
 
+def may_hold_a_secret(text: str) -> bool:
+    """Whether a text that names no file could be a mistyped connection string: it is not repeated then."""
+    return "@" in text or ("=" in text and _SECRET.search(text) is not None)
+
+
 def shown(source: str) -> str:
     """The source as it may be told: no user, no password, no settings."""
     if not _URL.match(source):
@@ -103,7 +108,8 @@ def read_columns(
 
 def _connection_string(source: str) -> str:
     if not source.startswith("env:"):
-        return source
+        scheme, mark, rest = source.partition("://")
+        return scheme.lower() + mark + rest
     name = source.removeprefix("env:")
     found = os.environ.get(name, "")
     if not _URL.match(found):

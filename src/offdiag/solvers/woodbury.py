@@ -20,7 +20,9 @@ from scipy import linalg
 from offdiag import packed
 from offdiag.solvers import blas
 
-BREAKDOWN = 1e-10  # of the smallest singular value of I + Δ C_SS: below it H' is singular, or nearly
+# Of the smallest singular value of I + Δ C_SS: below it H' is singular, or C too rough to tell.
+BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
+NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) says nothing about C − H⁻¹ any more
 PROBES = 3  # random vectors of the residual
 
 
@@ -86,7 +88,7 @@ def _low_rank(
         middle[: len(gone), : len(gone)] = (inverse + inverse.T) / 2
     C_SS[np.ix_(there, there)] = Z_stay[stay]
     inner = np.eye(S) + step.delta @ C_SS
-    if S and not linalg.svdvals(inner).min() > BREAKDOWN:
+    if S and not linalg.svdvals(inner).min() > BREAKDOWN[values.dtype.name]:
         return None
     K = linalg.solve(inner, step.delta) if S else step.delta
     middle[len(gone) :, len(gone) :] = (K + K.T) / 2
@@ -113,8 +115,9 @@ def residual(
     """How far C is from the inverse of H = G + dMat(penalty), on the items that are in use.
 
     Returns the largest ‖H C z − z‖/‖z‖ for ``PROBES`` vectors z of random signs, and an estimate of ‖(C − H⁻¹)_i‖ for
-    each item i: the root of the mean square of (C (H C z − z))_i. It bounds every entry of the row. H is applied in
-    double precision; three passes over m²/2 numbers in all.
+    each item i: the root of the mean square of (C (H C z − z))_i. It bounds every entry of the row, if C is near
+    enough to the inverse that ‖H C − I‖ is below 1; infinite where it is not. H is applied in double precision; three
+    passes over m²/2 numbers in all.
     """
     from offdiag import kernels_packed
 
@@ -122,5 +125,6 @@ def residual(
     y = kernels_packed.products(values, m, z) * live
     r = (kernels_packed.products(G, m, y) + penalty * y - z) * live
     E = kernels_packed.products(values, m, r)
-    size = max(float(np.sqrt(live.sum())), 1.0)
-    return float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0)) / size, np.sqrt((E**2).mean(axis=0)) * live
+    norm = float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0))  # about the Frobenius norm of H C − I
+    distance = np.sqrt((E**2).mean(axis=0)) * live
+    return norm / max(float(np.sqrt(live.sum())), 1.0), distance if norm <= NEAR else np.full(m, np.inf)
