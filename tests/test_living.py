@@ -296,7 +296,7 @@ def test_the_estimated_error_bounds_the_measured_one(always_woodbury, rng):
         assert certificate.proof <= 2 * certificate.weight_error
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float32", 9999.0), ("float64", 1e8)])
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 9999.0), ("float64", 1e7), ("float64", 1e8)])
 def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_woodbury, rng):
     """The inverse is nearly 0 where such a user was, so a small correction of it says nothing about its error."""
     X = (rng.random((300, 150)) < 0.15).astype(float)
@@ -306,7 +306,8 @@ def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_wo
     try:
         model.update(row)
     except OffdiagError as error:
-        assert "singular" in str(error)  # noqa: PT017 - either is right: no inverse in this precision, or an exact one
+        # Either is right: what cannot be exact is refused, and what is accepted is exact.
+        assert "singular" in str(error) or "scale the values down" in str(error)  # noqa: PT017
     else:
         assert model.forget(row, prove=True).proof <= CLOSE[dtype]
     assert_same(model, refitted(model, X))

@@ -16,8 +16,8 @@ from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, as_matrix
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 256  # a task for one core
-NOTHING = 1e-3  # of the smallest weight of a user: below, a sum over 0/1 data is what rounding left of none
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
+NOTHING = 1e-6  # of the smallest weight of a user: below, a sum over 0/1 data is what rounding left of none
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +207,10 @@ class SparseGram:
         return np.float32 if ones and counts.max(initial=0) <= EXACT_FLOAT32 else np.float64
 
     def _least(self, facts: Facts) -> float:
-        """What a pair of 0/1 data counts at least, and a bit less; 0 where it is not certain that every value is 1."""
-        g, n = self.own_diagonal(), self.item_counts
-        ones = self.user_power == 0 and np.array_equal(g, n) and np.array_equal(self.item_sums, n)
-        return NOTHING if ones and np.array_equal(facts["item_counts"], facts["item_sums"]) else 0.0
+        """Far below what a pair of 0/1 data counts; 0 for other data."""
+        before, after = self.item_counts == self.item_sums, facts["item_counts"] == facts["item_sums"]
+        n = np.flatnonzero(facts["activity"][1:]) + 1.0
+        return NOTHING * float((n**-self.user_power).min(initial=1.0)) if before.all() and after.all() else 0.0
 
     def _without_traces(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
         """Where sums are rounded, a pair that nobody shares any more would keep what rounding left of it."""
@@ -218,7 +218,7 @@ class SparseGram:
         live = facts["item_counts"][items] > 0
         before, g = self.part(items), np.diagonal(part).copy()
         _check_left(g[live], np.diagonal(before)[live])
-        size = np.sqrt(np.diagonal(before))  # |G_ij| ≤ √(G_ii G_jj): what rounding is relative to
+        size = np.sqrt(np.diagonal(before))  # a pair was never more than √(G_ii G_jj): rounding may be of a larger past
         part[part <= np.maximum(ROUNDING * np.maximum(before, 1e-3 * np.outer(size, size)), self._least(facts))] = 0
         np.fill_diagonal(part, g)
         part[~live] = 0

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from offdiag.gramian_sparse import SparseGram
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
-ROUNDING = 256  # units in the last place
+ROUNDING = 16  # units in the last place
+NOTHING = 1e-6  # of the smallest weight of a user
+LARGEST = 2.0**53  # whole numbers up to here are told apart
 CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
 NEVER_THERE = (
     "these users cannot have been in the data of this model: {why}; forget only users that it was fitted on or updated "
@@ -124,6 +126,11 @@ def part_after(
     moved = gram(rows[:, items], G.user_power, dtype=np.float64)
     after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
     if sign > 0:
+        if after.max(initial=0.0) >= LARGEST:
+            raise OffdiagError(
+                f"values of up to {rows.data.max():g}: beside their squares the other users would be lost to rounding; "
+                "scale the values down or binarise them (nothing was changed)"
+            )
         return after
     rounding = _rounding(G, before)
     if (after < -rounding).any():
@@ -139,11 +146,18 @@ def part_after(
 
 
 def _rounding(G: Gram | SparseGram, before: NDArray[np.float64]) -> Any:
-    """What sums may have lost: entries up to this are nothing. |G_ij| ≤ √(G_ii G_jj), so that is their scale."""
+    """What sums may have lost: entries up to this are nothing."""
     if counted(G):
         return 0.0
-    size = np.sqrt(np.diag(before))
-    return ROUNDING * np.finfo(np.float64).eps * np.outer(size, size)
+    return np.maximum(ROUNDING * np.finfo(np.float64).eps * before, least_of_ones(G))
+
+
+def least_of_ones(G: Gram | SparseGram) -> float:
+    """Far below what any pair of 0/1 data counts, but above what a long life of sums leaves; 0 for other data."""
+    if not np.array_equal(G.item_sums, G.item_counts):
+        return 0.0
+    n = np.flatnonzero(G.activity)
+    return NOTHING * float((np.maximum(n, 1.0) ** -G.user_power).min(initial=1.0))
 
 
 def counted(G: Gram | SparseGram) -> bool:
@@ -166,14 +180,10 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
     other = gram(rows, G.user_power, dtype=G.dtype)
     if sign > 0:
         return G + other
-    left, exact, m = G - other, counted(G), G.n_items
-    size = (
-        np.sqrt(G.values[packed.diagonal_positions(m)].astype(np.float64))
-        * float(np.finfo(np.float64).eps * ROUNDING) ** 0.5
-    )
+    left, m = G - other, G.n_items
     for i in np.flatnonzero(other.item_counts):
         where = packed.positions(m, np.array([i]), np.arange(m))[0]
-        entries, nothing = left.values[where], 0.0 if exact else size[i] * size
+        entries, nothing = left.values[where], _rounding(G, G.values[where].astype(np.float64))
         if (entries < -nothing).any():
             raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
         left.values[where[np.abs(entries) <= nothing]] = 0
