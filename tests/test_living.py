@@ -410,6 +410,15 @@ def test_small_entries_beside_huge_ones_and_values_of_mean_one_survive(sparse_co
             np.testing.assert_allclose(model.weights_.toarray(), expected, rtol=1e-6, atol=1e-8)
 
 
+def test_the_popularity_of_an_item_that_everybody_left_is_exactly_nothing():
+    X = np.array([[0.1, 1.0], [0.2, 1.0], [0.3, 1.0], [0.0, 1.0]])
+    model = od.EDLAE(l2=1.0).fit(X)
+    for u in (1, 0, 2):  # .1 + .2 + .3 − .2 − .1 − .3 is not 0 in floating point
+        model.forget(X[[u]])
+    assert model.popularity_[0] == 0
+    assert model.gram_.item_sums[0] == 0
+
+
 def test_values_that_join_counts_are_not_rounded(rng):
     X = (rng.random((60, 12)) < 0.3).astype(float)
     model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit(X)
