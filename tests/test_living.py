@@ -33,6 +33,14 @@ def rng():
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def ctrl_c():
+    """A program that was started in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def rows_of(X, keep):
     return sparse.csr_array(sparse.csr_array(X)[keep])
 
@@ -491,7 +499,7 @@ def test_a_proof_that_fails_comes_before_the_change(always_woodbury, monkeypatch
     assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
 
 
-def test_an_interrupt_at_any_line_leaves_the_old_model_or_the_new_one(always_woodbury, rng):
+def test_an_interrupt_at_any_line_leaves_the_old_model_or_the_new_one(ctrl_c, always_woodbury, rng):
     """SIGINT at each line of the change in turn; the model is never a mixture."""
     X = sparse.csr_array((rng.random((40, 8)) < 0.4).astype(np.float32))
     old = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0, dtype="float64").fit(X)
@@ -556,7 +564,7 @@ def test_compressed_models_and_nets_say_that_they_cannot(rng):
         od.SLIM().fit(X).update(X)
 
 
-def test_an_interrupt_waits_until_the_change_is_whole(always_woodbury, monkeypatch, rng):
+def test_an_interrupt_waits_until_the_change_is_whole(ctrl_c, always_woodbury, monkeypatch, rng):
     X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
     model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
     real = woodbury.change
