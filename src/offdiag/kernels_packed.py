@@ -68,16 +68,17 @@ def _entry(P, h, e, i, j):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fingerprint(words, first, out):  # type: ignore[no-untyped-def]
-    """Two sums over 32-bit words that change when any word changes or moves (chance 2⁻⁶⁴ each); no cryptography."""
+def fingerprint(words, size, first, last, out):  # type: ignore[no-untyped-def]
+    """Of each ``size`` words two sums that change when a word changes or moves (chance 2⁻⁶⁴ each); no cryptography."""
     a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-    s, t = np.uint64(0), np.uint64(0)
-    for i in range(len(words)):
-        x = (np.uint64(words[i]) + np.uint64(first + i) * a) * b
-        x ^= x >> np.uint64(29)
-        s += x * a
-        t += (x ^ (x >> np.uint64(32))) * b
-    out[0], out[1] = s, t
+    for share in range(first, last):
+        s, t = np.uint64(0), np.uint64(0)
+        for i in range(share * size, min((share + 1) * size, len(words))):
+            x = (np.uint64(words[i]) + np.uint64(i) * a) * b
+            x ^= x >> np.uint64(29)
+            s += x * a
+            t += (x ^ (x >> np.uint64(32))) * b
+        out[share, 0], out[share, 1] = s, t
 
 
 def moved(values: NDArray[np.floating], m: int, at: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -114,11 +115,10 @@ def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:
     """Two numbers for each MiB of a C-ordered array."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = np.pad(flat, (0, -flat.size % 4)).view(np.uint32) if flat.size % 4 else flat.view(np.uint32)
-    shares = ranges(len(words), -(-len(words) // FINGERPRINT_WORDS))
-    out = np.zeros((len(shares), 2), dtype=np.uint64)
+    out = np.zeros((-(-len(words) // FINGERPRINT_WORDS), 2), dtype=np.uint64)
 
-    def work(share: int, first: int, last: int) -> None:
-        fingerprint(words[first:last], first, out[share])
+    def work(first: int, last: int) -> None:
+        fingerprint(words, FINGERPRINT_WORDS, first, last, out)
 
-    run_parallel(work, [(share, first, last) for share, (first, last) in enumerate(shares)])
+    run_parallel(work, ranges(len(out), 2 * n_threads()))
     return out

@@ -83,11 +83,11 @@ def _low_rank(
     C_SS[~there, ~there] = 1 / step.pivots[~there]
     middle = np.zeros((len(gone) + S, len(gone) + S))
     if len(gone):
-        inverse = linalg.inv(Z_gone[gone])
-        Z_stay = Z_stay - Z_gone @ (inverse @ Z_stay[gone])
+        inverse = np.ascontiguousarray(linalg.inv(Z_gone[gone]))
+        Z_stay = Z_stay - blas.product(Z_gone.copy(), blas.product(inverse, Z_stay[gone]))
         middle[: len(gone), : len(gone)] = (inverse + inverse.T) / 2
     C_SS[np.ix_(there, there)] = Z_stay[stay]
-    inner = np.eye(S) + step.delta @ C_SS
+    inner = np.eye(S) + blas.product(np.ascontiguousarray(step.delta), C_SS)
     if S and not linalg.svdvals(inner).min() > BREAKDOWN[values.dtype.name]:
         return None
     K = linalg.solve(inner, step.delta) if S else step.delta
@@ -102,7 +102,8 @@ def _low_rank(
     fresh = np.flatnonzero(~there)
     Z[:, len(gone) + fresh] = 0
     Z[step.new[fresh], len(gone) + fresh] = 1 / step.pivots[fresh]
-    return Z @ (Q * np.sqrt(np.abs(d))), np.where(d < 0, -1.0, 1.0)
+    # Not NumPy's product: its threads would still be spinning while SciPy's do the work that follows.
+    return blas.product(Z, np.ascontiguousarray(Q * np.sqrt(np.abs(d)))), np.where(d < 0, -1.0, 1.0)
 
 
 def residual(
