@@ -338,7 +338,7 @@ def test_weights_of_users_move_the_unit_of_l2_and_the_worst_columns_are_looked_a
         if certificate.method == "woodbury":
             assert certificate.proof <= CLOSE["float32"]
         if looked and certificate.method == "woodbury" and 2 * looked[-1].max() == certificate.weight_error:
-            np.testing.assert_allclose(certificate.proof, looked[-1].max(), rtol=0.3, atol=5e-7)
+            assert looked[-1].max() - 5e-7 <= certificate.proof <= certificate.weight_error + 5e-7
     assert looked
     assert "woodbury" in methods
     assert_same(model, refitted(model, rows_of(X, slice(40, None))))

@@ -26,8 +26,36 @@ class Facts(TypedDict):
     item_sums: NDArray[np.float64]
 
 
+class Users:
+    """What follows from the counts that every Gram keeps beside its numbers."""
+
+    activity: NDArray[np.int64]
+    item_sums: NDArray[np.float64]
+    user_power: float
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_sums)
+
+    @property
+    def n_users(self) -> int:
+        return int(self.activity.sum())
+
+    @property
+    def n_interactions(self) -> int:
+        return int(self.activity @ np.arange(len(self.activity)))
+
+    @property
+    def scale(self) -> float:
+        """s = Σ n_u / Σ n_u·n_u^(-user_power)."""
+        if self.user_power == 0 or self.n_interactions == 0:
+            return 1.0
+        n = np.arange(1, len(self.activity), dtype=np.float64)
+        return float(self.n_interactions / np.dot(self.activity[1:], n ** (1 - self.user_power)))
+
+
 @dataclass(frozen=True, eq=False)
-class Gram:
+class Gram(Users):
     """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ in packed storage, with what is needed to add and remove users.
 
     ``values`` holds the sum without the factor s. The factor makes the mean weight of an interaction 1, so that
@@ -43,32 +71,12 @@ class Gram:
     user_power: float = 0.0
 
     @property
-    def n_items(self) -> int:
-        return len(self.item_sums)
-
-    @property
-    def n_users(self) -> int:
-        return int(self.activity.sum())
-
-    @property
-    def n_interactions(self) -> int:
-        return int(self.activity @ np.arange(len(self.activity)))
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         return self.values.dtype
 
     @property
     def nbytes(self) -> int:
         return self.values.nbytes
-
-    @property
-    def scale(self) -> float:
-        """s = Σ n_u / Σ n_u·n_u^(-user_power)."""
-        if self.user_power == 0 or self.n_interactions == 0:
-            return 1.0
-        n = np.arange(1, len(self.activity), dtype=np.float64)
-        return float(self.n_interactions / np.dot(self.activity[1:], n ** (1 - self.user_power)))
 
     def diagonal(self) -> NDArray[np.floating]:
         """g = diag(G)."""

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, as_matrix
+from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, Users, as_matrix
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 256  # a task for one core
@@ -21,7 +21,7 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class SparseGram:
+class SparseGram(Users):
     """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ by rows, both triangles; as ``Gram``, but for catalogues of any size.
 
     Zeros are never stored and rows ascend, so equal data gives equal arrays. 0/1 data without user weights is counted
@@ -38,32 +38,12 @@ class SparseGram:
     user_power: float = 0.0
 
     @property
-    def n_items(self) -> int:
-        return len(self.item_sums)
-
-    @property
-    def n_users(self) -> int:
-        return int(self.activity.sum())
-
-    @property
-    def n_interactions(self) -> int:
-        return int(self.activity @ np.arange(len(self.activity)))
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         return self.values.dtype
 
     @property
     def nbytes(self) -> int:
         return self.indptr.nbytes + self.indices.nbytes + self.values.nbytes
-
-    @property
-    def scale(self) -> float:
-        """s = Σ n_u / Σ n_u·n_u^(-user_power)."""
-        if self.user_power == 0 or self.n_interactions == 0:
-            return 1.0
-        n = np.arange(1, len(self.activity), dtype=np.float64)
-        return float(self.n_interactions / np.dot(self.activity[1:], n ** (1 - self.user_power)))
 
     def own_diagonal(self) -> NDArray[np.float64]:
         """diag(G) without the factor s."""

@@ -83,6 +83,13 @@ def product(
     return out
 
 
+def _blocks(values: NDArray[np.floating], m: int) -> tuple[int, int, int]:
+    """Addresses of A[:h, :h] (lower triangle), A[h:, :h] and A[h:, h:] (upper triangle) in a packed matrix."""
+    h, e, ld = packed.layout(m)
+    leading = values.ctypes.data + e * values.itemsize
+    return leading, leading + h * values.itemsize, values.ctypes.data + (1 - e) * ld * values.itemsize
+
+
 def symmetric_product(
     values: NDArray[np.floating], V: NDArray[np.floating], alpha: float = 1.0
 ) -> NDArray[np.floating]:
@@ -93,14 +100,12 @@ def symmetric_product(
     out = np.empty_like(V)
     if not out.size:
         return out
-    h, e, ld = packed.layout(m)
+    h, _, ld = packed.layout(m)
     rest = m - h
     kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
     size = values.itemsize
     # BLAS counts by columns: a C-ordered V is Vᵀ to it, so A V is computed as Vᵀ A, with A on the right.
-    leading = values.ctypes.data + e * size  # A[:h, :h], lower triangle
-    corner = leading + h * size  # A[h:, :h]
-    trailing = values.ctypes.data + (1 - e) * ld * size  # A[h:, h:], upper triangle
+    leading, corner, trailing = _blocks(values, m)
     V1, V2 = V.ctypes.data, V.ctypes.data + h * k * size
     out1, out2 = out.ctypes.data, out.ctypes.data + h * k * size
     symm, gemm = _function(kind + "symm"), _function(kind + "gemm")
@@ -123,13 +128,11 @@ def add_outer(values: NDArray[np.floating], W: NDArray[np.floating], alpha: floa
         raise ValueError("expected C-ordered W of the matrix's precision with one row per row of the matrix")
     if not W.size:
         return
-    h, e, ld = packed.layout(m)
+    h, _, ld = packed.layout(m)
     rest = m - h
     kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
     size = values.itemsize
-    leading = values.ctypes.data + e * size  # A[:h, :h], lower triangle
-    corner = leading + h * size  # A[h:, :h]
-    trailing = values.ctypes.data + (1 - e) * ld * size  # A[h:, h:], upper triangle
+    leading, corner, trailing = _blocks(values, m)
     W1, W2 = W.ctypes.data, W.ctypes.data + h * k * size
     syrk, gemm = _function(kind + "syrk"), _function(kind + "gemm")
     one, scale = real(1), real(alpha)
