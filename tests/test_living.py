@@ -183,6 +183,7 @@ def test_new_items_appear_where_a_fit_would_put_them_and_vanish_with_their_last_
     assert model.item_ids_.tolist() == expected.item_ids_.tolist() == ["ale", "bay", "bun", "cod", "zip"]
     assert_same(model, expected)
     assert model.last_change.new_items == ["bay", "zip"]
+    assert model.last_change.method == "woodbury"  # a wrong step would be noticed, and mended by a fit anew
     certificate = model.forget(od.read(extra), prove=True)
     assert certificate.gone_items == ["bay", "zip"]
     assert model.item_ids_.tolist() == ["ale", "bun", "cod"]
@@ -203,6 +204,7 @@ def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury)
     assert_same(model, refitted(model, rest))
     assert not model.weights_.toarray()[3].any()
     model.update(X[5:6])
+    assert model.last_change.method == "woodbury"
     assert_same(model, refitted(model, np.vstack([rest, X[5:6]])))
 
 
