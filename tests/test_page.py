@@ -18,6 +18,7 @@ pytest.importorskip("uvicorn", reason="the service needs offdiag[serve]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
 expect = sync_api.expect
+expect.set_options(timeout=20_000)  # a busy machine is not a broken page
 
 
 @pytest.fixture(scope="module")
@@ -416,6 +417,20 @@ def test_nothing_left_is_told(watched, service, folder):
     every = od.load(folder / "exact.od").item_ids_.tolist()
     page = watched().open(service.url, h=every[:-1], b=every[-1:])
     expect(page.locator("#results")).to_contain_text("Nothing is left to recommend")
+
+
+def test_a_long_history_shows_its_end_and_the_rest_when_asked(watched, service):
+    ids = list(range(250))
+    page = watched().open(service.url, h=ids, b=list(range(5000, 5120)))
+    names = page.locator("#history .title")
+    expect(names).to_have_count(100)
+    expect(names.last).to_have_text("249 (not in this catalogue)")
+    expect(page.locator("#blocked > li")).to_have_count(101)
+    page.get_by_role("button", name="Show 150 earlier").click()
+    expect(names).to_have_count(250)
+    expect(page.locator("#blocked > li")).to_have_count(101)
+    page.locator("#history .remove").first.click()
+    expect(names).to_have_count(249)
 
 
 def test_a_refused_request_shows_the_words_of_the_service(browser, service, folder):

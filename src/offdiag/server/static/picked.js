@@ -1,10 +1,12 @@
 // What is chosen: the history, and what is blocked.
 
-import { h, iconButton } from "./dom.js";
+import { count, h, iconButton } from "./dom.js";
 import { keepFocus } from "./focus.js";
 import { keyOf } from "./state.js";
 
+const SHOWN = 100; // lines of each kind: a browser is slow to lay out thousands of buttons
 const $ = (id) => document.getElementById(id);
+const whole = new Set(); // the lists of which all was asked for
 
 export function showPicked(state, titleOf, act) {
   const line = (id, verb, undo, name, panel) => h("li", { "data-id": keyOf(id) },
@@ -20,10 +22,20 @@ export function showPicked(state, titleOf, act) {
     return line(id, "Remove", act.remove, name, panel);
   }
 
+  const kept = (id) => line(id, "Unblock", act.unblock, h("span", { class: "name" }, titleOf(id)), null);
+
+  /** The newest are the last, so a long list loses its beginning, until it is asked for. */
+  function fill(name, ids, make) {
+    const hidden = whole.has(name) ? 0 : Math.max(ids.length - SHOWN, 0);
+    const earlier = h("li", {}, h("button", {
+      type: "button", class: "quiet", onclick: () => { whole.add(name); showPicked(state, titleOf, act); $("you").focus(); },
+    }, `Show ${count(hidden)} earlier`));
+    $(name).replaceChildren(...(hidden ? [earlier] : []), ...ids.slice(hidden).map(make));
+  }
+
   keepFocus(() => {
-    $("history").replaceChildren(...state.history.map(chosen));
-    $("blocked").replaceChildren(
-      ...state.block.map((id) => line(id, "Unblock", act.unblock, h("span", { class: "name" }, titleOf(id)), null)));
+    fill("history", state.history, chosen);
+    fill("blocked", state.block, kept);
   });
   $("history-empty").hidden = state.history.length > 0;
   $("clear").hidden = state.history.length < 2;
