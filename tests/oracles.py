@@ -9,14 +9,22 @@ import numpy as np
 TOLERANCE = {"float32": 2e-4, "float64": 1e-10}
 
 
-def gram(X, user_power=0.0):
-    """G = Xᵀ diag(w) X with w = n_u^-power scaled to an interaction-mean of 1."""
-    X = np.asarray(X, dtype=np.float64)
-    n_u = (X != 0).sum(axis=1)
+GRID = 2.0 ** (np.arange(-12_800, 12_801) / 64)  # from 2^-200 to 2^200, 64 steps for each doubling
+
+
+def user_weights(n_u, user_power=0.0):
+    """n_u^-power times the factor on the grid that brings the mean weight of an interaction nearest to 1."""
     w = np.array([float(n) ** -user_power if n else 0.0 for n in n_u])
-    if n_u.sum():
-        w *= n_u.sum() / (n_u * w).sum()
-    return X.T @ np.diag(w) @ X
+    if not np.sum(n_u):
+        return w
+    mean = (n_u * w).sum() / np.sum(n_u)
+    return w * GRID[np.argmin(np.abs(np.log(GRID * mean)))]
+
+
+def gram(X, user_power=0.0):
+    """G = Xᵀ diag(w) X."""
+    X = np.asarray(X, dtype=np.float64)
+    return X.T @ np.diag(user_weights((X != 0).sum(axis=1), user_power)) @ X
 
 
 def penalty(G, dropout, l2):

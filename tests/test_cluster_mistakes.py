@@ -182,7 +182,8 @@ if __name__ == "__main__":
     try:
         with od.cluster.connect("local:1", memory_limit="1GB", timeout=60) as client:
             os.killpg(0, signal.SIGINT)
-            time.sleep(60)
+            for _ in range(600):  # not one long sleep: a signal that another thread takes does not end it
+                time.sleep(0.1)
     except KeyboardInterrupt:
         print("interrupted")
 """

@@ -15,6 +15,7 @@ from offdiag.tuning import screening, search, spaces
 from offdiag.tuning.bench import Bench, part_of
 from offdiag.tuning.trials import Trial, winner
 from offdiag.weights import Constant
+from tests import oracles
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +199,7 @@ def test_the_left_out_error_is_that_of_fitting_without_the_user(split, monkeypat
     found = bench.left_out_error(model)
     X = split.train.matrix.toarray().astype(np.float64)
     n_u = (X > 0).sum(axis=1)
-    weight = np.where(n_u > 0, np.maximum(n_u, 1) ** -0.5, 0.0)
-    weight *= n_u.sum() / (weight * n_u).sum()
+    weight = oracles.user_weights(n_u, 0.5)
     G = (X * weight[:, None]).T @ X
     H = G + np.diag(0.4 / 0.6 * np.diag(G) + 20.0)
     errors = []

@@ -15,6 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
+STEPS = 64  # of the factor of user weights, for each doubling
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
@@ -24,6 +25,21 @@ class Facts(TypedDict):
     activity: NDArray[np.int64]
     item_counts: NDArray[np.int64]
     item_sums: NDArray[np.float64]
+
+
+def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
+    """The factor s of all user weights: the mean weight of an interaction becomes 1, within half a step of a grid.
+
+    s = Σ n_u / Σ n_u·n_u^(-user_power) would move with every user who comes or goes, by a millionth or so, and with it
+    the l2 of every column: nothing could be changed exactly without solving everything again. On a grid of 1.1 % it
+    stays, and what differs from 1 is far below what can be said about the best l2. ``activity[n]``: users of n items.
+    """
+    n = np.arange(1, len(activity), dtype=np.float64)
+    interactions = float(activity[1:] @ n)
+    if user_power == 0 or not interactions:
+        return 1.0
+    exact = interactions / float(activity[1:] @ n ** (1 - user_power))
+    return float(2.0 ** (np.round(np.log2(exact) * STEPS) / STEPS))
 
 
 class Users:
@@ -47,19 +63,15 @@ class Users:
 
     @property
     def scale(self) -> float:
-        """s = Σ n_u / Σ n_u·n_u^(-user_power)."""
-        if self.user_power == 0 or self.n_interactions == 0:
-            return 1.0
-        n = np.arange(1, len(self.activity), dtype=np.float64)
-        return float(self.n_interactions / np.dot(self.activity[1:], n ** (1 - self.user_power)))
+        return scale_of(self.activity, self.user_power)
 
 
 @dataclass(frozen=True, eq=False)
 class Gram(Users):
     """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ in packed storage, with what is needed to add and remove users.
 
-    ``values`` holds the sum without the factor s. The factor makes the mean weight of an interaction 1, so that
-    ``l2`` means the same at every ``user_power``; it is derived from ``activity`` (how many users have n
+    ``values`` holds the sum without the factor s. The factor makes the mean weight of an interaction 1 (``scale_of``),
+    so that ``l2`` means the same at every ``user_power``; it is derived from ``activity`` (how many users have n
     interactions), integers that add, so adding and removing users never leaves a trace in it.
     """
 

@@ -25,6 +25,7 @@ from offdiag.cluster.sharing import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.order import csr, positions_of_rows
 from offdiag.errors import OffdiagError
+from offdiag.gramian import scale_of
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, ranked, support
 
@@ -112,7 +113,7 @@ def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, .
     data = ranked.by_popularity(X, weight, rank)
     sums = np.bincount(X.indices, weights=X.data, minlength=m).astype(np.float64)
     cost = np.bincount(data.indices, weights=np.repeat(n_u, n_u), minlength=m)
-    scale = ranked.scale_of(n_u, user_power)
+    scale = scale_of(np.bincount(n_u), user_power)
     return (rank, ranked.diagonal(data), sums, cost, scale), *data.arrays()
 
 

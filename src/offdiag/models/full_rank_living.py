@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag import packed
 from offdiag.gramian import Gram
@@ -16,8 +15,6 @@ from offdiag.solvers import cholesky, woodbury
 from offdiag.weights import Packed
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # of the weights
-NEARLY = 30  # times the tolerance, up to which it pays to look at the worst columns: the estimate bounds whole columns
-WORST = 8  # of them; what is found there must be half the tolerance, for others may be worse
 
 
 def relearned(model: Any, change: Change, progress: Progress | None) -> Relearned:
@@ -26,58 +23,33 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
     assert isinstance(G, Gram)
     m = G.n_items
     tolerance = TOLERANCE[model.dtype]
-    penalty = getattr(model, "penalty_", None)  # absent where each item has its own, which move with all the others
-    if not isinstance(W, Packed) or penalty is None or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
-        return living.refit(model, G, progress)
-    # l2 is told in units of the mean weight of an interaction, which moves a little with every user.
-    nominal = settings["l2"] / G.scale
-    C_ii = W.C[packed.diagonal_positions(len(W.scale))]
-    live = model.popularity_ > 0
-    if abs(nominal - penalty) * float(C_ii[live].max(initial=0.0)) > NEARLY * tolerance:
+    l2 = settings["l2"] / G.scale
+    # Each item has a penalty of its own, which moves with all others; or that of all has made a step (``scale_of``).
+    moved = getattr(model, "penalty_", None) != l2
+    if moved or not isinstance(W, Packed) or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
         return living.refit(model, G, progress)
     change.hold()
     try:
-        C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), penalty))
+        C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), l2))
         if C is None:
             return living.refit(model, G, progress)
         g = G.values[packed.diagonal_positions(m)].astype(np.float64)
-        solution = cholesky.read(C, g, l2=penalty, **_mathematics(settings))
+        solution = cholesky.read(C, g, l2=l2, **_mathematics(settings))
         weights = model._weights_of(solution, G.item_sums, settings)
-        exact = cholesky.penalties(g, settings.get("dropout", 0.0), nominal)
+        exact = cholesky.penalties(g, settings.get("dropout", 0.0), l2)
         residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
         off = np.abs(solution.scale.astype(np.float64)) * distance
-        if tolerance < off.max(initial=0.0) <= NEARLY * tolerance:
-            off = 2 * _measured(solution, G, exact, settings, off)
         if not off.max(initial=0.0) <= tolerance:
             return living.refit(model, G, progress)
     except BaseException:  # whatever happened, an inverse that was overwritten comes back
         if change.places is None and W.C.flags.writeable:
-            model.weights_ = _before(model, change, penalty)
+            model.weights_ = _before(model, change, l2)
         raise
     rarity = np.divide(weights.scale, solution.scale, where=solution.scale != 0, out=np.ones(m, dtype=C.dtype))
     error = float((np.abs(rarity) * off).max(initial=0.0))  # in the weights as they are, divided by popularity or not
     return Relearned(
         {"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, tolerance, error
     )
-
-
-def _measured(
-    solution: cholesky.Solution,
-    G: Gram,
-    lam: NDArray[np.float64],
-    settings: dict[str, Any],
-    off: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """The largest error of a weight in the columns of which most is feared, and 0 for the others."""
-    worst = np.argsort(-off, kind="stable")[:WORST]
-    c, error = woodbury.columns_off(solution.C, G.values, G.n_items, lam, worst)
-    exact, at = c - error, np.arange(len(worst))
-    nu, diagonal = cholesky.emphasis(lam[worst], exact[at, worst], **_mathematics(settings))
-    gap = np.abs(c * solution.scale[worst].astype(np.float64)[:, None] + exact * nu[:, None])
-    gap[at, worst] = np.abs(solution.diagonal[worst] - diagonal)
-    found = np.zeros(len(off))
-    found[worst] = gap.max(axis=1)
-    return found
 
 
 def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix
+from offdiag.gramian import Gram, as_matrix, scale_of
 from offdiag.gramian_sparse import SparseGram, sparse_gram
 from offdiag.models import defaults, sparse_from_gram, sparse_living
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
@@ -82,7 +82,7 @@ class SparseEDLAE(Recommender):
         rank = ranked.popularity_rank(counts)
         data = ranked.by_popularity(matrix, weight, rank)
         g = ranked.diagonal(data)
-        scale = ranked.scale_of(n_u, settings["user_power"])
+        scale = scale_of(np.bincount(n_u), settings["user_power"])
         H = support.penalised(g, settings, scale, self.dtype)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 

@@ -21,7 +21,6 @@ from offdiag.weights import Smoothed, Sparse
 if TYPE_CHECKING:
     from offdiag.models.sparse import SparseEDLAE
 
-TOLERANCE = {"float32": 4e-6, "float64": 4e-13}  # of the weights, for a penalty that has moved; as for full-rank models
 WORTH = 0.9  # of the flops of all columns: from there all are solved, and none has to be carried over
 
 
@@ -49,11 +48,11 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
         )
     check_not_empty(change.G.n_interactions, change.G.n_users, change.G.n_items)
     G = change.G if isinstance(change.G, SparseGram) else of_packed(change.G)
-    error = _moved_penalty(model, B, G)
-    tolerance = TOLERANCE[model.dtype]
-    if error is None or error > tolerance or _all_are_neighbours(model, G):
+    penalty = settings["l2"] / G.scale
+    # Each item has its own, all compete for room, or that of all has made a step: no column stays what it was.
+    moved = getattr(model, "penalty_", None) != penalty or settings.get("max_bytes") is not None
+    if moved or _all_are_neighbours(model, G):
         return living.refit(model, change.G, progress)
-    penalty: float = model.penalty_  # type: ignore[assignment]
     growth = 1 + settings["dropout"] / (1 - settings["dropout"])
     g = G.own_diagonal()
     g_before = g.copy()
@@ -67,27 +66,7 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
     if isinstance(W, Smoothed):
         attributes["weights_"] = _smoothed(model, change.G, attributes["weights_"], progress)
     rounding = 8 * float(np.finfo(model.dtype).eps)  # what the solver leaves of a column's residual
-    return Relearned(attributes, "columns", max(rounding, error), tolerance, max(error, rounding))
-
-
-def _moved_penalty(model: SparseEDLAE, B: Sparse, G: SparseGram) -> float | None:
-    """What weights would change by if they were solved anew with the l2 of today; None where no such bound is known.
-
-    l2 is told in units of the mean weight of an interaction, which moves a little with every user. The columns stand on
-    the one of their last common fit: β changes by H⁻¹β times the difference, and H ≥ c·diag(G) + l2.
-    """
-    settings = model.settings_
-    penalty = getattr(model, "penalty_", None)
-    if penalty is None or settings.get("max_bytes") is not None:  # each item has its own, or all compete for room
-        return None
-    moved = abs(settings["l2"] / G.scale - penalty)
-    if not moved:
-        return 0.0
-    c = settings["dropout"] / (1 - settings["dropout"])
-    rarest = float(G.own_diagonal()[G.item_counts > 0].min(initial=np.inf))
-    squares = np.bincount(B.indices, weights=B.data.astype(np.float64) ** 2, minlength=B.shape[0])
-    longest = float(np.sqrt(squares.max(initial=0.0)))
-    return float(moved / (c * rarest + min(penalty, settings["l2"] / G.scale)) * longest)
+    return Relearned(attributes, "columns", rounding, rounding, rounding)
 
 
 def _all_are_neighbours(model: SparseEDLAE, G: SparseGram) -> bool:
@@ -119,8 +98,7 @@ def _solved(
     settings, m = model.settings_, G.n_items
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    # With the penalty of the columns that stay: one problem for all.
-    H = support.penalised(g, settings | {"l2": model.penalty_}, 1.0, model.dtype)
+    H = support.penalised(g, settings, G.scale, model.dtype)
     columns = np.sort(data.rank[np.flatnonzero(fresh)])
     supports = gram_supports.choose(data, H, k, model.dtype, items=columns, progress=progress)
     itemsize = np.dtype(model.dtype).itemsize

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from offdiag import packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram
+from offdiag.gramian import Gram, scale_of
 from offdiag.gramian_sparse import SparseGram
 from offdiag.solvers import blas
 
@@ -190,11 +190,10 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
 
 def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
     """n_u^(−user_power), scaled so that the mean weight of an interaction is 1; 0 for users without any."""
-    n_u = np.diff(matrix.indptr).astype(np.float64)
+    n_u = np.diff(matrix.indptr)
     weight = np.zeros(len(n_u))
     np.power(n_u, -float(user_power), where=n_u > 0, out=weight)
-    total = float(weight @ n_u)
-    return weight * (n_u.sum() / total) if total else weight
+    return weight * scale_of(np.bincount(n_u), user_power)
 
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:

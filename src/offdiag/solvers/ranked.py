@@ -59,13 +59,6 @@ def exact_weights(n_u: NDArray[Any], user_power: float, total: float | None = No
     return np.asarray(np.round(weight / grid) * grid)
 
 
-def scale_of(n_u: NDArray[Any], user_power: float) -> float:
-    """What makes the mean weight of an interaction 1; from how many users have n items, so in no order of users."""
-    users = np.bincount(n_u)
-    n = np.arange(1, len(users), dtype=np.float64)
-    return float(users[1:] @ n / (users[1:] @ n ** (1 - user_power)))
-
-
 def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
     """The interactions renamed and transposed: 12 bytes each beside the matrix, 16 when it has values."""
     from offdiag import kernels, kernels_support

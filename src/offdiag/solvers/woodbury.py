@@ -131,19 +131,3 @@ def residual(
     norm = float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0))  # about the Frobenius norm of H C − I
     distance = np.sqrt((E**2).mean(axis=0)) * live
     return norm / max(float(np.sqrt(live.sum())), 1.0), distance if norm <= NEAR else np.full(m, np.inf)
-
-
-def columns_off(
-    values: NDArray[np.floating],
-    G: NDArray[np.floating],
-    m: int,
-    penalty: NDArray[np.float64],
-    which: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Some columns of C, and how far each entry is from H⁻¹ (k×m each): C (H C − I), column by column."""
-    from offdiag import kernels_packed
-
-    c = np.ascontiguousarray(packed.columns(values, m, which).T)
-    r = kernels_packed.products(G, m, c) + penalty * c
-    r[np.arange(len(which)), which] -= 1.0
-    return c, kernels_packed.products(values, m, r)
