@@ -143,6 +143,7 @@ def main(small: bool, only_batches: bool) -> None:
         "EDLAE, float32": lambda: od.EDLAE(**FULL, user_power=0.0),
         "EDLAE, float32, user_power 0.5": lambda: od.EDLAE(**FULL, user_power=0.5),
         "EDLAE, float64": lambda: od.EDLAE(**FULL, user_power=0.0, dtype="float64"),
+        "EDLAE, float64, user_power 0.5": lambda: od.EDLAE(**FULL, user_power=0.5, dtype="float64"),
     }
     others: dict[str, Callable[[], Any]] = {
         "SparseEDLAE, 100 neighbours": lambda: od.SparseEDLAE(**FULL, neighbours=100, user_power=0.0),
@@ -174,7 +175,7 @@ def measure(
             f"{found['ratio']:.3f} ({found['method']}), largest difference {found['largest_difference']:.1e}"
         )
     outcome["many"] = {}
-    for name in ("EDLAE, float32", "EDLAE, float64"):
+    for name in full:
         found = many(X, full[name], 300)
         outcome["many"][name] = found
         say(

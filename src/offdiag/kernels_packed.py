@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from offdiag import packed
 from offdiag.kernels import compiled, in_any_order, n_threads, ranges, run_parallel
 
-FINGERPRINT_WORDS = 1 << 18  # at a time: 1 MiB
+FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
 
 
 @in_any_order
@@ -74,7 +74,7 @@ def fingerprint(words, size, first, last, out):  # type: ignore[no-untyped-def]
     for share in range(first, last):
         s, t = np.uint64(0), np.uint64(0)
         for i in range(share * size, min((share + 1) * size, len(words))):
-            x = (np.uint64(words[i]) + np.uint64(i) * a) * b
+            x = (words[i] + np.uint64(i) * a) * b
             x ^= x >> np.uint64(29)
             s += x * a
             t += (x ^ (x >> np.uint64(32))) * b
@@ -114,7 +114,7 @@ def products(values: NDArray[np.floating], m: int, V: NDArray[np.float64]) -> ND
 def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:
     """Two numbers for each MiB of a C-ordered array."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    words = np.pad(flat, (0, -flat.size % 4)).view(np.uint32) if flat.size % 4 else flat.view(np.uint32)
+    words = np.pad(flat, (0, -flat.size % 8)).view(np.uint64) if flat.size % 8 else flat.view(np.uint64)
     out = np.zeros((-(-len(words) // FINGERPRINT_WORDS), 2), dtype=np.uint64)
 
     def work(first: int, last: int) -> None:
