@@ -14,7 +14,7 @@ GRID = 2.0 ** (np.arange(-12_800, 12_801) / 64)  # from 2^-200 to 2^200, 64 step
 
 def user_weights(n_u, user_power=0.0):
     """n_u^-power times the factor on the grid that brings the mean weight of an interaction nearest to 1."""
-    w = np.array([float(n) ** -user_power if n else 0.0 for n in n_u])
+    w = np.array([float(np.float32(float(n) ** -user_power)) if n else 0.0 for n in n_u])  # 24 binary digits
     if not np.sum(n_u):
         return w
     mean = (n_u * w).sum() / np.sum(n_u)

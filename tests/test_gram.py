@@ -57,6 +57,22 @@ def test_weighted_grams_add_with_the_scale_of_the_union(old, new, power):
     np.testing.assert_allclose(parts.toarray(), whole.toarray(), rtol=1e-6, atol=1e-6)
 
 
+@given(
+    interactions(max_items=6), interactions(max_items=6), st.sampled_from([0.5, 1.0, 0.37, -0.5, -1.0]), st.randoms()
+)
+def test_weighted_users_of_ones_come_and_go_bit_for_bit(old, new, power, random):
+    """Weights of 24 digits: no sum is rounded, so neither order nor history can be seen in it."""
+    m = max(old.shape[1], new.shape[1])
+    old.resize((old.shape[0], m))
+    new.resize((new.shape[0], m))
+    both = sparse.vstack([old, new]).tocsr()
+    shuffled = both[random.sample(range(both.shape[0]), both.shape[0])]
+    G, extra, whole = (od.gram(X, power, dtype=np.float64) for X in (old, new, both))
+    assert (G + extra).values.tobytes() == whole.values.tobytes()
+    assert od.gram(shuffled, power, dtype=np.float64).values.tobytes() == whole.values.tobytes()
+    assert (whole - extra).values.tobytes() == G.values.tobytes()
+
+
 def test_the_mean_weight_is_nearly_one_and_stays_when_few_users_come_or_go():
     rng = np.random.default_rng(0)
     n_u = rng.integers(1, 300, 5_000)

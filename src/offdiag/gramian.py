@@ -15,7 +15,8 @@ from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
-STEPS = 64  # of the factor of user weights, for each doubling
+DIGITS = 24  # of the weight of a user
+STEPS = 64  # of the factor of all these weights, for each doubling
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
@@ -27,19 +28,34 @@ class Facts(TypedDict):
     item_sums: NDArray[np.float64]
 
 
-def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
-    """The factor s of all user weights: the mean weight of an interaction becomes 1, within half a step of a grid.
+def weights_of(n_u: NDArray[Any], user_power: float) -> NDArray[np.float64]:
+    """n_u^(-user_power) to 24 binary digits, and 0 for users without any item.
 
-    s = Σ n_u / Σ n_u·n_u^(-user_power) would move with every user who comes or goes, by a millionth or so, and with it
-    the l2 of every column: nothing could be changed exactly without solving everything again. On a grid of 1.1 % it
-    stays, and what differs from 1 is far below what can be said about the best l2. ``activity[n]``: users of n items.
+    So short that sums of them in double precision are not rounded at all, as long as the sum is below 2²⁹ times the
+    smallest: then a Gram of 0/1 data does not depend on the order of users, or on who came and went.
     """
-    n = np.arange(1, len(activity), dtype=np.float64)
-    interactions = float(activity[1:] @ n)
-    if user_power == 0 or not interactions:
+    n_u = np.asarray(n_u, dtype=np.float64)
+    digits, exponent = np.frexp(np.power(n_u, -float(user_power), where=n_u > 0, out=np.zeros(len(n_u))))
+    weights: NDArray[np.float64] = np.ldexp(np.round(np.ldexp(digits, DIGITS)), exponent - DIGITS)
+    return weights
+
+
+def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
+    """The factor s of all user weights, from how many users have n items (``activity[n]``)."""
+    n = np.arange(len(activity), dtype=np.float64)
+    return on_grid(float(activity @ n), float(activity @ (n * weights_of(n, user_power))))
+
+
+def on_grid(interactions: float, weighted: float) -> float:
+    """interactions/weighted, which makes the mean weight of an interaction 1, to the nearest power of 2^(1/STEPS).
+
+    The ratio itself moves with every user who comes or goes, by a millionth or so, and with it the l2 of every column:
+    nothing could be changed exactly without solving everything again. On a grid of 1.1 % it stays, and what the mean
+    then differs from 1 is far below what can be said about the best l2.
+    """
+    if not weighted:
         return 1.0
-    exact = interactions / float(activity[1:] @ n ** (1 - user_power))
-    return float(2.0 ** (np.round(np.log2(exact) * STEPS) / STEPS))
+    return float(2.0 ** (np.round(np.log2(interactions / weighted) * STEPS) / STEPS))
 
 
 class Users:
@@ -261,7 +277,7 @@ def gram(
     matrix = as_matrix(X)
     if not np.isfinite(user_power):
         raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
-    n, m = matrix.shape
+    m = matrix.shape[1]
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
@@ -271,8 +287,7 @@ def gram(
         "keep fewer items with od.prepare.min_counts(items=...)",
     )
     n_u = np.diff(matrix.indptr)
-    weight = np.zeros(n)
-    np.power(n_u, -float(user_power), where=n_u > 0, out=weight, dtype=np.float64)
+    weight = weights_of(n_u, user_power)
     values = np.zeros(packed.size(m), dtype=dtype)
     item_counts, item_sums = _accumulate(matrix, weight, values, progress)
     return Gram(values, np.bincount(n_u).astype(np.int64), item_counts, item_sums, float(user_power))

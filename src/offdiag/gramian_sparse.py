@@ -12,7 +12,7 @@ from scipy import sparse
 
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, Users, as_matrix
+from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, Users, as_matrix, weights_of
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 256  # a task for one core
@@ -228,8 +228,7 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
         raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
     m = matrix.shape[1]
     n_u = np.diff(matrix.indptr)
-    weight = np.zeros(len(n_u))
-    np.power(n_u, -float(user_power), where=n_u > 0, out=weight, dtype=np.float64)
+    weight = weights_of(n_u, user_power)
     item_counts = np.bincount(matrix.indices, minlength=m).astype(np.int64)
     item_sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
     memory.require(16 * matrix.nnz, f"the interactions with {m:,} items by item", "give the machine more memory")

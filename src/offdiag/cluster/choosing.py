@@ -11,7 +11,7 @@ from scipy import sparse
 from offdiag.cluster.parts import Part, Parts, matrix_of
 from offdiag.cluster.stages import stage
 from offdiag.errors import OffdiagError
-from offdiag.gramian import gram
+from offdiag.gramian import gram, on_grid, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 
@@ -47,7 +47,7 @@ def unseen_user_l2(
         sums = work.gather([work.submit(_squares, part, parts.n_items, user_power) for part in parts.futures], 0, 0.3)
         by_item = np.sum([one[0] for one in sums], axis=0)
         weighted, entries, weighted_entries, active = (sum(one[at] for one in sums) for at in (1, 2, 3, 4))
-        factor = entries / weighted_entries if weighted_entries else 1.0  # a mean weight of 1 per interaction
+        factor = on_grid(entries, weighted_entries)
         unit = factor * weighted / max(active, 1)
         best = np.argsort(-by_item, kind="stable")[:items]
         top = np.sort(best[by_item[best] > 0])
@@ -71,18 +71,12 @@ def unseen_user_l2(
     return float(leave_one_out.minimum(leave_one_out.user_loss(G, histories, weight), float(unit)))
 
 
-def _weights(indptr: NDArray[Any], user_power: float) -> NDArray[np.float64]:
-    n_u = np.diff(indptr).astype(np.float64)
-    weight = np.zeros(len(n_u))
-    np.power(n_u, -float(user_power), where=n_u > 0, out=weight)
-    return weight
-
-
 def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64], float, float, float, int]:
     """Sums of squares per item; of all users weighted; entries, weighted entries, and users who have any."""
     data, indices, indptr, _ = part
     squares = np.ones(len(indices)) if data is None else data.astype(np.float64) ** 2
-    n_u, weight = np.diff(indptr), _weights(indptr, user_power)
+    n_u = np.diff(indptr)
+    weight = weights_of(n_u, user_power)
     by_item = np.bincount(indices, weights=squares, minlength=m).astype(np.float64)
     weighted = float(np.repeat(weight, n_u) @ squares)
     return by_item, weighted, float(n_u.sum()), float(weight @ n_u), int((n_u > 0).sum())
@@ -91,7 +85,7 @@ def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64]
 def _popular(part: Part, m: int, top: NDArray[np.int64], user_power: float) -> tuple[Any, ...]:
     """The columns of popular items, and what each user counts."""
     rows = sparse.csr_array(matrix_of(part, m)[:, top])
-    return rows.data, rows.indices, rows.indptr, _weights(part[2], user_power)
+    return rows.data, rows.indices, rows.indptr, weights_of(np.diff(part[2]), user_power)
 
 
 def _able(rows: tuple[Any, ...]) -> int:

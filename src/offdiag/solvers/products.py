@@ -17,7 +17,7 @@ from scipy import sparse
 
 from offdiag import packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, scale_of
+from offdiag.gramian import Gram, scale_of, weights_of
 from offdiag.gramian_sparse import SparseGram
 from offdiag.solvers import blas
 
@@ -191,9 +191,7 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
 def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
     """n_u^(−user_power), scaled so that the mean weight of an interaction is 1; 0 for users without any."""
     n_u = np.diff(matrix.indptr)
-    weight = np.zeros(len(n_u))
-    np.power(n_u, -float(user_power), where=n_u > 0, out=weight)
-    return weight * scale_of(np.bincount(n_u), user_power)
+    return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
 
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from scipy import sparse
 from offdiag import ranking
 from offdiag.data.split import HeldOut
 from offdiag.evaluation import evaluate
+from offdiag.gramian import weights_of
 from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, shared
@@ -75,7 +76,7 @@ def _map(
     rows = small.rows[n_u[small.rows] > 0]
     train = sparse.csr_array(bench.matrix[rows][:, small.items]).toarray().astype(np.float32)
     inside = train.any(axis=1)
-    train, weight = train[inside], scale * n_u[rows][inside].astype(np.float64) ** -power
+    train, weight = train[inside], scale * weights_of(n_u[rows][inside], power)
     rays = [(np.ones(len(g)), [(0.0, l2 * step) for step in L2S])]
     if cls is not EASE:
         odds = [p / (1 - p) for p in DROPOUTS]
