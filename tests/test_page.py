@@ -6,6 +6,7 @@ import shutil
 import signal
 from urllib.parse import quote, urlsplit
 
+import numpy as np
 import pytest
 
 import offdiag as od
@@ -417,6 +418,34 @@ def test_nothing_left_is_told(watched, service, folder):
     every = od.load(folder / "exact.od").item_ids_.tolist()
     page = watched().open(service.url, h=every[:-1], b=every[-1:])
     expect(page.locator("#results")).to_contain_text("Nothing is left to recommend")
+
+
+def test_ids_too_long_for_a_browser_arrive_whole(browser, tmp_path):
+    """JavaScript would make one of two neighbours beyond 2^53."""
+    inter = od.synthetic.catalogue(300, 40, 3_000, communities=3, seed=5).interactions
+    ids = 2**62 + np.arange(40)
+    model = od.EDLAE().fit(od.Interactions(inter.matrix, inter.user_ids, ids))
+    model.save(tmp_path / "long.od", updatable=True)
+    (tmp_path / "titles.csv").write_text("item,title\n" + "".join(f"{i},Film {i - 2**62}\n" for i in ids.tolist()))
+    running = Service(tmp_path, "long.od").start()
+    try:
+        each = Watched(browser)
+        page = each.open(running.url, h=[str(ids[7])])
+        expect(page.locator("#history .title")).to_have_text("Film 7")
+        page.get_by_role("button", name="Add Film 8 to your history").click()
+        expect(page.locator("#history .title")).to_have_count(2)
+        wanted = [f"Film {i - 2**62}" for i in model.recommend([ids[7:9].tolist()], k=20).items[0].tolist()]
+        expect(page.locator("#results .title").first).to_have_text(wanted[0])
+        assert listed(page) == wanted
+        page.locator("#results .title").first.click()
+        page.locator(".panel .similar").wait_for()
+        expect(page.locator("#results .panel").first).to_contain_text("Film 8")
+        page.reload()
+        expect(page.locator("#history .title").last).to_have_text("Film 8")
+        assert each.complaints == []
+        each.context.close()
+    finally:
+        running.stop()
 
 
 def test_a_long_history_shows_its_end_and_the_rest_when_asked(watched, service):

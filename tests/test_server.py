@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag import reasons
+from offdiag.server import answers, messages
 from offdiag.server import titles as titling
 from offdiag.server.counters import PATHS, SECONDS, WIDTH, Counters
+from offdiag.server.served import Served
 from tests.serving import Service, make_models, until
 
 TITLED = "exact"
@@ -118,6 +120,24 @@ def test_ids_are_compared_with_their_type(service, models):
     first = models["sparse"].item_ids_[0].item()
     got = service.post("/recommend", history=[str(first), 10**30, -(10**30)], k=1, model="sparse").json()
     assert got["unknown"] == [str(first), 10**30, -(10**30)]
+
+
+def test_whole_numbers_that_json_readers_round_travel_as_text(tmp_path):
+    X = (np.random.default_rng(0).random((80, 9)) < 0.4).astype(np.float32)
+    ids = np.array([3, 2**53 - 1, -(2**53 - 1), 2**53, 2**53 + 1, -(2**53), -(2**53) - 1, 2**63 - 1, -(2**63)])
+    model = od.EDLAE().fit(od.Interactions(X, np.arange(80), ids))
+    model.save(tmp_path / "long.od", updatable=True)
+    served = Served("long", tmp_path / "long.od")
+    assert [type(id) for id in served.shown] == [int] * 3 + [str] * 6
+    assert [int(id) for id in served.shown] == ids.tolist()
+    for place, id in enumerate(ids.tolist()):
+        assert served.columns([id]) == ([place], [])
+        assert served.columns([str(id)]) == (([place], []) if place > 2 else ([], [str(id)]))
+    told = answers.explain(served, messages.Explain(history=[str(2**53), 3], item=str(2**53 + 1)))
+    assert told["item"]["id"] == str(2**53 + 1)
+    assert {part["id"] for part in told["contributions"]} == {str(2**53), 3}
+    pair = answers.pair(served, messages.Pair(item=str(2**63 - 1), other=-(2**63)))
+    assert (pair["item"]["id"], pair["other"]["id"]) == (str(2**63 - 1), str(-(2**63)))
 
 
 def test_whole_numbers_may_be_written_with_a_point(service, models):

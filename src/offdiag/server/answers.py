@@ -73,7 +73,7 @@ async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -
     found, scores = await ranked(
         scorer, served, history, asked.k, exclude_seen=asked.exclude_seen, block=block, allow=allow
     )
-    ids, titles = served.ids, served.titles
+    ids, titles = served.shown, served.titles
     items: list[dict[str, Any]] = [
         {"id": ids[column], "title": titles[column], "score": score}
         for column, score in zip(found.tolist(), scores.tolist(), strict=True)
@@ -114,7 +114,7 @@ def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
     column = known(served, asked.item)
     history, unknown = served.columns(asked.history)
     try:
-        reason = served.model.explain([[served.ids[c] for c in history]], asked.item)
+        reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
         rank = reason.rank
         without = reason.rank_without if len(history) <= MANY else None
     except OffdiagError as error:

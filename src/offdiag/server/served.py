@@ -20,6 +20,7 @@ from offdiag.server.titles import Search, title_of
 
 Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
 ATTEMPTS = 5
+SAFE = 2**53 - 1  # the largest whole number that every reader of JSON keeps as it is
 
 
 def stamp(path: Path) -> Stamp | None:
@@ -44,7 +45,9 @@ class Served:
         self.loaded = time.time()
         self.weights = self.model.weights_
         self.ids: list[Any] = self.model.item_ids_.tolist()
-        self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        # Larger numbers go out as text, since a browser would round them, and come back as either.
+        self.shown: list[Any] = [str(id) if isinstance(id, int) and abs(id) > SAFE else id for id in self.ids]
+        self.column: dict[Any, int] = {id: place for ids in (self.ids, self.shown) for place, id in enumerate(ids)}
         self.titles = [title_of(item, titles) for item in self.ids]
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
@@ -70,7 +73,7 @@ class Served:
         return sorted(known), unknown
 
     def item(self, column: int) -> dict[str, Any]:
-        return {"id": self.ids[column], "title": self.titles[column]}
+        return {"id": self.shown[column], "title": self.titles[column]}
 
     def warm(self) -> None:
         """Compile or load every loop that a request runs through."""
