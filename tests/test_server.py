@@ -128,11 +128,11 @@ def test_whole_numbers_that_json_readers_round_travel_as_text(tmp_path):
     model = od.EDLAE().fit(od.Interactions(X, np.arange(80), ids))
     model.save(tmp_path / "long.od", updatable=True)
     served = Served("long", tmp_path / "long.od")
-    assert [type(id) for id in served.shown] == [int] * 3 + [str] * 6
-    assert [int(id) for id in served.shown] == ids.tolist()
-    for place, id in enumerate(ids.tolist()):
-        assert served.columns([id]) == ([place], [])
-        assert served.columns([str(id)]) == (([place], []) if place > 2 else ([], [str(id)]))
+    assert [type(one) for one in served.shown] == [int] * 3 + [str] * 6
+    assert [int(one) for one in served.shown] == ids.tolist()
+    for place, one in enumerate(ids.tolist()):
+        assert served.columns([one]) == ([place], [])
+        assert served.columns([str(one)]) == (([place], []) if place > 2 else ([], [str(one)]))
     told = answers.explain(served, messages.Explain(history=[str(2**53), 3], item=str(2**53 + 1)))
     assert told["item"]["id"] == str(2**53 + 1)
     assert {part["id"] for part in told["contributions"]} == {str(2**53), 3}

@@ -45,9 +45,10 @@ class Served:
         self.loaded = time.time()
         self.weights = self.model.weights_
         self.ids: list[Any] = self.model.item_ids_.tolist()
+        self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
         # Larger numbers go out as text, since a browser would round them, and come back as either.
-        self.shown: list[Any] = [str(id) if isinstance(id, int) and abs(id) > SAFE else id for id in self.ids]
-        self.column: dict[Any, int] = {id: place for ids in (self.ids, self.shown) for place, id in enumerate(ids)}
+        self.shown: list[Any] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
+        self.column.update(zip(self.shown, range(len(self.ids)), strict=True))
         self.titles = [title_of(item, titles) for item in self.ids]
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
