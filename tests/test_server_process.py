@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import offdiag as od
-from offdiag.server import run
+from offdiag.server import gate, run
 from tests.serving import Service, until
 
 TOKEN = "correct horse battery staple"
@@ -32,6 +32,51 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def history(folder):
     return od.load(folder / "model.od").item_ids_[:5].tolist()
+
+
+# The name it is asked by
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("localhost:8000", True),
+        ("LOCALHOST.", True),
+        ("films.localhost:8000", True),
+        ("127.0.0.1:8000", True),
+        ("127.8.9.1", True),
+        ("[::1]:8000", True),
+        ("proxy.example.org", True),
+        ("Proxy.Example.ORG.:443", True),
+        ("evil.example.org:8000", False),
+        ("localhost.example.org", False),
+        ("127.0.0.1.example.org", False),
+        ("192.168.1.7:8000", False),
+        ("[::2]:8000", False),
+        ("[::1", True),
+        ("", False),
+        ("\xff\xfe", False),
+        (None, True),
+    ],
+)
+def test_only_names_of_this_machine_are_ours(host, ours):
+    given = None if host is None else host.encode("latin-1")
+    assert gate._ours(given, frozenset({"proxy.example.org"})) == ours
+
+
+def test_a_foreign_name_that_leads_here_gets_nothing(folder, history):
+    foreign = {"Host": "evil.example.org"}
+    with Service(folder, "model.od") as service:
+        for path in ("/", "/model", "/health", "/static/app.js"):
+            answer = httpx.get(service.url + path, headers=foreign)
+            assert answer.status_code == 400
+            assert "--allow-host" in answer.json()["error"]
+        assert service.post("/recommend", history=history).status_code == 200
+    with Service(folder, "model.od", "--allow-host", "Evil.example.org") as service:
+        assert httpx.get(service.url + "/model", headers=foreign).status_code == 200
+        assert httpx.get(service.url + "/model", headers={"Host": "other.example.org"}).status_code == 400
+    with Service(folder, "model.od", "--token-env", "SECRET", env={"SECRET": TOKEN}) as service:
+        assert httpx.get(service.url + "/health", headers=foreign).status_code == 200
 
 
 # The token

@@ -20,6 +20,10 @@ def serve(
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="One or more model files.")],
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one and tells it.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Also answer requests to this name; several times."),
+    ] = None,
     titles: Annotated[
         str | None, typer.Option("--titles", metavar="FILE", help="A table of ids and titles: CSV, TSV or Parquet.")
     ] = None,
@@ -49,6 +53,7 @@ def serve(
     service = run.Service(
         tuple(models), host, port, titles, (id_column, title_column), workers, token,
         Limits(k=max_k, history=max_history, body=max_body, seconds=timeout), reload_every, access_log,
+        tuple(allow_host or ()),
     )  # fmt: skip
     run.serve(service, console.message)
 

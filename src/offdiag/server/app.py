@@ -43,11 +43,13 @@ def create(
     access_log: Callable[[str], None] | None = None,
     say: Callable[[str], None] = lambda text: None,
     counters: Counters | None = None,
+    hosts: frozenset[str] | None = None,
 ) -> Gate:
     """The ASGI application that serves the given model files; the first is the default model.
 
     ``titles`` is a table with the columns ``title_columns``. ``reload_every`` looks for new files every so many
     seconds. ``access_log`` gets a line of JSON per request, ``say`` a line of text when a file is loaded again.
+    ``hosts``: if given, only requests to these names are answered, and to this machine by its own.
     """
     bounds, counts = limits or Limits(), counters or Counters()
     store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.reload)
@@ -82,17 +84,18 @@ def create(
     _state(app, store, counts, searching)
     _questions(app, store, scorer, bounds, aside)
     _pages(app)
-    return Gate(app, counts, bounds, token, access_log, store)
+    return Gate(app, counts, bounds, token, access_log, store, hosts)
 
 
 ALWAYS = {
+    400: "The name of the host is none of this service.",
     401: "The bearer token is missing or wrong.",
     413: "The body is too large.",
     503: "Too many requests are waiting.",
     504: "It took too long.",
 }
 POSTED = {
-    400: "The body is no JSON.",
+    400: "The body is no JSON, or the name of the host is none of this service.",
     404: "No such model or item.",
     408: "The body came too slowly.",
     409: "This model cannot answer that.",

@@ -1,9 +1,10 @@
-"""What every request passes: the token, the limits on size and time, the counters and the access log."""
+"""What every request passes: the name of the host, the token, limits on size and time, counters and the access log."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import logging
 import os
@@ -33,8 +34,10 @@ class Gate:
         token: str | None,
         access_log: Callable[[str], None] | None,
         store: Store,
+        hosts: frozenset[str] | None,
     ) -> None:
         self.app = app
+        self.hosts = hosts
         self.counters = counters
         self.limits = limits
         self.store = store
@@ -82,6 +85,11 @@ class Gate:
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])
+        if self.hosts is not None and not _ours(headers.get(b"host"), self.hosts):
+            raise Refused(
+                400, "this service is for the machine it runs on: ask it as localhost, or start it with --allow-host "
+                "and the name by which it is asked", connection="close",
+            )  # fmt: skip
         if self._token is not None and path not in OPEN:
             given = headers.get(b"authorization", b"")
             given = given[:7].lower() + given[7:].strip()
@@ -124,6 +132,20 @@ class _Body:
                 raise _too_large(self._most)
             self.whole = not message.get("more_body", False)
         return message
+
+
+def _ours(host: bytes | None, names: frozenset[str]) -> bool:
+    """Whether a browser that sends this asks for this machine, and not for a foreign name that leads here."""
+    if host is None:
+        return True  # no browser
+    text = host.decode("latin-1").strip().lower()
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0].rstrip(".")
+    if name in names or name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _too_large(most: int) -> Refused:

@@ -40,6 +40,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     reload_every: float = 2.0
     access_log: str | None = None
+    hosts: tuple[str, ...] = ()  # names by which it is asked, beside those of this machine
 
 
 def serve(service: Service, say: Callable[[str], None]) -> None:
@@ -89,6 +90,13 @@ def _loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
+def _hosts(service: Service, listener: socket.socket) -> frozenset[str] | None:
+    """Pages of other sites reach a service on loopback by a name of theirs that leads there; a token keeps them out."""
+    if not service.hosts and (service.token is not None or not _loopback(listener)):
+        return None
+    return frozenset(name.lower().rstrip(".") for name in service.hosts)
+
+
 def _where(service: Service, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -123,6 +131,7 @@ def work(
         access_log=log,
         say=say,
         counters=counters,
+        hosts=_hosts(service, listener),
     )
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what matters is said here, once
     sys.setswitchinterval(SWITCH)
