@@ -329,6 +329,20 @@ def test_the_last_users_cannot_all_leave(fit, fails, folder):
     assert untouched(fails, folder, "forget", "model.od", "--users", "few.csv")
 
 
+def test_a_tuned_model_lives_on(run, folder):
+    search = ["--trials", "2", "--metric", "ndcg@10", "--held-out", "0.2"]
+    assert run("tune", "half.csv", *search, "--out", "tuned.od", "--updatable", "--event", "id")[0] == 0
+    assert persist.describe(folder / "tuned.od")["metrics"] is not None
+    assert run("update", "tuned.od", "log.csv")[0] == 0
+    assert run("forget", "tuned.od", "--users", "three.csv")[0] == 0
+    found = od.load("tuned.od")
+    settings = {name: found.settings_[name] for name in ("dropout", "l2", "user_power")}
+    with open("log.csv", newline="") as file:
+        rest = [row for row in csv.reader(file) if row[0] not in ("user 3", "user 8", "user 9")]
+    write("rest.csv", rest[1:])
+    assert living.difference(found.weights_, od.EDLAE(**settings).fit(od.read("rest.csv")).weights_) <= 1e-5
+
+
 def test_models_and_options_that_do_not_go_together(run, fails, folder):
     assert run("fit", "half.csv", "--out", "model.od", *SETTINGS)[0] == 0
     assert "fit it again with --updatable" in untouched(fails, folder, "update", "model.od", "log.csv")
@@ -343,6 +357,10 @@ def test_models_and_options_that_do_not_go_together(run, fails, folder):
     ):
         assert words in untouched(fails, folder, "fit", "half.csv", "--out", "model.od", "--updatable", *more)
     assert "add --updatable" in untouched(fails, folder, "fit", "half.csv", "--out", "model.od", "--event", "id")
+    assert "add --updatable" in untouched(fails, folder, "tune", "half.csv", "--out", "model.od", "--event", "id")
+    assert "add --out" in untouched(fails, folder, "tune", "half.csv", "--updatable")
+    slim = ["--model", "slim", "--updatable", "--out", "model.od"]
+    assert "SLIM cannot be updated" in untouched(fails, folder, "tune", "half.csv", *slim)
     assert "nowhere.od" in fails("update", "nowhere.od", "log.csv")
     assert "does not exist" in fails("update", "model.od", "log.csv", "--out", "no/where.od")
 

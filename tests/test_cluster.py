@@ -168,7 +168,7 @@ MODELS = [
     od.EDLAE(dropout=0.4, l2=30.0, user_power=0.5),
     od.DLAE(dropout=0.3, l2=5.0, user_power=0.0, item_power=0.3, propensity_power=0.2, dtype="float64"),
     od.RDLAE(dropout=0.2, l2=9.0, user_power=0.0, max_diagonal=0.2, storage="dense"),
-    od.EASE(l2=20.0, user_power=0.0, dtype="float64"),
+    od.EASE(l2=20.0, user_power=0.37, dtype="float64"),
 ]
 
 

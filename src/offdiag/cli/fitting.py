@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from offdiag.cli import answers, choosing, clustering, compressing, console, facts, logs, reading
-from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, Seed
+from offdiag.cli.options import (
+    DEFAULT_METRICS,
+    AtLeast,
+    DataFile,
+    Event,
+    Json,
+    Metrics,
+    MinItems,
+    MinUsers,
+    Seed,
+    Updatable,
+)
 from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
@@ -68,12 +79,8 @@ def fit(
     keep: Annotated[
         int | None, typer.Option(help="With --cluster, full rank: only so many weights for each item.")
     ] = None,
-    updatable: Annotated[
-        bool, typer.Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")
-    ] = False,
-    event: Annotated[
-        str | None, typer.Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")
-    ] = None,
+    updatable: Updatable = False,
+    event: Event = None,
     validate: Annotated[
         bool, typer.Option("--validate", help="Measure on held-out users first, then fit on everyone.")
     ] = False,
@@ -116,7 +123,9 @@ def fit(
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     _check_where(learner, model, checkpoint, cluster, keep, validate)
-    _check_updatable(learner, updatable, event, cluster, min_users, min_items)
+    check_updatable(type(learner), updatable, event, min_users, min_items)
+    if updatable and cluster is not None:
+        raise OffdiagError("--cluster and --updatable do not go together; leave one of them out")
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
@@ -131,10 +140,7 @@ def fit(
             )  # fmt: skip
         else:
             work.begin(f"reading {reading.name_of(data)}")
-            if updatable:
-                inter, ledger = logs.first(data, columns, event, at_least)
-            else:
-                inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+            inter, ledger = read(data, columns, at_least, min_users, min_items, updatable, event)
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
@@ -181,6 +187,15 @@ def fit(
         console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(result.to_dict()))
 
 
+def read(
+    data: str, columns: Columns, at_least: float | None, min_users: int, min_items: int, updatable: bool, event: Any
+) -> tuple[Any, Any]:
+    """The interactions, and the ledger of an updatable model."""
+    if updatable:
+        return logs.first(data, columns, event, at_least)
+    return reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items), None
+
+
 def _check_where(
     learner: Any, model: str, checkpoint: str | None, cluster: str | None, keep: int | None, validate: bool
 ) -> None:
@@ -194,18 +209,14 @@ def _check_where(
         raise OffdiagError(f"--cluster and {other} do not go together; leave one of them out")
 
 
-def _check_updatable(
-    learner: Any, updatable: bool, event: str | None, cluster: str | None, min_users: int, min_items: int
-) -> None:
+def check_updatable(cls: type, updatable: bool, event: str | None, min_users: int, min_items: int) -> None:
     """That later events can be counted as these were."""
     if not updatable:
         if event is not None:
             raise OffdiagError("--event names the ids by which --updatable tells events apart; add --updatable")
         return
-    if not hasattr(learner, "_relearned"):
-        raise OffdiagError(f"{type(learner).__name__} cannot be updated; leave --updatable out")
-    if cluster is not None:
-        raise OffdiagError("--cluster and --updatable do not go together; leave one of them out")
+    if not hasattr(cls, "_relearned"):
+        raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
     if min_users > 1 or min_items > 1:
         raise OffdiagError(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "

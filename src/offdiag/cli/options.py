@@ -17,4 +17,8 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice
 AtLeast = Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")]
 MinUsers = Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")]
 MinItems = Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")]
+Updatable = Annotated[
+    bool, typer.Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")
+]
+Event = Annotated[str | None, typer.Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")]
 DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")

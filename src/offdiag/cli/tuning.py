@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from offdiag.cli import choosing, console, fitting, reading, tuned_words
-from offdiag.cli.options import AtLeast, DataFile, Json, MinItems, MinUsers, Seed
+from offdiag.cli.options import AtLeast, DataFile, Event, Json, MinItems, MinUsers, Seed, Updatable
 from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
@@ -50,6 +50,8 @@ def tune(
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="MODEL", help="Fit the best on everyone and save it there.")
     ] = None,
+    updatable: Updatable = False,
+    event: Event = None,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw the trials into this SVG file.")
     ] = None,
@@ -74,10 +76,13 @@ def tune(
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
+    fitting.check_updatable(cls, updatable, event, min_users, min_items)
+    if updatable and out is None:
+        raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
     with console.working() as work:
         work.begin(f"reading {reading.name_of(data)}")
-        inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
+        inter, ledger = fitting.read(data, columns, at_least, min_users, min_items, updatable, event)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
         split, tuned = _searched(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
@@ -87,7 +92,7 @@ def tune(
                 _draw(tuned, plot)
             result = _measured(tuned, split, work)
             if out is not None:
-                _save(tuned.model, inter, out, result, work)
+                _save(tuned.model, inter, ledger, out, result, work)
         except KeyboardInterrupt:  # what the search found is not lost with it
             console.note(f"the best settings found: {tuned_words.settings_text(tuned)}")
             raise
@@ -172,12 +177,13 @@ def _measured(tuned: Tuned, split: Any, work: console.Work) -> Result:
     return result
 
 
-def _save(learner: Any, inter: Interactions, out: str, result: Result, work: console.Work) -> None:
+def _save(learner: Any, inter: Interactions, ledger: Any, out: str, result: Result, work: console.Work) -> None:
     from offdiag import persist
 
     work.begin(f"fitting {type(learner).__name__} on everyone")
     learner.fit(inter, progress=work)
-    persist.save(learner, out, metrics=result, progress=work)
+    learner._ledger = ledger
+    persist.save(learner, out, metrics=result, updatable=ledger is not None, progress=work)
     if getattr(learner, "stopped_", None) == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")
 

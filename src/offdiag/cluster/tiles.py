@@ -14,6 +14,7 @@ from scipy import linalg, sparse
 
 from offdiag.cluster.parts import Part, matrix_of
 from offdiag.errors import OffdiagError
+from offdiag.gramian import weights_of
 from offdiag.solvers import blas
 
 Tile = NDArray[np.floating]
@@ -25,10 +26,7 @@ def column_blocks(part: Part, edges: NDArray[np.int64], first_user: int, user_po
     """A part cut into blocks of columns; each keeps only the users who have something in it."""
     X = matrix_of(part, int(edges[-1]))
     n_u = np.diff(X.indptr)
-    weight = None
-    if user_power:
-        weight = np.zeros(len(n_u))
-        np.power(n_u, -user_power, where=n_u > 0, out=weight, dtype=np.float64)
+    weight = weights_of(n_u, user_power) if user_power else None
     rows = np.repeat(np.arange(len(n_u)), n_u)
     of = np.searchsorted(edges, X.indices, side="right") - 1
     order = np.argsort(of, kind="stable")  # block by block, in each the entries in their order

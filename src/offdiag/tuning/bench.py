@@ -19,7 +19,7 @@ from offdiag import memory, packed
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
-from offdiag.gramian import Gram, as_matrix, gram
+from offdiag.gramian import Gram, as_matrix, gram, weights_of
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import shared
@@ -114,7 +114,7 @@ class Bench:
         y = (dense - X @ weights) / -weights.scale  # B = I − C·dMat(ν)
         C_ii = weights.C[packed.diagonal_positions(len(weights.scale))].astype(np.float64)
         t = np.einsum("ij,ij->i", dense, y, dtype=np.float64)
-        weight = n_u[users].astype(np.float64) ** -settings["user_power"]
+        weight = weights_of(n_u[users], settings["user_power"])
         return float(np.mean(shared.left_out(dense, y, C_ii, t, weight)))
 
     def fingerprint(self) -> str:
