@@ -22,6 +22,7 @@ from measure import machine, measured
 from run import say
 
 import offdiag as od
+from offdiag.gramian import weights_of
 from offdiag.solvers import gram_rows, ranked, support
 
 HERE = Path(__file__).parent
@@ -115,7 +116,7 @@ def rate(folder: Path) -> dict[str, Any]:
     """Columns per second in |S|³/3 flops each, beside the matrix product of this machine; on Gowalla's items."""
     split = od.datasets.published("gowalla", folder / "gowalla-lightgcn")
     X, m = split.train.matrix, split.train.n_items
-    weight = ranked.exact_weights(np.diff(X.indptr), 0.5)
+    weight = weights_of(np.diff(X.indptr), 0.5)
     data = ranked.by_popularity(X, weight, ranked.popularity_rank(np.bincount(X.indices, minlength=m)))
     H = ranked.diagonal(data) * 3 + 60.0
     out = {}

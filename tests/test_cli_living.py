@@ -121,6 +121,25 @@ def test_forgetting_gives_the_model_of_the_others(run, fit, folder, rows, kind, 
     assert (folder / "model.od").read_bytes() == before
 
 
+def test_ids_of_nineteen_digits_are_numbers_in_every_kind_of_file(run, fit, folder):
+    """Today's snowflakes; a file that holds only such ids goes with one where they begin shorter, and with Parquet."""
+    users = 10**18 - 20 + np.arange(40)
+    rng = np.random.default_rng(0)
+    pairs = [(int(u), 2**62 + int(i)) for u in users for i in rng.choice(12, 4, replace=False)]
+    write(folder / "all.csv", pairs, ("user", "item"))
+    write(folder / "late.csv", [pair for pair in pairs if pair[0] >= 10**18], ("user", "item"))
+    pl.DataFrame(pairs, schema=["user", "item"], orient="row").write_parquet(folder / "all.parquet")
+    fit("all.parquet", "model.od")
+    assert od.load("model.od").item_ids_.dtype == np.int64
+    for known in ("all.csv", "late.csv", "all.parquet"):
+        code, out, err = run("update", "model.od", known)
+        assert (code, err) == (0, "")
+        assert "nothing new" in out
+    (folder / "gone.txt").write_text(f"{users[-1]}\n{users[0]}\n")
+    assert run("forget", "model.od", "--users", "gone.txt", "--events", "all.csv")[0] == 0
+    assert od.load("model.od").n_users_ == 38
+
+
 def test_new_and_vanishing_items(run, fit, folder, rows):
     fit("log.csv", "model.od")
     write(folder / "new.csv", [("zoe", "A brand new thing"), ("zoe", rows[0][1])], ("user", "item"))

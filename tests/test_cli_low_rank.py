@@ -201,7 +201,7 @@ def test_ctrl_c_while_validating_saves_nothing(run, folder, interrupted):
 
 
 WATCHED = """
-import sys
+import signal, sys
 from pathlib import Path
 from offdiag import cli
 from offdiag.cli import console
@@ -216,6 +216,7 @@ def watched(self, stage, fraction):
 
 
 console.Work.__call__ = watched
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without one
 sys.exit(cli.main(sys.argv[1:]))
 """
 

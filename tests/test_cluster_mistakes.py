@@ -179,6 +179,7 @@ import os, signal, time
 import offdiag as od
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without one
     try:
         with od.cluster.connect("local:1", memory_limit="1GB", timeout=60) as client:
             os.killpg(0, signal.SIGINT)

@@ -73,6 +73,8 @@ def test_blocks_of_the_keyed_hash_do_not_matter():
 
 
 def test_an_event_id_is_the_same_as_a_number_and_as_text():
+    large = [2**63 - 1, -(2**63)]
+    assert np.array_equal(keyed.event_codes(KEY, pl.Series(large)), keyed.event_codes(KEY, pl.Series(map(str, large))))
     numbers = keyed.event_codes(KEY, pl.Series([7, -3, 0]))
     texts = keyed.event_codes(KEY, pl.Series(["7", "-3", "0", "07", "7.0", "a", "9" * 30]))
     assert numbers.tolist() == texts[:3].tolist()

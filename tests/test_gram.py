@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,6 +73,16 @@ def test_weighted_users_of_ones_come_and_go_bit_for_bit(old, new, power, random)
     assert (G + extra).values.tobytes() == whole.values.tobytes()
     assert od.gram(shuffled, power, dtype=np.float64).values.tobytes() == whole.values.tobytes()
     assert (whole - extra).values.tobytes() == G.values.tobytes()
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.sampled_from([0.0, 0.3, 0.5, 1.0, -0.4, 5.0, -5.0]))
+def test_sums_of_user_weights_are_not_rounded(lengths, power):
+    weight = gramian.weights_of(np.array(lengths), power)
+    wanted = np.array([float(n) ** -power if n else 0.0 for n in lengths])
+    assert (np.abs(weight - wanted) <= 2.0**-24 * wanted).all()
+    if weight.any() and weight.sum() < 2.0**29 * weight[weight > 0].min():
+        exact = sum((Fraction(float(w)) for w in weight), Fraction(0))
+        assert Fraction(float(np.sum(weight))) == exact == Fraction(float(np.sum(weight[::-1])))
 
 
 def test_the_mean_weight_is_nearly_one_and_stays_when_few_users_come_or_go():

@@ -445,7 +445,7 @@ def test_unknown_paths_are_not_found(service, path):
     ],
 )
 def test_no_path_leads_out_of_the_static_files(service, path):
-    answer = raw(service, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = raw(service, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     status = int(answer.split()[1])
     assert 400 <= status < 500
     assert list(json.loads(answer.partition(b"\r\n\r\n")[2])) == ["error"]
@@ -477,7 +477,7 @@ def raw(service, *parts, pause=0.0):
 
 
 def test_a_body_that_is_announced_too_large_is_refused_unread(service):
-    answer = raw(service, b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+    answer = raw(service, b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b'{"error":"the body is larger than 20000 bytes; send less"}' in answer
 
@@ -494,13 +494,13 @@ def test_a_body_of_unknown_length_is_cut_off(service):
 
 def test_a_slow_body_is_given_up(service):
     begun = time.monotonic()
-    answer = raw(service, b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n", b'{"hist')
+    answer = raw(service, b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n", b'{"hist')
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"too slowly" in answer
     assert time.monotonic() - begun < 15
 
 
-@pytest.mark.parametrize("begin", [b"", b"POST /recom", b"GET /health HTTP/1.1\r\nHost: x\r\nX-A: "])
+@pytest.mark.parametrize("begin", [b"", b"POST /recom", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: "])
 def test_slow_headers_are_given_up(service, begin):
     answer = raw(service, begin)
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -509,7 +509,7 @@ def test_slow_headers_are_given_up(service, begin):
 
 def test_headers_without_end_are_refused(service):
     lines = b"".join(b"X-%d: %s\r\n" % (i, b"a" * 200) for i in range(300))
-    answer = raw(service, b"GET /health HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")
+    answer = raw(service, b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b'"error"' in answer
 
@@ -524,15 +524,15 @@ def test_what_is_no_http_gets_an_error_all_the_same(service, rubbish):
 
 
 def test_pipelined_requests_are_answered_in_order(service):
-    two = b"GET /nope HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    answer = raw(service, two)
+    first, second = (b"GET %s HTTP/1.1\r\nHost: localhost\r\n" % path for path in (b"/nope", b"/health"))
+    answer = raw(service, first + b"\r\n" + second + b"Connection: close\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404", b"200"]
 
 
 def test_a_client_that_goes_away_is_no_failure(service):
     for begin in (b"", b'{"history": ['):
         with socket.create_connection(("127.0.0.1", service.port)) as plain:
-            plain.sendall(b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n" + begin)
+            plain.sendall(b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n" + begin)
             time.sleep(0.1)
     gone = 'offdiag_requests_total{path="/recommend",status="499"} 2'
     until(lambda: gone in service.client.get("/metrics").text)

@@ -153,7 +153,7 @@ def test_listening_to_everybody_without_a_token_is_noted(host, noted, monkeypatc
 def half_sent(service, body):
     """A request of which half has arrived."""
     plain = socket.create_connection(("127.0.0.1", service.port), timeout=20)
-    head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     plain.sendall(head + body[:10])
     time.sleep(0.3)
     return plain

@@ -24,7 +24,7 @@ def normalised(X, dtype="float64"):
     scale = item_scale(product.g, 1.0)
     dense = X.toarray().astype(np.float64)
     n_u = (dense != 0).sum(axis=1)
-    weight = np.divide(1.0, n_u, out=np.zeros(len(n_u)), where=n_u > 0)
+    weight = oracles.user_weights(n_u, 1.0)
     G = (dense * weight[:, None]).T @ dense
     g = np.diag(G).copy()
     root = np.sqrt(np.divide(1.0, g, out=np.zeros(len(g)), where=g > 0))

@@ -195,6 +195,12 @@ def test_ids_keep_their_type(tmp_path):
     assert kinds("user,item\n-3,1\n99999999999,1\n") == [-3, 99999999999]
     assert kinds("user,item\n" + "5,1\n" * 3000 + "x,1\n") == ["5", "x"]  # seen late, still kept
     assert kinds("user,item\n99999999999999999999,1\n1,1\n") == ["1", "99999999999999999999"]
+    for head in ("", "5,1\n" * 3000):  # the last 64-bit numbers are numbers, wherever they stand; the next is none
+        first = [5] if head else []
+        assert kinds(f"user,item\n{head}{2**63 - 1},1\n{-(2**63)},1\n") == [-(2**63), *first, 2**63 - 1]
+        assert kinds(f"user,item\n{head}{2**63},1\n") == sorted([*map(str, first), str(2**63)])
+    assert kinds(f"user,item\n7.0,1\n{10**18},1\n") == [7, 10**18]
+    assert kinds(f"user,item\n7,1\n{10**18}.0,1\n") == [f"{10**18}.0", "7"]  # was rounded before it was written
     assert kinds("user,item\nzoë,1\n日本,1\n") == ["zoë", "日本"]
     assert kinds("user,item\n true ,1\n") == ["true"]
     latin = write(tmp_path / "l.csv", "user,item\nzoë,1\n", "latin-1")

@@ -113,7 +113,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     import polars as pl
 
     from offdiag.data import sql
-    from offdiag.data.ids import checked_ids
+    from offdiag.data.ids import checked_ids, whole_numbers
 
     name = _roles(recipe, columns)["user"]
     if sql.is_source(source):
@@ -130,14 +130,14 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     if found.dtype == pl.Int64 and recipe.text_users and not _is_typed(source, columns):
         found = found.cast(pl.String)
     if found.dtype == pl.String and not recipe.text_users:
-        whole = found.str.contains(r"^-?\d{1,18}$")
-        if not whole.all():
-            other = found.filter(~whole)[0]
+        numbers = whole_numbers(found)
+        if numbers.has_nulls():
+            other = found.filter(numbers.is_null())[0]
             raise OffdiagError(
                 f"expected user ids that are whole numbers, as in the model, received {other!r} in "
                 f"{reading.name_of(source)}; give one id per line, or a column {name!r}"
             )
-        found = found.cast(pl.Int64)
+        found = numbers
     if found.dtype == pl.Int64 and recipe.text_users:
         raise OffdiagError(
             f"expected user ids that are text, as in the model, received whole numbers in {reading.name_of(source)}; "

@@ -25,7 +25,7 @@ from offdiag.cluster.sharing import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.order import csr, positions_of_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian import scale_of
+from offdiag.gramian import scale_of, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, ranked, support
 
@@ -108,7 +108,7 @@ def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, .
         indptr, picked = positions_of_rows(X.indptr, order)
         X = csr(X.data[picked], X.indices[picked], indptr, (len(order), m))
     n_u = np.diff(X.indptr)
-    weight = ranked.exact_weights(n_u, user_power)
+    weight = weights_of(n_u, user_power)
     rank = ranked.popularity_rank(np.bincount(X.indices, minlength=m))
     data = ranked.by_popularity(X, weight, rank)
     sums = np.bincount(X.indices, weights=X.data, minlength=m).astype(np.float64)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offdiag.data.frames import find_columns
+from offdiag.data.ids import WHOLE, whole_numbers
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SEPARATORS = ("::", "\t", ",", ";", "|")
-_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")  # a leading zero belongs to the id, so 007 is text
 _HEAD = 1 << 18
 
 
@@ -215,12 +215,12 @@ def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict
     for role, position in layout.found.items():
         cells = [row[position] for row in rows if position < len(row) and row[position]]
         if role in ("user", "item"):
-            whole = not text_ids and cells and all(map(_WHOLE.fullmatch, cells))
+            whole = not text_ids and cells and all(map(_is_whole, cells))
             types[role] = pl.Int64 if whole else pl.String
         elif role == "value":
             types[role] = pl.Float32 if all(_is_number(c) and c == c.strip() for c in cells) else pl.String
         else:
-            whole = all(map(_WHOLE.fullmatch, cells))
+            whole = all(map(_is_whole, cells))
             types[role] = pl.Int64 if whole else pl.String
     return types
 
@@ -282,16 +282,19 @@ def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame
     return frame.select(**wanted)
 
 
+def _is_whole(cell: str) -> bool:
+    return re.match(WHOLE, cell) is not None and -(2**63) <= int(cell) < 2**63
+
+
 def _whole_numbers(column: pl.Series) -> pl.Series:
     """Text that holds only whole numbers without leading zeros becomes int64, also when written as 5.0."""
-    import polars as pl
-
-    whole = r"^(0|-?[1-9]\d{0,14})(\.0+)?$"
+    point = r"^(-?\d{1,15})\.0+$"  # longer ones were rounded before they were written
     known = column.drop_nulls()
     # A look at the beginning spares most text columns the whole search.
-    if len(known) and known.head(100).str.contains(whole).all() and known.str.contains(whole).all():
-        return column.str.replace(r"\.0+$", "").cast(pl.Int64)
-    return column
+    for some in (known.head(100), known):
+        if not len(some) or whole_numbers(some.str.replace(point, "${1}")).has_nulls():
+            return column
+    return whole_numbers(column.str.replace(point, "${1}"))
 
 
 def _numbers(column: pl.Series, where: str) -> pl.Series:

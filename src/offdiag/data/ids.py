@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero belongs to the id, so 007 is text
+
+
+def whole_numbers(column: pl.Series) -> pl.Series:
+    """Text as int64, with gaps where it is none: not written like one, or too large."""
+    import polars as pl
+
+    return column.set(~column.str.contains(WHOLE), None).cast(pl.Int64, strict=False)
+
+
 def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     """The column as Int64 or String without gaps, or an error that names the row.
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.data.ids import whole_numbers
+
 if TYPE_CHECKING:
     import polars as pl
 
 Words = NDArray[np.uint64]
 KEY_BYTES = 16
 _BLOCK = 1 << 14  # rows at a time: the four lanes stay in the cache
-_WHOLE = r"^(0|-?[1-9]\d{0,17})$"
 
 
 def siphash(key: bytes, *words: Words | int) -> Words:
@@ -88,11 +89,11 @@ def event_codes(key: bytes, column: pl.Series) -> Words:
 
     if column.dtype == pl.Int64:
         return column.to_numpy().astype(np.int64).view(np.uint64)
-    whole = column.str.contains(_WHOLE)
+    numbers = whole_numbers(column)
+    mask = numbers.is_not_null().to_numpy()
     codes = np.empty(len(column), dtype=np.uint64)
-    mask = whole.to_numpy()
-    codes[mask] = column.filter(whole).cast(pl.Int64).to_numpy().astype(np.int64).view(np.uint64)
-    codes[~mask] = text_codes(key, column.filter(~whole))
+    codes[mask] = numbers.drop_nulls().to_numpy().astype(np.int64).view(np.uint64)
+    codes[~mask] = text_codes(key, column.filter(~mask))
     return codes
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offdiag.data.delimited import file_bytes
+from offdiag.data.ids import whole_numbers
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -80,8 +81,7 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
 
 
 def _numbers_if_all(column: pl.Series, text_ids: bool) -> pl.Series:
-    import polars as pl
-
-    if text_ids or not column.str.contains(r"^(0|-?[1-9]\d{0,17})$").all():
+    if text_ids:
         return column
-    return column.cast(pl.Int64)
+    numbers = whole_numbers(column)
+    return column if numbers.has_nulls() else numbers

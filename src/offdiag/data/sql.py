@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from uuid import UUID
 
 from offdiag.data.frames import find_columns
+from offdiag.data.ids import whole_numbers
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -248,8 +249,8 @@ def _series(column: Any) -> pl.Series:
         digits = series.bin.encode("hex")
         return digits.str.replace(r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", "${1}-${2}-${3}-${4}-${5}")
     if kind == "arrow.opaque" and name == "numeric":  # PostgreSQL's, sent as text
-        whole = series.drop_nulls().str.contains(r"^-?\d{1,18}$").all()
-        return series.cast(pl.Int64 if whole else pl.Float64)
+        numbers = whole_numbers(series)
+        return numbers if numbers.null_count() == series.null_count() else series.cast(pl.Float64)
     if isinstance(series.dtype, pl.Decimal):
         most: Any = series.abs().max()
         small = most is None or most < 2**63

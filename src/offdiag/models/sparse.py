@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix, scale_of
+from offdiag.gramian import Gram, as_matrix, scale_of, weights_of
 from offdiag.gramian_sparse import SparseGram, sparse_gram
 from offdiag.models import defaults, sparse_from_gram, sparse_living
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
@@ -77,7 +77,7 @@ class SparseEDLAE(Recommender):
             kept = BlockCheckpoints(checkpoint, told | {"dtype": self.dtype}, data_facts(matrix, item_ids))
         settings = defaults.from_data(matrix, settings, progress=progress)
         n_u = np.diff(matrix.indptr)
-        weight = ranked.exact_weights(n_u, settings["user_power"])
+        weight = weights_of(n_u, settings["user_power"])
         counts = np.bincount(matrix.indices, minlength=m)
         rank = ranked.popularity_rank(counts)
         data = ranked.by_popularity(matrix, weight, rank)

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.gramian import weights_of
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -47,18 +45,6 @@ def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
     rank = np.empty(len(counts), dtype=np.int32)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
     return rank
-
-
-def exact_weights(n_u: NDArray[Any], user_power: float, total: float | None = None) -> NDArray[np.float64]:
-    """The weights of users on a grid so fine, and so coarse, that no sum of such numbers is rounded in float64.
-
-    ``total`` is their sum where these are only some of the users. The grid is 2⁻⁵³ of it; a weight far below it is 0,
-    one that is not far below the others is what it was.
-    """
-    weight = weights_of(n_u, user_power)
-    total = float(weight.sum()) if total is None else total
-    grid = 2.0 ** (np.ceil(np.log2(total)) - 53) if total > 0 else 1.0
-    return np.asarray(np.round(weight / grid) * grid)
 
 
 def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
