@@ -433,6 +433,9 @@ def test_the_demo_takes_a_file_and_is_reproducible(run, folder):
     [
         ("", [], "empty file"),
         ("user,thing\n1,2\n", [], "item"),
+        ("customer,product\n1,2\n", [], "try --user 'customer', --item 'product'"),
+        ("a,b\n1,2\n", [], "name the columns to use, e.g. --user …, --item …,"),
+        ("user,item\n1,2\n", ["--encoding", "utf-16"], "give --separator, or --format for lines of ids"),
         ("user;item\n1;2\n", ["--separator", ","], ";"),
         ("user,item,value\n1,2,nan\n", ["--value", "value"], "finite"),
         ("user,item,value\n1,2,inf\n", ["--value", "value"], "finite"),

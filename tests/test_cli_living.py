@@ -4,7 +4,8 @@ import csv
 import json
 import os
 import stat
-import threading
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -291,7 +292,7 @@ def test_bad_logs_are_one_line_and_change_nothing(run, fit, fails, folder, rows)
     assert "empty file" in says("")
     assert "at least one event" in says("user,item,rating\n")
     assert "rating" in says("user,item\nann,tea\n")
-    assert "1 such rows" in says("user,item,rating\nann,tea,3\nann,,3\n")
+    assert "(1 in all)" in says("user,item,rating\nann,tea,3\nann,,3\n")
     assert "numbers in the value column" in says("user,item,rating\nann,tea,lots\n")
     assert "0 or more" in says("user,item,rating\nann,tea,-3\n")
     assert "at least 3 columns" in says("user,item,rating\nann,tea,3\nbob\n")
@@ -429,26 +430,24 @@ def test_what_another_program_wrote_meanwhile_is_not_undone(run, fit, fails, fol
     assert not [name for name in os.listdir(folder) if name.startswith(".offdiag")]
 
 
-def test_many_updates_at_once_lose_nothing(folder, monkeypatch, rows):
-    monkeypatch.chdir(folder)
-    from offdiag import cli
-
-    assert cli.main(["fit", "half.csv", "--out", "model.od", "--updatable", *SETTINGS]) == 0
-    for n in range(4):
+def test_many_updates_at_once_lose_nothing(fit, folder, rows):
+    """Programs, not threads of one: Python's filters of warnings are not made for those."""
+    fit("half.csv", "model.od")
+    for n in range(3):
         write(folder / f"new{n}.csv", [(f"guest {n}", rows[n][1]), (f"guest {n}", rows[n + 9][1])], ("user", "item"))
-    codes = {}
-
-    def go(n):
-        while codes.get(n) != 0:  # told to try again
-            codes[n] = cli.main(["update", "model.od", f"new{n}.csv"])
-
-    threads = [threading.Thread(target=go, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    waiting, rounds = list(range(3)), 0
+    while waiting:
+        commands = {n: [sys.executable, "-m", "offdiag", "update", "model.od", f"new{n}.csv"] for n in waiting}
+        running = {n: subprocess.Popen(c, cwd=folder, stderr=subprocess.PIPE, text=True) for n, c in commands.items()}
+        for n, program in running.items():
+            _, err = program.communicate(timeout=60)
+            assert program.returncode in (0, 2), err
+            assert program.returncode == 0 or "run this again" in err
+        waiting = [n for n in waiting if running[n].returncode == 2]
+        rounds += 1
+        assert rounds <= 3  # of those who start together one at least gets through
     model = od.load("model.od", verify=True)
-    ids = np.array([f"guest {n}" for n in range(4)])
+    ids = np.array([f"guest {n}" for n in range(3)])
     assert (model._ledger.places(model._ledger.user_hashes(ids)) >= 0).all()
 
 

@@ -146,6 +146,10 @@ def test_whole_numbers_may_be_written_with_a_point(service, models):
         "/recommend", content=f'{{"history": [{ids[0]}.0, {ids[1]}e0], "k": 4.0, "model": "sparse"}}'
     )
     same(listed(got), expected(models["sparse"], ids[:2], 4))
+    for rounded in ("9007199254740993.0", "-1e300", "1e400"):  # who knows what it was
+        answer = service.client.post("/recommend", content=f'{{"history": [{rounded}]}}')
+        one_error(answer, 422)
+        assert "whole number or text" in answer.text
 
 
 def test_reasons_are_the_strongest_contributions(service, models):

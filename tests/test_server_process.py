@@ -130,6 +130,11 @@ def test_wrong_options_are_one_clear_line(folder):
     assert "choose another" in refused(folder, "model.od", "--host", "no.such.host.invalid")
     assert "no file" in refused(folder, "model.od", "--titles", "missing.csv")
     assert "access log" in refused(folder, "model.od", "--access-log", "no/such/folder.log", "--port", 0)
+    before = (folder / "model.od").read_bytes()
+    assert "choose another name" in refused(folder, "model.od", "--access-log", "./model.od")
+    assert (folder / "model.od").read_bytes() == before
+    for name in ("shop.example.org:80", "https://shop.example.org", "*", "", "a..b"):
+        assert "without a port" in refused(folder, "model.od", "--allow-host", name)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "choose another" in refused(folder, "model.od", "--port", taken.getsockname()[1])
 

@@ -47,7 +47,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
         sys.stdout.flush()
     except OffdiagError as error:
-        return _mistake(str(error))
+        return _mistake(_as_options(str(error)))
     except _ClickError as error:
         return _mistake(_usage(error))
     except (BrokenPipeError, SystemExit):
@@ -85,6 +85,13 @@ def safe(text: str) -> str:
     for url, shown in _hidden.items():
         text = text.replace(url, shown)
     return text
+
+
+def _as_options(text: str) -> str:
+    """The library advises in words of Python, such as user='customer'; here that is --user 'customer'."""
+    name = r"(?<![\w.(?&/-])(user|item|value|time|event|format|separator|encoding)="
+    text = re.sub(name + r"(?=['\d…])", r"--\1 ", text.replace("text_ids=True", "--text-ids"))
+    return re.sub(name + r"(?=\W|$)", r"--\1", text)
 
 
 def _mistake(text: str) -> int:

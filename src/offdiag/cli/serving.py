@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated
 
 import typer
@@ -49,13 +50,31 @@ def serve(
     from offdiag.server import run
     from offdiag.server.limits import Limits
 
+    _check_log(access_log, [*models, *([titles] if titles else [])])
     token = _token(token_env)
     service = run.Service(
         tuple(models), host, port, titles, (id_column, title_column), workers, token,
         Limits(k=max_k, history=max_history, body=max_body, seconds=timeout), reload_every, access_log,
-        tuple(allow_host or ()),
+        tuple(map(_host, allow_host or ())),
     )  # fmt: skip
     run.serve(service, console.message)
+
+
+def _check_log(log: str | None, read: list[str]) -> None:
+    """That no line of the log lands in a file that is served."""
+    for name in read if log is not None and os.path.exists(log) else []:
+        if os.path.exists(name) and os.path.samefile(str(log), name):
+            raise OffdiagError(
+                f"--access-log {log!r} is a file that is served, and would be spoilt; choose another name"
+            )
+
+
+def _host(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|[0-9a-fA-F:]*:[0-9a-fA-F:.]*", name):
+        raise OffdiagError(
+            f"--allow-host takes a name such as shop.example.org, without a port or https://, received {name!r}"
+        )
+    return name
 
 
 def _token(name: str | None) -> str | None:

@@ -36,7 +36,7 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
         row = (gaps.arg_max() or 0) + 1
         raise OffdiagError(
             f"expected {_a(noun)} id in every row, received none in row {row} of {where} "
-            f"({int(gaps.sum())} such rows); remove or fill those rows"
+            f"({int(gaps.sum())} in all); remove or fill those rows"
         )
     if dtype == pl.Object:
         raise mixed_ids(noun, where)

@@ -181,13 +181,13 @@ def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
         row = int(bad.argmax())
         raise OffdiagError(
             f"expected finite values, received {column[row]} in row {row + 1} of {where} "
-            f"({int(bad.sum())} such rows); remove or fix those rows"
+            f"({int(bad.sum())} in all); remove or fix those rows"
         )
     if value.size and value.min() < 0:
         row = int((value < 0).argmax())
         raise OffdiagError(
             f"expected values of 0 or more, received {column[row]} in row {row + 1} of {where} "
-            f"({int((value < 0).sum())} such rows); shift, clip or drop negative values first"
+            f"({int((value < 0).sum())} in all); shift, clip or drop negative values first"
         )
     return value
 
@@ -246,5 +246,5 @@ def _no_gaps(column: pl.Series, noun: str, where: str) -> None:
     if gaps.any():
         raise OffdiagError(
             f"expected a {noun} in every row, received none in row {(gaps.arg_max() or 0) + 1} of {where} "
-            f"({int(gaps.sum())} such rows); remove or fill those rows"
+            f"({int(gaps.sum())} in all); remove or fill those rows"
         )

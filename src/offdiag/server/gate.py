@@ -87,8 +87,8 @@ class Gate:
         headers = dict(scope["headers"])
         if self.hosts is not None and not _ours(headers.get(b"host"), self.hosts):
             raise Refused(
-                400, "this service is for the machine it runs on: ask it as localhost, or start it with --allow-host "
-                "and the name by which it is asked", connection="close",
+                400, "this service does not go by that name: ask it as localhost, or start it with --allow-host and "
+                "the name by which it is asked", connection="close",
             )  # fmt: skip
         if self._token is not None and path not in OPEN:
             given = headers.get(b"authorization", b"")

@@ -10,8 +10,8 @@ from pydantic_core import CoreSchema, core_schema
 
 
 def _whole(number: float) -> int:
-    """To JSON, 3.0 is a whole number."""
-    if not number.is_integer():
+    """To JSON, 3.0 is a whole number; beyond 2^53 it may have been another."""
+    if not number.is_integer() or abs(number) >= 2**53:
         raise ValueError("no whole number")
     return int(number)
 
