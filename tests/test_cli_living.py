@@ -439,7 +439,7 @@ def test_many_updates_at_once_lose_nothing(fit, folder, rows):
     while waiting:
         commands = {n: [sys.executable, "-m", "offdiag", "update", "model.od", f"new{n}.csv"] for n in waiting}
         running = {n: subprocess.Popen(c, cwd=folder, stderr=subprocess.PIPE, text=True) for n, c in commands.items()}
-        for n, program in running.items():
+        for program in running.values():
             _, err = program.communicate(timeout=60)
             assert program.returncode in (0, 2), err
             assert program.returncode == 0 or "run this again" in err

@@ -50,6 +50,7 @@ def history(folder):
         ("Proxy.Example.ORG.:443", True),
         ("evil.example.org:8000", False),
         ("localhost.example.org", False),
+        ("evillocalhost:8000", False),
         ("127.0.0.1.example.org", False),
         ("192.168.1.7:8000", False),
         ("[::2]:8000", False),

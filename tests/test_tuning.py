@@ -192,6 +192,25 @@ def test_the_map_shows_what_fitting_the_small_problem_would(model, power, split,
     assert max(values) > min(values) + 0.01, "settings must matter here"
 
 
+def test_the_map_tells_the_error_at_users_it_leaves_out(split, little):
+    bench = Bench(split.train, split.validation, "ndcg@10")
+    points = list(screening._map(od.EDLAE, bench, {}, 0.5, 40.0))
+    X = split.train.matrix.toarray().astype(np.float64)
+    weight = oracles.user_weights((X > 0).sum(axis=1), 0.5)
+    G = ((X * weight[:, None]).T @ X)[np.ix_(bench.small.items, bench.small.items)]
+    rows = [u for u in bench.small.rows if X[u, bench.small.items].any()]
+    for settings, _, error in points[::5]:
+        H = G + np.diag(oracles.penalty(G, settings["dropout"], settings["l2"]))
+        errors = []
+        for u in rows:
+            x = X[u, bench.small.items]
+            C = np.linalg.inv(H - weight[u] * np.outer(x, x))
+            B = -C / np.diag(C)
+            np.fill_diagonal(B, 0)
+            errors.append(((x - x @ B) ** 2).sum() / (x**2).sum())
+        assert error == pytest.approx(np.mean(errors), rel=1e-3)
+
+
 def test_the_left_out_error_is_that_of_fitting_without_the_user(split, monkeypatch):
     monkeypatch.setattr(benches, "LEFT_OUT", 12)
     bench = Bench(split.train, split.validation, "ndcg@10")

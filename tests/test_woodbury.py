@@ -129,6 +129,14 @@ def test_the_residual_is_rounding_for_an_inverse_and_bounds_an_error(dtype):
     assert np.isinf(distance).all()  # C·(HC − I) is 0, and C as wrong as can be
 
 
+def test_fingerprints_see_the_last_number_of_any_array():
+    for size in range(1, 9):
+        array = np.arange(size, dtype=np.float32)
+        other = array.copy()
+        other[-1] += 1
+        assert not np.array_equal(kernels_packed.fingerprints(array), kernels_packed.fingerprints(other))
+
+
 def test_fingerprints_see_every_change_and_every_move():
     rng = np.random.default_rng(0)
     words = rng.integers(0, 256, 3 << 20, dtype=np.uint8)
