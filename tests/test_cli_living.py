@@ -1,6 +1,7 @@
 """`offdiag update` and `offdiag forget`: the model of a new fit, once and only once, and one line for every mistake."""
 
 import csv
+import errno
 import json
 import os
 import stat
@@ -141,6 +142,46 @@ def test_ids_of_nineteen_digits_are_numbers_in_every_kind_of_file(run, fit, fold
     assert od.load("model.od").n_users_ == 38
 
 
+def test_a_certificate_takes_no_other_file(run, fit, fails, folder):
+    fit("log.csv", "model.od")
+    ids = ["--users", "ids.txt", "--events", "log.csv"]
+    for name in ("log.csv", "ids.txt", "model.od"):
+        for more in ([], ["--out", "other.od"]):
+            assert "choose another name" in untouched(
+                fails, folder, "forget", "model.od", *ids, "--certificate", f"./{name}", *more
+            )
+    assert "choose two names" in untouched(
+        fails, folder, "forget", "model.od", *ids, "--certificate", "./new.od", "--out", "new.od"
+    )
+    assert not (folder / "new.od").exists()
+
+
+def test_where_the_certificate_cannot_be_written_nobody_is_forgotten(run, fit, fails, folder, monkeypatch):
+    fit("log.csv", "model.od")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = untouched(fails, folder, "forget", "model.od", "--users", "three.csv", "--certificate", "gone.json")
+    assert "cannot save to 'gone.json'" in said
+    monkeypatch.undo()
+    assert not [name for name in os.listdir(folder) if name.endswith((".json", ".tmp"))]
+
+
+def test_a_database_that_is_read_is_not_written_over(fails, folder, rows):
+    import sqlite3
+
+    with sqlite3.connect(folder / "log.db") as base:
+        base.execute("create table events (user text, item text)")
+        base.executemany("insert into events values (?, ?)", [row[:2] for row in rows])
+    for source in ("sqlite:///log.db", f"sqlite:///{folder}/log.db"):
+        assert "choose another name" in untouched(
+            fails, folder, "fit", source, "--table", "events", "--out", "log.db", "--updatable"
+        )
+    base.close()
+
+
 def test_new_and_vanishing_items(run, fit, folder, rows):
     fit("log.csv", "model.od")
     write(folder / "new.csv", [("zoe", "A brand new thing"), ("zoe", rows[0][1])], ("user", "item"))
@@ -273,12 +314,10 @@ def test_a_database_is_a_log_like_any_other(run, fit, folder, rows, monkeypatch)
 
 
 def untouched(fails, folder, *args):
-    """The line that a command says which must not touch the model."""
-    before = (folder / "model.od").read_bytes()
-    names = sorted(os.listdir(folder))
+    """The line that a command says which must not touch any file."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     line = fails(*args)
-    assert (folder / "model.od").read_bytes() == before
-    assert sorted(os.listdir(folder)) == names
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     return line
 
 

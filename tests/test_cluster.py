@@ -194,7 +194,7 @@ def test_the_strongest_entries_of_every_column_come_back_sparse(client, tmp_path
     model = od.cluster.fit_full_rank(od.EDLAE(**settings), inter, keep=9, tile=25, client=client)
     ours = model.weights_.toarray()
     least = -np.sort(-np.abs(W), axis=0)[8]
-    np.testing.assert_allclose(ours, np.where(np.abs(W) >= least, W, 0.0), atol=1e-12)
+    np.testing.assert_allclose(ours, np.where(np.abs(W) >= least, W, 0.0), rtol=0, atol=1e-12)
     model.save(tmp_path / "model.od")
     np.testing.assert_array_equal(od.load(tmp_path / "model.od").weights_.toarray(), ours)
 
@@ -207,7 +207,7 @@ def test_a_catalogue_of_one_item_and_cold_items_are_fitted(client):
         inter = od.read(matrix)
         here = od.EDLAE(**settings).fit(inter).weights_.toarray()
         there = od.cluster.fit_full_rank(od.EDLAE(**settings), inter, tile=2, client=client).weights_.toarray()
-        np.testing.assert_allclose(there, here, atol=1e-12)
+        np.testing.assert_allclose(there, here, rtol=0, atol=1e-12)
 
 
 def test_duplicate_items_without_regularisation_are_a_mistake_not_a_crash(client):

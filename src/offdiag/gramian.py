@@ -271,7 +271,7 @@ def gram(
     """G = XᵀX with every user weighted by n_u^(-user_power); one pass over the pairs of each row, on all cores.
 
     Cost: Σ_u n_u²/2 additions; memory: m(m+1)/2 numbers for G and a sixteenth of that while it runs.
-    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w scaled to an interaction-mean of 1. 0/1 data is counted
+    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). 0/1 data is counted
     exactly; anything else is summed in float64 and rounded once.
     """
     matrix = as_matrix(X)

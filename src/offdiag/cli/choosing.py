@@ -103,8 +103,11 @@ def check_target(out: str, data: str, option: str = "out", example: str = "model
         raise OffdiagError(f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
-    if os.path.exists(out) and os.path.exists(data) and os.path.samefile(out, data):
-        raise OffdiagError(f"--{option} is the data file {data!r} itself; choose another name")
+    from offdiag.data import sql
+
+    file = sql.file_of(data) or data
+    if os.path.exists(out) and os.path.exists(file) and os.path.samefile(out, file):
+        raise OffdiagError(f"--{option} is the file {str(file)!r} itself, which is read; choose another name")
 
 
 def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:

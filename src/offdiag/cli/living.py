@@ -5,11 +5,14 @@ from __future__ import annotations
 import json as json_text
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from offdiag import container
 from offdiag.cli import choosing, console, exclusive, facts, logs, reading
 from offdiag.cli.logs import LogColumns
 from offdiag.cli.options import Json
@@ -116,8 +119,10 @@ def forget(
     from offdiag.data import events as log
 
     target = _target(model, out, [users, *([] if events is None else [events])])
-    if certificate is not None:
-        choosing.check_target(certificate, target, "certificate", "certificate.json")
+    for other in (model, users, events or "", target) if certificate is not None else ():
+        choosing.check_target(str(certificate), other, "certificate", "certificate.json")
+    if certificate is not None and Path(certificate).resolve() == Path(target).resolve():
+        raise OffdiagError(f"--certificate and --out are the same file {certificate!r}; choose two names")
     if users_query is not None and events is None:
         raise OffdiagError("--users-query goes with --events; without it --query selects the rows of --users")
     with exclusive.changing(target) as unchanged, console.working() as work:
@@ -131,17 +136,27 @@ def forget(
         table = logs.read_rows(users if events is None else events, ledger.recipe, columns, ids)
         plan = log.leaving(ledger, table, ids)
         steps = _changed(fitted, plan, prove, work)
-        _save(fitted, plan.ledger, target, unchanged, work)
-    about = _certificate(fitted, plan, steps, target)
-    if certificate is not None:
-        from offdiag import report
-
-        text = json_text.dumps(console.plain(about), indent=2, ensure_ascii=False)
-        report.replace_text(Path(certificate), text + "\n")
+        about = _certificate(fitted, plan, steps, target)
+        with _certified(certificate, about):
+            _save(fitted, plan.ledger, target, unchanged, work)
     if json:
         console.show_json(about)
         return
     console.show_pairs(_certificate_pairs(about, target, certificate))
+
+
+@contextmanager
+def _certified(path: str | None, about: dict[str, Any]) -> Iterator[None]:
+    """The certificate is whole on the disk before the model takes its place, and gets its name right after."""
+    if path is None:
+        yield
+        return
+    text = json_text.dumps(console.plain(about), indent=2, ensure_ascii=False) + "\n"
+    with container.replacing(Path(path)) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))
+        file.flush()
+        os.fsync(file.fileno())
+        yield
 
 
 def _target(model: str, out: str | None, sources: list[str]) -> str:

@@ -10,7 +10,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -122,6 +122,16 @@ def _connection_string(source: str) -> str:
     return found
 
 
+def file_of(source: str) -> Path | None:
+    """The file behind a source, if it is the database of one."""
+    with suppress(OffdiagError):
+        url = _connection_string(source) if is_source(source) else ""
+        if url.partition("://")[0].lower() in ("duckdb", "sqlite"):
+            # Three slashes and a path from here, or four and one from the root.
+            return Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
+    return None
+
+
 def _place(source: str) -> str:
     """What messages call the source."""
     return f"the database of {source}" if source.startswith("env:") else shown(source)
@@ -155,9 +165,7 @@ def _tables(url: str, statement: Statement, place: str) -> Tables:
     scheme = url.partition("://")[0].lower()
     if scheme in ("postgresql", "postgres"):
         return _postgresql(url, statement, place)
-    if scheme in ("duckdb", "sqlite"):
-        # Three slashes and a path from here, or four and one from the root.
-        path = Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
+    if path := file_of(url):
         if not path.is_file():
             raise OffdiagError(f"expected a database file, received {str(path)!r}, which is none; check the path")
         return _duckdb(path, statement, place) if scheme == "duckdb" else _sqlite(path, statement, place)

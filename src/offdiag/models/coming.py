@@ -126,7 +126,7 @@ def part_after(
     moved = gram(rows[:, items], G.user_power, dtype=np.float64)
     after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
     if sign > 0:
-        if after.max(initial=0.0) >= LARGEST:
+        if after.max(initial=0.0) >= LARGEST and bool((rows.data != 1).any()):
             raise OffdiagError(
                 f"values of up to {rows.data.max():g}: beside their squares the other users would be lost to rounding; "
                 "scale the values down or binarise them (nothing was changed)"

@@ -4,7 +4,7 @@
 ``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
-All have ``g`` = diag(G), in float64, and G carries the scale that makes the mean weight of an interaction 1.
+All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.scale_of``).
 """
 
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ class _Block:
 
 
 class DataProduct:
-    """V → Xᵀ diag(w) X V, w_u = n_u^(−user_power) scaled to an interaction-mean of 1, by blocks of users.
+    """V → Xᵀ diag(w) X V, w_u = n_u^(−user_power) with a mean near 1 per interaction, by blocks of users.
 
     As many blocks as threads are taken at a time. First each thread makes its rows of X V, going through the items in
     order; then the threads share the items and add the rows of these users to Xᵀ(X V). X itself is held once, by item.
@@ -189,7 +189,7 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
 
 
 def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
-    """n_u^(−user_power), scaled so that the mean weight of an interaction is 1; 0 for users without any."""
+    """What each user counts in G: n_u^(−user_power) times the common scale; 0 for users without any item."""
     n_u = np.diff(matrix.indptr)
     return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
 
