@@ -1,10 +1,15 @@
 """Shared fixtures: real data where it is, a clear skip where it is not."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One worker per core: threads of BLAS would only wait for those of the other worker. Before NumPy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The first call of a kernel compiles it, so times per example mean nothing; runs must be repeatable.
 settings.register_profile("offdiag", deadline=None, max_examples=50, derandomize=True)

@@ -617,7 +617,7 @@ def test_a_model_may_be_replaced_by_its_small_self(run, folder):
         (["popularity.od", "new.od"], "expected a linear model"),
         (["model.od", "."], "file name"),
         (["model.od", "no/folder/new.od"], "does not exist"),
-        (["model.od", "data.csv", "--data", "data.csv"], "data file"),
+        (["model.od", "data.csv", "--data", "data.csv"], "'data.csv' itself"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_no_file(fails, folder, words, message):
