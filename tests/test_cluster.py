@@ -14,6 +14,7 @@ from offdiag.cluster.stages import Stage
 from offdiag.models import defaults
 from offdiag.models.sparse import SparseEDLAE
 
+dask = pytest.importorskip("dask", reason="needs the extra 'cluster'")
 distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
 
 LIMIT = "2GB"
@@ -346,3 +347,18 @@ def test_both_workers_killed_at_once_are_waited_for(client, tmp_path):
     for pid in client.run(os.getpid).values():
         os.kill(pid, signal.SIGKILL)
     same_gram(od.cluster.gram(parts, client=client), od.gram(od.read(files)))
+
+
+def test_a_worker_that_is_lost_twice_in_a_short_time_comes_back(tmp_path):
+    # Dask looks a while after a loss whether the worker is there and ends it for good if not, also when it is only down
+    # for the second time. A wait shorter than any restart stands for that moment.
+    files = written(tmp_path / "parts", cut(table(), 2))
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),
+        od.cluster.connect("local:1", memory_limit=LIMIT, timeout=60) as client,
+    ):
+        for _ in range(2):
+            (pid,) = client.run(os.getpid).values()
+            os.kill(pid, signal.SIGKILL)
+            same(od.cluster.read(files, client=client).gather(), od.read(files))
+            assert pid not in client.run(os.getpid).values()

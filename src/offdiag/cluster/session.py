@@ -31,6 +31,9 @@ _LOCAL_SETTINGS = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
 }
+# Dask ends a local worker for good if it is down 15 s after it was lost, though that may be because it was lost again
+# and its nanny is just starting it. Nannies live in this process, so none is ever truly gone.
+_NEVER_GIVEN_UP = {"distributed.deploy.lost-worker-timeout": "1000 h"}
 
 
 def dask_distributed() -> Any:
@@ -108,6 +111,7 @@ def _local(distributed: Any, opened: ExitStack, n: int, memory_limit: int | str 
     limit = _limit(memory_limit, n)
     folder = tempfile.mkdtemp(prefix="offdiag-cluster-")
     opened.callback(shutil.rmtree, folder, ignore_errors=True)
+    opened.enter_context(dask.config.set(_NEVER_GIVEN_UP))  # read whenever a worker is lost
     # Workers take the settings of the moment they are described.
     with _ctrl_c_waits(), dask.config.set(_LOCAL_SETTINGS):
         try:
