@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -84,3 +85,13 @@ def until(condition, seconds=20):
             return result
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
+
+
+def has_read(connection):
+    """Whether the service has taken everything that was sent to it over a connection of this machine."""
+    ours, theirs = (f":{address[1]:04X}" for address in (connection.getsockname(), connection.getpeername()))
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if local.endswith(theirs) and remote.endswith(ours):
+            return int(queues.partition(":")[2], 16) == 0
+    return False

@@ -140,7 +140,7 @@ def test_the_page_is_replaced_whole_or_not_at_all(outcome, tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="space"):
+        with pytest.raises(od.OffdiagError, match="the disk is full"):
             report.write(outcome.study, path)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.html"]

@@ -22,7 +22,7 @@ from offdiag.server import answers, messages
 from offdiag.server import titles as titling
 from offdiag.server.counters import PATHS, SECONDS, WIDTH, Counters
 from offdiag.server.served import Served
-from tests.serving import Service, make_models, until
+from tests.serving import Service, has_read, make_models, until
 
 TITLED = "exact"
 
@@ -468,12 +468,11 @@ def test_bad_queries_get_one_clear_line(service, params):
     one_error(service.client.get("/items", params=params), 422)
 
 
-def raw(service, *parts, pause=0.0):
+def raw(service, *parts):
     """Bytes over a plain connection, and all that comes back."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=20) as plain:
         for part in parts:
             plain.sendall(part)
-            time.sleep(pause)
         answer = b""
         while more := plain.recv(1 << 16):
             answer += more
@@ -537,7 +536,7 @@ def test_a_client_that_goes_away_is_no_failure(service):
     for begin in (b"", b'{"history": ['):
         with socket.create_connection(("127.0.0.1", service.port)) as plain:
             plain.sendall(b"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n" + begin)
-            time.sleep(0.1)
+            until(lambda plain=plain: has_read(plain))
     gone = 'offdiag_requests_total{path="/recommend",status="499"} 2'
     until(lambda: gone in service.client.get("/metrics").text)
     assert 'status="500"' not in service.client.get("/metrics").text

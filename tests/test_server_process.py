@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -16,7 +15,7 @@ import pytest
 
 import offdiag as od
 from offdiag.server import gate, run
-from tests.serving import Service, until
+from tests.serving import Service, has_read, until
 
 TOKEN = "correct horse battery staple"
 
@@ -124,6 +123,9 @@ def test_a_wrong_model_file_is_one_clear_line(folder, workers):
     (folder / "rubbish.od").write_bytes(b"rubbish" * 100)
     assert "no model file" in refused(folder, "missing.od", "--workers", workers)
     assert "no offdiag model" in refused(folder, "model.od", "rubbish.od", "--workers", workers)
+    twice = refused(folder, "model.od", f"../{folder.name}/model.od", "--workers", workers)
+    assert "expected different model files, received" in twice
+    assert "serving process" not in twice
 
 
 def test_wrong_options_are_one_clear_line(folder):
@@ -161,8 +163,16 @@ def half_sent(service, body):
     plain = socket.create_connection(("127.0.0.1", service.port), timeout=20)
     head = f"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     plain.sendall(head + body[:10])
-    time.sleep(0.3)
+    until(lambda: has_read(plain))
     return plain
+
+
+def closed(service):
+    try:
+        socket.create_connection(("127.0.0.1", service.port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(("how", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGTERM, 2)])
@@ -172,10 +182,8 @@ def test_a_request_in_flight_is_finished_before_the_end(folder, history, how, wo
         body = json.dumps({"history": history, "k": 3}).encode()
         with half_sent(service, body) as plain:
             service.process.send_signal(how)
-            time.sleep(0.5)
+            until(lambda: closed(service))
             assert service.process.poll() is None
-            with pytest.raises(OSError, match="refused"):
-                socket.create_connection(("127.0.0.1", service.port), timeout=5).close()
             plain.sendall(body[10:])
             answer = b""
             while more := plain.recv(1 << 16):
@@ -228,9 +236,22 @@ def test_several_processes_answer_share_the_model_and_count_together(folder, his
         assert service.stop() == 0
 
 
+def children_of(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_a_signal_while_the_workers_start_is_not_kept_waiting(folder):
+    command = [sys.executable, "-m", "offdiag", "serve", "model.od", "--workers", "2", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as ran:
+        until(lambda: children_of(ran.pid))
+        ran.send_signal(signal.SIGTERM)
+        _, said = ran.communicate(timeout=60)
+    assert (ran.returncode, said) == (0, "")
+
+
 def test_a_worker_follows_a_parent_that_is_killed(folder):
     service = Service(folder, "model.od", "--workers", 2)
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    children = children_of(service.process.pid)
     assert service.stop(signal.SIGKILL) == -signal.SIGKILL
     until(lambda: not any(alive(pid) for pid in children))
 

@@ -104,7 +104,7 @@ def test_new_files_are_taken_up_under_load_without_a_failed_request(service, mad
     with Load(service, list(lists.values())) as load:
         for name in ("new", "old", "sparse", "old", "new"):
             replace(made / f"{name}.od", service.model)
-            until(lambda name=name: now(service) == lists[name])
+            until(lambda name=name: now(service) == lists[name] and tuple(lists[name]) in load.seen)
 
         rubbish = service.model.with_name("rubbish")
         rubbish.write_bytes(b"rubbish" * 1000)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag import plots
+from offdiag import container, plots
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
@@ -80,19 +78,8 @@ def write(study: Study, path: str | os.PathLike[str]) -> None:
 
 
 def replace_text(target: Path, text: str) -> None:
-    replace_bytes(target, text.encode("utf-8", errors="backslashreplace"))
-
-
-def replace_bytes(target: Path, content: bytes) -> None:
-    """The file is the old one until the new one is complete."""
-    temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with container.replacing(target) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
 def render(study: Study) -> str:

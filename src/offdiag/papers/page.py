@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag import plots, plots_lab, report
+from offdiag import container, plots, plots_lab, report
 from offdiag.papers.claims import Chapter, Check, Claim, Reproduction, check, expected
 
 _CSS = """
@@ -67,7 +67,8 @@ def write(found: Reproduction, folder: Path) -> list[str]:
             for suffix in ("png", "svg"):
                 path = figures / f"{drawing.name}.{suffix}"
                 content = plots_lab.rendered(drawing.figure, suffix)
-                report.replace_bytes(path, content)
+                with container.replacing(path) as file:
+                    file.write(content)
                 files.append(path)
                 if suffix == "png":
                     pictures[drawing.name] = content

@@ -32,7 +32,7 @@ class Store:
         say: Say = lambda text: None,
         count: Callable[[bool], None] = lambda done: None,
     ) -> None:
-        self._paths = _named(models)
+        self._paths = by_name(models)
         self._titles_path = None if titles is None else Path(titles)
         self._title_columns = title_columns
         self._say, self._count = say, count
@@ -165,21 +165,25 @@ class Store:
         self._say(f"{text}; the one before is still in use")
 
 
-def _named(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str, Path]:
+def by_name(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str, Path]:
     """Models by name: as given, or by file name without its ending; a second one of that name gets a number."""
     if isinstance(models, Mapping):
-        named: dict[str, Path] = {str(name): Path(path) for name, path in models.items()}
+        paths: dict[str, Path] = {str(name): Path(path) for name, path in models.items()}
     else:
-        named = {}
+        paths = {}
         for path in map(Path, models):
             name, again = path.stem or path.name, 1
-            while name in named:
+            while name in paths:
                 again += 1
                 name = f"{path.stem}-{again}"
-            named[name] = path
-    if not named:
+            paths[name] = path
+    if not paths:
         raise OffdiagError("expected at least one model file, received none; name one written by `offdiag fit`")
-    return named
+    files = [path.resolve() for path in paths.values()]
+    for at, file in enumerate(files):
+        if file in files[:at]:
+            raise OffdiagError(f"expected different model files, received {str(file)!r} twice; name each once")
+    return paths
 
 
 def about(store: Store, name: str | None) -> dict[str, Any]:

@@ -16,28 +16,31 @@ from typing import Any
 from offdiag import persist
 from offdiag.errors import OffdiagError
 from offdiag.server.run import Service, counters_of, shared_counters, work
+from offdiag.server.store import by_name
 
 AGAIN = 1.0  # seconds before a process that died is started again
 START = 300.0  # seconds that loading may take
+LOOK = 0.2  # seconds between two looks at what was signalled
 
 
 def supervise(service: Service, listener: socket.socket, say: Callable[[str], None], where: str) -> None:
     """Start the workers, start again one that dies, hand on signals, and wait for all at the end."""
-    for path in service.models:
+    for path in by_name(service.models).values():
         persist.describe(path)  # a wrong file is told once, here
-    memory = shared_counters(service.workers)
     ended = _Signals()
+    memory = shared_counters(service.workers)
     crew = [_Worker(service, listener, memory, row) for row in range(service.workers)]
     try:
         for worker in crew:
-            worker.wait()
-        say(f"{where}, {service.workers} processes")
+            worker.wait(ended)
+        if not ended.stop:
+            say(f"{where}, {service.workers} processes")
         while not ended.stop:
             if ended.reload:
                 ended.reload = False
                 for worker in crew:
                     worker.signal(signal.SIGHUP)
-            connection.wait([worker.process.sentinel for worker in crew], timeout=0.2)
+            connection.wait([worker.process.sentinel for worker in crew], timeout=LOOK)
             for at, worker in enumerate(crew):
                 if not worker.process.is_alive() and not ended.stop:
                     say(f"a serving process {worker.end()}; starting another")
@@ -76,14 +79,16 @@ class _Worker:
         self.process.start()
         theirs.close()
 
-    def wait(self) -> None:
-        """Until it serves; an error of its own becomes ours."""
-        serves = False
+    def wait(self, ended: _Signals) -> None:
+        """Until it serves or all shall end; an error of its own becomes ours."""
+        serves, end = False, time.monotonic() + START
         with suppress(EOFError):
-            if self._pipe.poll(START):
-                self._said = self._pipe.recv()
-                serves = self._said is None
-        if not serves:
+            while not ended.stop and time.monotonic() < end:
+                if self._pipe.poll(LOOK):
+                    self._said = self._pipe.recv()
+                    serves = self._said is None
+                    break
+        if not serves and not ended.stop:
             self.process.join(1.0)
             raise OffdiagError(f"a serving process {self.end()}")
 
