@@ -118,7 +118,8 @@ def test_counts_beyond_what_float32_holds_are_accumulated_exactly():
     big = 4097.0  # 4097² = 2^24 + 8193
     X = sparse.csr_array(np.array([[big, 1.0]] + [[1.0, 1.0]] * 5000, dtype=np.float32))
     exact = 4097**2 + 5000
-    assert od.gram(X).toarray()[0, 0] == np.float32(exact)
+    assert od.gram(X, dtype=np.float32).toarray()[0, 0] == np.float32(exact)
+    assert od.gram(X).toarray()[0, 0] == exact
     assert od.gram(X, dtype=np.float64).toarray()[0, 0] == exact
     summed_in_float32 = np.float32(big * big)
     for _ in range(5000):
@@ -189,6 +190,24 @@ def test_forgetting_users_one_by_one_leaves_nothing_of_their_items_behind():
     assert G.toarray()[0].tolist() == [0, 0, 0]
     assert G.item_sums[0] == 0
     assert od.EDLAE(dropout=0.5, l2=0.0, user_power=0.0).fit_gram(G).weights_.toarray()[0].tolist() == [0, 0, 0]
+
+
+@given(interactions(), interactions(), powers)
+def test_without_a_dtype_zeros_and_ones_come_and_go_without_a_trace(X, other, power):
+    new = sparse.csr_array(np.resize(other.toarray(), (other.shape[0], X.shape[1])))
+    G, coming = od.gram(X, power), od.gram(new, power)
+    assert G.dtype == (np.float32 if power == 0 else np.float64)
+    back = (G + coming) - coming
+    assert back.values.tobytes() == G.values.tobytes()
+    assert back.dtype == G.dtype
+
+
+def test_grams_of_different_precision_meet_in_the_wider_one():
+    ones, thirds = np.eye(3), np.eye(3) / 3
+    both = od.gram(ones) + od.gram(thirds)
+    assert both.dtype == np.float64
+    np.testing.assert_allclose(both.toarray(), np.eye(3) * (1 + 1 / 9), rtol=1e-15)
+    assert np.array_equal((both - od.gram(ones)).toarray() > 0, np.eye(3) > 0)
 
 
 def test_grams_that_do_not_belong_together_are_refused():

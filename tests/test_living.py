@@ -217,10 +217,12 @@ def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury)
         ([[0, 1, 0, 1]], "in common"),
     ],
 )
-def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told):
-    X = np.array([[1, 1, 0, 0], [1, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]], float)
-    X[1] = [1, 0, 0, 1]
-    model = od.EDLAE(dropout=0.3, l2=1.0).fit(X)
+@pytest.mark.parametrize("sums_only", [True, False])
+def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told, sums_only):
+    X = np.array([[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]], float)
+    model = od.EDLAE(dropout=0.3, l2=1.0)
+    model = model.fit_gram(od.gram(X, 0.5)) if sums_only else model.fit(X)
+    told = told if sums_only else "nobody in it has the history of row"
     state = (model.weights_.C.tobytes(), model.gram_.values.tobytes(), model.n_users_)
     with pytest.raises(OffdiagError, match="cannot have been in the data.*nothing was changed") as error:
         model.forget(np.array(rows, float))
@@ -231,10 +233,28 @@ def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told)
 def test_rows_whose_absence_would_leave_no_gram_are_refused():
     """Every item and every pair is there often enough, and somebody has four items, but nobody has these four."""
     X = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], float)
-    model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit(X)
+    model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit_gram(od.gram(X))
     with pytest.raises(OffdiagError, match="no sum over users"):
         model.forget(np.array([[1, 1, 1, 1, 0]], float))
     assert_same(model, refitted(model, X))
+
+
+def test_sums_that_were_rounded_before_are_not_changed(tmp_path, rng):
+    """Whoever shares a pair with nobody would leave a rest behind, or be told that they were never there."""
+    X = (rng.random((30, 6)) < 0.5).astype(float)
+    X[-1, 0] = 1  # the last one has something
+    rounded = od.EDLAE(dropout=0.3, l2=1.0).fit_gram(od.gram(X, 0.5, dtype="float32"))
+    for change in (rounded.forget, rounded.update, lambda rows: rounded.save(tmp_path / "m.od", updatable=True)):
+        with pytest.raises(OffdiagError, match="float32, whose sums are rounded.*dtype='float64'"):
+            change(X[:1])
+    counted = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit_gram(od.gram(X, dtype="float32"))
+    counted.forget(X[:1])
+    assert_same(counted, refitted(counted, X[1:]))
+    for power in (0.0, 0.5):
+        exact = od.EDLAE(dropout=0.3, l2=1.0).fit_gram(od.gram(X, power))
+        for row in X[:-1]:
+            exact.forget(row[None])
+        assert np.array_equal(exact.gram_.values, od.gram(X[-1:], power).values)
 
 
 @pytest.mark.parametrize("method", ["update", "forget"])
@@ -566,7 +586,7 @@ def test_a_batch_of_users_who_were_never_there_is_refused(monkeypatch):
     X = np.repeat([[1] * 6 + [0] * 6, [0] * 6 + [1] * 6], 4, axis=0).astype(float)
     never = np.array([[1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0]], float)
     for power in (0.0, 0.5):
-        model = od.EDLAE(dropout=0.3, l2=1.0, user_power=power).fit(X)
+        model = od.EDLAE(dropout=0.3, l2=1.0, user_power=power).fit_gram(od.gram(X, power))
         with pytest.raises(OffdiagError, match="in common"):
             model.forget(never)
         assert_same(model, refitted(model, X))

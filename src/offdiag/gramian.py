@@ -206,10 +206,9 @@ class Gram(Users):
             raise OffdiagError(f"a Gram adds to a Gram, not to {type(other).__name__}; wrap the data in od.gram(...)")
         if other.n_items != self.n_items:
             raise OffdiagError(f"two Grams must have the same items; these have {self.n_items} and {other.n_items}")
-        if other.user_power != self.user_power or other.dtype != self.dtype:
+        if other.user_power != self.user_power:
             raise OffdiagError(
-                f"two Grams must share user_power and dtype; these have user_power {self.user_power:g} and "
-                f"{other.user_power:g}, {self.dtype.name} and {other.dtype.name}"
+                f"two Grams must share user_power; these have {self.user_power:g} and {other.user_power:g}"
             )
 
 
@@ -265,19 +264,23 @@ def gram(
     X: Any,
     user_power: float = 0.0,
     *,
-    dtype: Any = np.float32,
+    dtype: Any = None,
     progress: Progress | None = None,
 ) -> Gram:
     """G = XᵀX with every user weighted by n_u^(-user_power); one pass over the pairs of each row, on all cores.
 
     Cost: Σ_u n_u²/2 additions; memory: m(m+1)/2 numbers for G and a sixteenth of that while it runs.
-    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). 0/1 data is counted
-    exactly; anything else is summed in float64 and rounded once.
+    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). Sums are made in float64
+    and rounded once to ``dtype``; unless given, that is float32 where it counts 0/1 data exactly, otherwise float64. So
+    Grams of 0/1 data add and subtract without any error (two of different precision in the wider one).
     """
     matrix = as_matrix(X)
     if not np.isfinite(user_power):
         raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
     m = matrix.shape[1]
+    if dtype is None:
+        counted = user_power == 0 and matrix.shape[0] <= EXACT_FLOAT32 and bool((matrix.data == 1).all())
+        dtype = np.float32 if counted else np.float64
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")

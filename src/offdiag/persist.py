@@ -112,6 +112,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
 def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """What an updatable model also has."""
     from offdiag.data.ledger import Ledger
+    from offdiag.data.roll import Roll
     from offdiag.gramian import Gram
     from offdiag.gramian_sparse import SparseGram
 
@@ -126,6 +127,8 @@ def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]])
         raise ValueError("the Gram does not fit the items")
     if "ledger" in about:
         model._ledger = Ledger.from_arrays(_named(arrays, "ledger."), about["ledger"])
+    elif "roll.salt" in arrays:
+        model._roll = Roll.from_arrays(_named(arrays, "roll."))
 
 
 def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -178,12 +181,15 @@ def _contents(
     if updatable:
         from offdiag.models import living
 
+        living.check_exact(model)
         ledger, G = _ledger_of(model), living.gram_of(model)
         about["gram"] = {"kind": G.kind, "user_power": G.user_power}
         tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
         if ledger is not None:
             about["ledger"] = ledger.about()
             tensors |= {f"ledger.{key}": array for key, array in ledger.arrays().items()}
+        elif model._roll is not None:
+            tensors |= {f"roll.{key}": array for key, array in model._roll.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 
 

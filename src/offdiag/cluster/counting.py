@@ -31,7 +31,7 @@ def gram(
     data: Any,
     user_power: float = 0.0,
     *,
-    dtype: Any = np.float32,
+    dtype: Any = None,
     client: Client | None = None,
     progress: Progress | None = None,
     reports: list[Report] | None = None,
@@ -39,11 +39,12 @@ def gram(
     """od.gram of users that are spread over workers: bit for bit the same for 0/1 data, to rounding otherwise.
 
     ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker counts one whole Gram, and sums its
-    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine.
+    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine, in
+    float32 or, with a ``user_power``, in float64; values that shall be taken out again need ``dtype="float64"``.
     """
     client = session.current(client)
     parts = read(data, client=client, progress=progress, reports=reports)
-    dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype or (np.float64 if user_power else np.float32))
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
     if not np.isfinite(user_power):

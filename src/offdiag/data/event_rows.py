@@ -95,7 +95,7 @@ def entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
     starts = row_pointer(rows.users, len(rows.owners))
     events = rows.events[np.lexsort((rows.events, rows.users))]
     sizes = np.diff(inter.matrix.indptr).astype(np.int64)
-    entries = Entries(rows.owners, ledger.fingerprints(inter, rows.owners), sizes, starts, events)
+    entries = Entries(rows.owners, ledger.fingerprints(inter), sizes, starts, events)
     return entries.select(np.argsort(rows.owners))
 
 

@@ -104,7 +104,7 @@ def coming(ledger: Ledger, table: Table) -> Plan:
     same = np.zeros(len(after.owners), dtype=bool)
     if len(was):
         old = event_rows.histories(old_rows.table, ledger.recipe)
-        prints = ledger.fingerprints(old, was)
+        prints = ledger.fingerprints(old)
         altered = prints != ledger.entries.histories[ledger.places(was)]
         if altered.any():
             raise OffdiagError(
@@ -113,7 +113,7 @@ def coming(ledger: Ledger, table: Table) -> Plan:
                 "(nothing was changed)"
             )
         at = np.searchsorted(after.user_ids, old_rows.user_ids)
-        same[at] = ledger.fingerprints(new, after.owners)[at] == prints
+        same[at] = ledger.fingerprints(new)[at] == prints
         remove = event_rows.some(old.select_users(np.flatnonzero(~same[at])))
     entries = event_rows.entries(ledger, after, new)
     return Plan(
@@ -156,7 +156,7 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
             continue
         inter = event_rows.histories(rows.table, ledger.recipe)
         at = np.searchsorted(wanted, inter.user_ids)
-        match = ledger.fingerprints(inter, rows.owners) == ledger.entries.histories[place[at]]
+        match = ledger.fingerprints(inter) == ledger.entries.histories[place[at]]
         right[at[match]] = True
         parts.append(event_rows.only(rows, match).table)
     right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import keyed
+from offdiag.data import keyed, roll
 from offdiag.data.interactions import Interactions
 from offdiag.data.keyed import Words
 from offdiag.data.order import positions_of_rows
+from offdiag.data.roll import Roll
 
 # The first word of what is hashed, so that a user, an event and an entry of a history are never mistaken for another.
-USER, EVENT, ENTRY = 1, 2, 3
+USER, EVENT = 1, 2
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,13 @@ class Ledger:
             found[order] = known[at] == wanted
         return found
 
-    def fingerprints(self, inter: Interactions, users: Words) -> Words:
-        """One word for the history of each row: the sum of the hashes of its entries, whatever their order."""
-        matrix = inter.matrix
-        items = keyed.id_codes(self.salt, inter.item_ids)
-        owner = np.repeat(users, np.diff(matrix.indptr))
-        entries = keyed.siphash(self.salt, ENTRY, owner, items[matrix.indices], keyed.number_codes(matrix.data))
-        total = np.zeros(len(owner) + 1, dtype=np.uint64)
-        np.cumsum(entries, out=total[1:])  # wraps around, and the difference wraps back
-        sums: Words = total[matrix.indptr[1:]] - total[matrix.indptr[:-1]]
-        return sums
+    def fingerprints(self, inter: Interactions) -> Words:
+        """One word for the history of each row."""
+        return roll.fingerprints(self.salt, inter.matrix, inter.item_ids)
+
+    def roll(self) -> Roll:
+        """The histories alone."""
+        return Roll(self.salt, np.sort(self.entries.histories[self.entries.sizes > 0]))
 
     def replaced(self, gone: Words, come: Entries) -> Ledger:
         """Without these users, and with those."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from offdiag import packed, ranking
+from offdiag.data.roll import Roll, fingerprints
 from offdiag.errors import OffdiagError
 from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, add_histograms, as_matrix, gram
-from offdiag.progress import Progress
 
 if TYPE_CHECKING:
     from offdiag.gramian_sparse import SparseGram
@@ -97,6 +97,22 @@ def _fitting(ids: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
     return other
 
 
+def on_the_roll(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
+    """The roll after the change; an error tells whose history is not on it."""
+    there = np.flatnonzero(np.diff(rows.indptr))
+    words = fingerprints(roll.salt, rows, item_ids)[there]
+    if sign > 0:
+        return roll.with_(words)
+    places = roll.places(words)
+    missing = there[places < 0]
+    if len(missing):
+        ids = getattr(X, "user_ids", None)
+        who = f"row {missing[0]}" if ids is None else f"user {np.asarray(ids)[missing[0]].item()!r}"
+        why = f"nobody in it has the history of {who}, who was never there, was forgotten already, or had other items"
+        raise OffdiagError(NEVER_THERE.format(why=why))
+    return roll.without(places)
+
+
 def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Facts:
     """Counts after the change; those that fall below 0 show that a user was never there."""
     n_u = np.diff(rows.indptr)
@@ -165,12 +181,6 @@ def counted(G: Gram | SparseGram) -> bool:
     if G.user_power != 0 or not np.array_equal(G.item_sums, G.item_counts):
         return False
     return np.array_equal(G.diagonal(), G.item_counts)
-
-
-def exact_gram(matrix: sparse.csr_array, user_power: float, progress: Progress | None = None) -> Gram:
-    """The Gram in a precision in which 0/1 data is counted exactly and other sums lose nothing to speak of."""
-    counted = user_power == 0 and bool((matrix.data == 1).all()) and matrix.shape[0] <= EXACT_FLOAT32
-    return gram(matrix, user_power, dtype=np.float32 if counted else np.float64, progress=progress)
 
 
 def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:

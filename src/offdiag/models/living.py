@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Facts, Gram
 from offdiag.models import coming
@@ -84,9 +85,12 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     """Add (+1) or remove (−1) users; after an error the model is what it was."""
     begin = time.perf_counter()
     _check_able(model)
+    check_exact(model)
     G = gram_of(model, progress)
     rows, catalogue = coming.rows_of(model.item_ids_, X, sign)
-    fingerprint = fingerprint_of(model)
+    fingerprint, roll = fingerprint_of(model), roll_of(model)
+    if roll is not None:
+        roll = coming.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
     grown = G if catalogue.at is None else G.moved(catalogue.at)
     items = np.unique(rows.indices).astype(np.int64)
     facts = coming.facts_after(grown, rows, sign)
@@ -145,6 +149,7 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         model.n_users_ = G.n_users
         model._gram = G
         model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
+        model._roll = roll
         model.last_change = Certificate(
             action="update" if sign > 0 else "forget",
             users=rows.shape[0],
@@ -179,7 +184,26 @@ def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
         else:
             coming.check_same(source, model._source_sums)
             model._gram = model._count_gram(source, model.settings_["user_power"], progress)
+            if isinstance(source, sparse.csr_array):
+                model._roll = Roll.of(source, model.item_ids_)
     return model._gram  # type: ignore[no-any-return]
+
+
+def check_exact(model: Any) -> None:
+    """Of sums that were rounded before they came here nothing can be taken out without a trace."""
+    source = model._source
+    if isinstance(source, Gram) and source.dtype == np.float32 and not coming.counted(source):
+        raise OffdiagError(
+            f"this {type(model).__name__} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
+            "changed exactly: count it in double precision, od.gram(..., dtype='float64'), and fit again"
+        )
+
+
+def roll_of(model: Any) -> Roll | None:
+    """Whose histories the model has learned, if it was told; one that was learned from a Gram was not."""
+    if model._roll is None and model._ledger is not None:
+        model._roll = model._ledger.roll()
+    return model._roll  # type: ignore[no-any-return]
 
 
 def refit(model: Any, G: Gram | SparseGram, progress: Progress | None) -> Relearned:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.errors import OffdiagError
+from offdiag.gramian import gram
 from offdiag.models import coming, living
 from offdiag.progress import Progress
 from offdiag.weights import Weights
@@ -29,6 +30,7 @@ _OF_USERS = (
     "_user_ids",
     "_gram",
     "_ledger",
+    "_roll",
     "_fingerprint",
     "last_change",
 )  # not in a pickle or a file
@@ -63,6 +65,7 @@ class Recommender:
     _user_ids: Any = None
     _gram: Gram | SparseGram | None = None
     _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
+    _roll: Any = None  # fingerprints of their histories, see offdiag.data.roll
     _fingerprint: Any = None
 
     def predict(self, X: Any) -> NDArray[np.floating]:
@@ -157,11 +160,11 @@ class Recommender:
         """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
         self._source, self._user_ids = source, user_ids
         self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
-        self._gram = self._ledger = self._fingerprint = self.last_change = None
+        self._gram = self._ledger = self._roll = self._fingerprint = self.last_change = None
         return self
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
-        return coming.exact_gram(matrix, user_power, progress)
+        return gram(matrix, user_power, progress=progress)
 
     def _refitted(self, G: Any, progress: Progress | None = None) -> Any:
         """A model with these settings, learned from a Gram."""

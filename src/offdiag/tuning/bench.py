@@ -62,7 +62,7 @@ class Bench:
         if user_power not in self._grams:
             while len(self._grams) >= max(self._most_grams, 1):
                 self._grams.pop(next(iter(self._grams)))
-            self._grams[user_power] = gram(self.matrix, user_power, progress=progress)
+            self._grams[user_power] = gram(self.matrix, user_power, dtype=np.float32, progress=progress)
         return self._grams[user_power]
 
     def whole(self, model: Any, progress: Progress | None) -> Result:

@@ -1,0 +1,178 @@
+"""Only who is in a model can leave it: fingerprints of histories against a plain multiset of them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import offdiag as od
+from offdiag.data import keyed, roll
+from offdiag.data.roll import Roll
+from offdiag.errors import OffdiagError
+from tests.strategies import interactions
+
+KEY = bytes(range(16))
+MODELS = [
+    od.EDLAE(dropout=0.3, l2=2.0),
+    od.SparseEDLAE(neighbours=5, dropout=0.3, l2=2.0),
+    od.LowRankEDLAE(rank=3, dropout=0.3, l2=2.0),
+    od.Spectral(rank=3),
+    od.Popularity(),
+]
+
+
+def plain(row, item_ids):
+    """A history as Python sees it."""
+    return frozenset((item_ids[i].item(), float(np.float32(row[i]))) for i in np.flatnonzero(row))
+
+
+def one_by_one(matrix, item_ids):
+    """The same words from hashing each entry by itself."""
+    words = []
+    for row in matrix.toarray():
+        total = 0
+        for i in np.flatnonzero(row):
+            code = keyed.id_codes(KEY, item_ids[i : i + 1])
+            value = keyed.number_codes(row[i : i + 1].astype(np.float32))
+            total += int(keyed.siphash(KEY, roll.ENTRY, code, value)[0])
+        words.append(total % 2**64)
+    return words
+
+
+@given(interactions(values="counts"), st.booleans(), st.sampled_from([1, 5, roll.BLOCK]))
+def test_a_fingerprint_is_the_sum_over_the_entries_whatever_the_blocks(X, text, block):
+    ids = np.array([f"item {i}" for i in range(X.shape[1])]) if text else np.arange(X.shape[1]) * 7
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roll, "BLOCK", block)
+        found = roll.fingerprints(KEY, X, ids)
+    assert found.tolist() == one_by_one(X, ids)
+
+
+@given(interactions(), interactions(values="counts"))
+def test_a_history_of_ones_has_one_fingerprint_whoever_stands_beside_it(X, other):
+    width = max(X.shape[1], other.shape[1])
+    X, other = (sparse.csr_array((A.data, A.indices, A.indptr), shape=(A.shape[0], width)) for A in (X, other))
+    together = sparse.csr_array(sparse.vstack([X, other]))
+    ids = np.arange(width)
+    assert np.array_equal(roll.fingerprints(KEY, together, ids)[: X.shape[0]], roll.fingerprints(KEY, X, ids))
+
+
+@given(interactions(values="counts"), st.data())
+def test_the_roll_is_the_multiset_of_histories(X, data):
+    ids = np.arange(X.shape[1])
+    rows = X.toarray()
+    known = Roll.of(X, ids)
+    book = Counter(plain(row, ids) for row in rows if row.any())
+    for _ in range(4):
+        picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6)) if len(rows) else []
+        some = sparse.csr_array(X[picked]) if picked else X[:0]
+        there = [plain(rows[i], ids) for i in picked if rows[i].any()]
+        words = roll.fingerprints(known.salt, some, ids)[np.diff(some.indptr) > 0]
+        if data.draw(st.booleans()):
+            known, book = known.with_(words), book + Counter(there)
+            continue
+        places = known.places(words)
+        asked = Counter()
+        for place, history in zip(places, there, strict=True):
+            asked[history] += 1
+            if place >= 0:
+                assert book[history] > 0
+        assert (places >= 0).sum() == sum(min(n, book[history]) for history, n in asked.items())
+        assert len(np.unique(places[places >= 0])) == (places >= 0).sum()
+        if (places >= 0).all():
+            known, book = known.without(places), book - asked
+    assert len(known.histories) == sum(book.values())
+    assert np.all(known.histories[1:] >= known.histories[:-1])
+
+
+def example(seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.random((60, 12)) < 0.4).astype(np.float32)
+    return X[X.any(axis=1)]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("stored", [False, True])
+def test_nobody_is_forgotten_twice_or_by_half_and_nobody_who_was_not_there(model, stored, tmp_path):
+    """Most of this could be subtracted from the sums without a trace."""
+    X = example()
+    model = type(model)(**model.get_params()).fit(X)
+    if stored:
+        model.save(tmp_path / "m.od", updatable=True)
+        model = od.load(tmp_path / "m.od")
+    half = X[:1].copy()
+    half[0, np.flatnonzero(half[0])[0]] = 0
+    assert half[0].any()
+    assert not (half == X).all(axis=1).any()
+    state = model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()
+    with pytest.raises(OffdiagError, match="nobody in it has the history of row 0.*nothing was changed"):
+        model.forget(half)
+    with pytest.raises(OffdiagError, match="nobody in it has the history of row 2"):
+        model.forget(np.vstack([X[1:3], X[1:2]]))  # one of them twice at once
+    assert (model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()) == state
+    model.forget(X[:1])
+    with pytest.raises(OffdiagError, match="forgotten already"):
+        model.forget(X[:1])
+    model.update(half)
+    assert model.forget(half).users == 1
+    assert model.n_users_ == len(X) - 1
+
+
+def test_who_has_the_same_history_can_leave_once_for_each(tmp_path):
+    X = np.vstack([example(), np.eye(12)[:1], np.eye(12)[:1]]).astype(np.float32)
+    same = int((X[-1] == X).all(axis=1).sum())
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
+    for _ in range(same):
+        model.forget(X[-1:])
+        model.save(tmp_path / "m.od", updatable=True)
+        model = od.load(tmp_path / "m.od")
+    with pytest.raises(OffdiagError, match="nobody in it has the history"):
+        model.forget(X[-1:])
+
+
+def test_the_message_names_the_user_and_columns_may_come_and_go():
+    import polars as pl
+
+    table = pl.DataFrame({"user": ["ann", "ann", "bob", "cat", "cat"], "item": ["a", "c", "c", "a", "b"]})
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(od.read(table))
+    model.update(od.read(pl.DataFrame({"user": ["dan", "dan"], "item": ["aa", "c"]})))  # every column moves
+    with pytest.raises(OffdiagError, match="history of user 'eve'"):
+        model.forget(od.read(pl.DataFrame({"user": ["ann", "ann", "eve"], "item": ["a", "c", "b"]})))
+    model.forget(od.read(table.filter(pl.col("user") == "cat")))
+    assert model.item_ids_.tolist() == ["a", "aa", "c"]
+    model.forget(od.read(table.filter(pl.col("user") == "ann")))
+    assert model.item_ids_.tolist() == ["aa", "c"]
+
+
+def test_values_in_either_precision_are_the_same_history():
+    X = np.round(np.random.default_rng(1).random((40, 8)) * 5, 1)
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
+    model.forget(X[:1].astype(np.float32).astype(np.float64))
+    with pytest.raises(OffdiagError, match="nobody in it has the history"):
+        model.forget(X[1:2] + 0.1)
+    model.forget(X[1:2])
+
+
+def test_a_file_whose_roll_makes_no_sense_is_refused(tmp_path):
+    X = example()
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
+    model.save(tmp_path / "m.od", updatable=True)
+    good = od.load(tmp_path / "m.od")
+    for bad in (
+        Roll(good._roll.salt[:8], good._roll.histories),
+        Roll(good._roll.salt, good._roll.histories[::-1]),
+        Roll(good._roll.salt, good._roll.histories.astype(np.int64)),
+    ):
+        good._roll = bad
+        good.save(tmp_path / "bad.od", updatable=True)
+        with pytest.raises(OffdiagError, match="makes no sense.*roll"):
+            od.load(tmp_path / "bad.od")
+
+
+def test_every_model_has_a_key_of_its_own():
+    """So two files cannot be joined."""
+    X = sparse.csr_array(example())
+    assert not np.isin(*(Roll.of(X, np.arange(12)).histories for _ in range(2))).any()
