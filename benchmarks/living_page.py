@@ -10,9 +10,9 @@ from results_page_parts import Lines, machine, table
 def living(found: dict[str, Any]) -> Lines:
     ones = [
         [
-            name, one["method"], f"{one['forget_seconds']:.3f} s", f"{one['refit_seconds']:.2f} s",
-            f"{one['ratio']:.3f}", f"{one['largest_difference']:.1e}", f"{one['estimated_error']:.1e}",
-            "yes" if one["gram_identical"] else "to rounding",
+            name, one["method"], f"{one['first_seconds']:.2f} s", f"{one['forget_seconds']:.3f} s",
+            f"{one['refit_seconds']:.2f} s", f"{one['ratio']:.3f}", f"{one['largest_difference']:.1e}",
+            f"{one['estimated_error']:.1e}", "yes" if one["gram_identical"] else "to rounding",
         ]
         for name, one in found["one user"].items()
     ]  # fmt: skip
@@ -33,13 +33,25 @@ def living(found: dict[str, Any]) -> Lines:
         "## Living models",
         "",
         f"Invented data, {found['users']:,} users × {found['items']:,} items, {found['interactions']:,} interactions; "
-        f"on {machine(found['machine'])}. One typical user (70 items) is forgotten, five times, each followed by the "
-        "check; a fit on those who are left, in the same run, is the refit (goal: ratio ≤ 0.05; largest weight "
-        "difference ≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that alternate end in a "
-        "nearby minimum, not in the same.",
+        f"on {machine(found['machine'])}. One typical user (70 items) is forgotten, each followed by the check. The "
+        "first forget of a model that was just fitted also counts its Gram; the next five, whose median is told, have "
+        "it, like a model from an updatable file. A fit on those who are left, in the same run, is the refit (goal: "
+        "ratio ≤ 0.05; largest weight difference ≤ 1e-5 in float32, ≤ 1e-12 in float64). Low-rank models that "
+        "alternate end in a nearby minimum, not in the same.",
         "",
         *table(
-            ("model", "way", "forget", "refit", "ratio", "largest difference", "as estimated", "Gram identical"), ones
+            (
+                "model",
+                "way",
+                "first forget",
+                "forget",
+                "refit",
+                "ratio",
+                "largest difference",
+                "as estimated",
+                "Gram identical",
+            ),
+            ones,
         ),
         "Users who come and go in a row (goal: drift ≤ 1e-5, Gram identical):",
         "",

@@ -15,32 +15,41 @@ FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
 
 
 @in_any_order
-def _both_ways(row, x, out, mine):  # type: ignore[no-untyped-def]
-    """out += row·mine, and the sum of row·x: an entry below the diagonal acts twice."""
-    total = 0.0
-    for c in range(len(row)):
-        total += np.float64(row[c]) * x[c]
-    for c in range(len(row)):
-        out[c] += np.float64(row[c]) * mine
-    return total
+def _both_ways(row, x0, x1, x2, out0, out1, out2, mine0, mine1, mine2):  # type: ignore[no-untyped-def]
+    """out += row·mine and the sums of row·x for three vectors: an entry below the diagonal acts twice."""
+    sum0, sum1, sum2 = 0.0, 0.0, 0.0
+    for c in range(len(row)):  # one loop: an entry is read and widened once for all
+        a = np.float64(row[c])
+        sum0 += a * x0[c]
+        sum1 += a * x1[c]
+        sum2 += a * x2[c]
+        out0[c] += a * mine0
+        out1[c] += a * mine1
+        out2[c] += a * mine2
+    return sum0, sum1, sum2
+
+
+@compiled
+def _add_row(row, own, V, out, i, lo, hi):  # type: ignore[no-untyped-def]
+    """out += V·A for A[i, lo..hi] = row, its mirror image, and A[i, i] = own."""
+    x, y, z = V[0, lo:hi], V[1, lo:hi], V[2, lo:hi]
+    sums = _both_ways(row, x, y, z, out[0, lo:hi], out[1, lo:hi], out[2, lo:hi], V[0, i], V[1, i], V[2, i])
+    out[0, i] += sums[0] + np.float64(own) * V[0, i]
+    out[1, i] += sums[1] + np.float64(own) * V[1, i]
+    out[2, i] += sums[2] + np.float64(own) * V[2, i]
 
 
 @compiled
 def add_products(P, h, e, V, out, first, last):  # type: ignore[no-untyped-def]
-    """out += V·A for the entries of A in packed rows first..last; V and out are k×m, double precision."""
-    k, m = V.shape
+    """out += V·A for the entries of A in packed rows first..last; V and out are 3×m, double precision."""
+    m = V.shape[1]
     for r in range(first, last):
         # Row r of P: A[h + j, h..h + j] with j = r - 1 + e, then A[r.., r] if r < h.
         j = r - 1 + e
         if j >= 0 and h + j < m:
-            for q in range(k):
-                i = h + j
-                total = _both_ways(P[r, :j], V[q, h:i], out[q, h:i], V[q, i])
-                out[q, i] += total + np.float64(P[r, j]) * V[q, i]
+            _add_row(P[r, :j], P[r, j], V, out, h + j, h, h + j)
         if r < h:
-            for q in range(k):
-                total = _both_ways(P[r, r + 1 + e : m + e], V[q, r + 1 :], out[q, r + 1 :], V[q, r])
-                out[q, r] += total + np.float64(P[r, r + e]) * V[q, r]
+            _add_row(P[r, r + 1 + e : m + e], P[r, r + e], V, out, r, r + 1, m)
 
 
 @compiled
@@ -97,7 +106,7 @@ def moved(values: NDArray[np.floating], m: int, at: NDArray[np.int64]) -> NDArra
 
 
 def products(values: NDArray[np.floating], m: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """V·A for a few rows of V (k×m) in double precision, whatever the precision of A; A is read once."""
+    """V·A for three rows of V (3×m) in double precision, whatever the precision of A; A is read once."""
     h, e, _ = packed.layout(m)
     P = packed.rectangle(values, m)
     shares = ranges(len(P), 2 * n_threads())

@@ -24,7 +24,7 @@ from offdiag.solvers import blas
 # Of the smallest singular value of I + Δ C_SS: below it H' is singular, or C too rough to tell.
 BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
 NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) says nothing about C − H⁻¹ any more
-PROBES = 3  # random vectors of the residual
+PROBES = 3  # random vectors of the residual, as many as kernels_packed.products takes
 
 
 @dataclass(frozen=True, eq=False)
