@@ -476,6 +476,8 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
         page = each.open(running.url)
         first = listed(page)[0]
         expect(page.locator("#other-field")).to_be_hidden()  # one model: nothing to compare
+        page.clock.install()
+        page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)  # so it does not look again by itself
         running.stop(signal.SIGKILL)
         page.get_by_role("button", name=f"Add {first} to your history").click()
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
@@ -483,6 +485,7 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
         page.locator("#again").click()
         expect(page.get_by_role("alert")).to_be_hidden()
         assert first not in listed(page)
+        page.clock.resume()
         running.stop(signal.SIGKILL)
         page.locator("#results .title").first.click()
         expect(page.locator("#trouble")).to_be_visible()
