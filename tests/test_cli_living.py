@@ -142,6 +142,30 @@ def test_ids_of_nineteen_digits_are_numbers_in_every_kind_of_file(run, fit, fold
     assert od.load("model.od").n_users_ == 38
 
 
+def test_a_certificate_names_nothing_that_only_the_forgotten_had(run, fit, folder, rows):
+    fit("log.csv", "model.od")
+    write(folder / "lonely.csv", [("lonely", "her diary", *rows[0][2:]), ("lonely", rows[0][1], *rows[0][2:])])
+    assert run("update", "model.od", "lonely.csv")[0] == 0
+    code, out, _ = run("forget", "model.od", "--users", "lonely.csv", "--certificate", "proof.json", "--json")
+    assert code == 0
+    assert json.loads(out)["gone_items"] == 1
+    assert "diary" not in out + (folder / "proof.json").read_text()
+    assert "her diary" not in od.load("model.od").item_ids_
+
+
+def test_a_model_given_as_its_own_log_is_told(fit, fails, folder):
+    fit("log.csv", "model.od")
+    assert "as both; name the other one" in untouched(fails, folder, "update", "model.od", "./model.od")
+    assert "as both; name the other one" in untouched(fails, folder, "update", "log.csv", "log.csv")
+
+
+def test_a_log_without_the_rows_of_the_forgotten_is_told(fit, fails, folder, rows):
+    fit("log.csv", "model.od")
+    write(folder / "without.csv", [row for row in rows if row[0] not in ("user 3", "user 8", "user 9")])
+    told = untouched(fails, folder, "forget", "model.od", "--users", "ids.txt", "--events", "without.csv")
+    assert "received no rows of 3 of 3 users" in told
+
+
 def test_a_certificate_takes_no_other_file(run, fit, fails, folder):
     fit("log.csv", "model.od")
     ids = ["--users", "ids.txt", "--events", "log.csv"]

@@ -228,6 +228,23 @@ def test_an_edited_past_is_noticed():
         events.coming(ledger, table(edited, {"event": True}))
 
 
+@pytest.mark.parametrize("others", [0, 40])
+def test_an_event_id_belongs_to_one_user(others):
+    """Else an event that comes again under another name of its user would count twice."""
+    kind = {"event": True}
+    rows = [*LOG, *[(100 + n, 10, 1, 5, 100 + n) for n in range(others)]]
+    with pytest.raises(OffdiagError, match="'e3' of the users '1' and '9' in the log.*nothing was changed"):
+        events.first(table([(1, 10, 1, 5, 3), (9, 10, 1, 5, 3)], kind), recipe(rows, kind))
+    ledger = events.first(table(rows, kind), recipe(rows, kind))[1]
+    _, item, value, time, number = rows[2]
+    for come in ([(9, item, value, time, number)], [(9, 10, 1, 5, 999), (8, item, value, time, number)]):
+        with pytest.raises(OffdiagError, match=f"'e{number}' of the user '{come[-1][0]}', counted before for another"):
+            events.coming(ledger, table(come, kind))
+    assert events.coming(ledger, table([(9, 10, 1, 5, 999)], kind)).new_events == 1
+    assert events.coming(ledger, table(rows, kind)).new_events == 0
+    assert events.coming(fitted({}), table([(9, item, value, time, number)], {})).new_events == 1  # no ids, no clash
+
+
 def test_an_event_delivered_twice_counts_once():
     kind = {"event": True, "duplicates": "sum"}
     inter, ledger = events.first(table([LOG[0], LOG[0], LOG[1]], kind), recipe(LOG, kind))

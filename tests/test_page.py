@@ -293,6 +293,12 @@ def test_a_link_to_what_is_not_here_is_told(watched, service, folder):
     expect(page.locator("#lists-note")).to_contain_text("“gone” of this link is not served here")
     expect(page.locator("#history")).to_contain_text("999999 (not in this catalogue)")
     expect(page.locator("#lists-title")).to_have_text("Popular items")
+    expect(page.locator("#lists-note")).to_contain_text("Nothing in your history is known to this model")
+    known = od.load(folder / "exact.od").item_ids_[:2].tolist()
+    page.goto("about:blank")
+    page = watched().open(service.url, h=[*known, 999_999])
+    listed(page)
+    expect(page.locator("#lists-note")).to_contain_text("For the 2 items in your history")
     page.goto("about:blank")
     page.goto(service.url + "#h=[[1],null,1e400&b=nonsense&k=-3&o=%7B")
     listed(page)
@@ -418,6 +424,7 @@ def test_nothing_left_is_told(watched, service, folder):
     every = od.load(folder / "exact.od").item_ids_.tolist()
     page = watched().open(service.url, h=every[:-1], b=every[-1:])
     expect(page.locator("#results")).to_contain_text("Nothing is left to recommend")
+    expect(page.locator("#lists-note")).not_to_contain_text("Bars")
 
 
 def test_ids_too_long_for_a_browser_arrive_whole(browser, tmp_path):
@@ -462,6 +469,35 @@ def test_a_long_history_shows_its_end_and_the_rest_when_asked(watched, service):
     expect(names).to_have_count(249)
 
 
+def test_all_contributions_are_shown_when_asked_and_missing_ranks_are_told(watched, service, folder):
+    model = od.load(folder / "exact.od")
+    history = model.item_ids_[:30].tolist()
+    best = model.recommend([history], k=1).items[0, 0]
+
+    def as_of_a_long_history(route):
+        said = route.fetch().json()
+        for part in said["contributions"]:
+            part["rank_without"] = None
+        route.fulfill(json=said)
+
+    for ranks in (True, False):
+        each = watched()
+        if not ranks:
+            each.page.route("**/explain", as_of_a_long_history)
+        page = each.open(service.url, h=history)
+        page.locator("#results .title").first.click()
+        panel = page.locator("#results .panel").first
+        bars = panel.locator(".bars > li")
+        expect(bars).to_have_count(13)
+        panel.get_by_role("button", name="18 others together").click()
+        expect(bars).to_have_count(30)
+        expect(bars.nth(12).locator("button")).to_be_focused()
+        shown = sorted(float(text.replace("−", "-")) for text in panel.locator(".amount").all_text_contents())
+        np.testing.assert_allclose(shown, np.sort(model.explain(history, best).contributions), atol=6e-4)
+        assert ("too long for ranks" in panel.text_content()) is not ranks
+        assert ("without it" in panel.text_content()) is ranks
+
+
 def test_a_refused_request_shows_the_words_of_the_service(browser, service, folder):
     each = Watched(browser)
     page = each.open(service.url, h=list(range(6000)))
@@ -491,6 +527,11 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
         expect(page.locator("#trouble")).to_be_visible()
         running.start()
         expect(page.locator("#trouble")).to_be_hidden()  # by itself
+        running.stop(signal.SIGKILL)
+        page.locator("#query").fill("the")
+        expect(page.locator("#trouble")).to_be_visible()
+        running.start()
+        expect(page.locator("#hits li").first).to_be_visible()  # what was asked meanwhile is asked again
     finally:
         each.context.close()
         running.stop()

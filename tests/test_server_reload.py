@@ -219,7 +219,15 @@ def test_titles_are_loaded_again(made, tmp_path):
     assert store.get(None).titles[0] == "Second one"
     assert store.problems
     assert store.reload() == 0
-    assert len(said) == 2
+    assert said[0] == "model model: 1 of 90 items have a title"
+    assert "; 1 of 90 items have a title" in said[1]
+    assert "still in use" in said[2]
+    table.write_text("item,title\n500.0,As some programs write numbers\n")
+    assert store.reload() == 2
+    assert "0 of 90 items have a title; the ids of items are like '500', those of the titles like '500.0'" in said[3]
+    table.write_text("item,title\n" + "".join(f"{n},Film {n}\n" for n in range(500, 590)))
+    assert store.reload() == 2
+    assert "title" not in said[4]
     table.write_text("item,title\n500,Third\n")
     store.reload()
     assert store.problems == []

@@ -164,6 +164,8 @@ def _target(model: str, out: str | None, sources: list[str]) -> str:
     if out is None or (os.path.exists(out) and os.path.exists(model) and os.path.samefile(out, model)):
         out = model
     for source in sources:
+        if os.path.exists(source) and os.path.exists(model) and os.path.samefile(source, model):
+            raise OffdiagError(f"expected a model and a log, received {source!r} as both; name the other one")
         choosing.check_target(out, source)
     return out
 
@@ -218,12 +220,16 @@ def _near(error: float, what: str) -> str:
 
 
 def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict[str, Any]:
-    """What a person who asked to be forgotten may be given: no id, no item but those that left the catalogue."""
+    """What may be kept as a proof: no user and no item, not even those that left with their last user, only numbers."""
     from datetime import UTC, datetime
 
     from offdiag import __version__
 
-    done = steps[-1].to_dict() if steps else {"action": "forget", "method": "nothing to do", "interactions": 0}
+    done: dict[str, Any] = {"action": "forget", "method": "nothing to do", "interactions": 0}
+    if steps:
+        done = steps[-1].to_dict()
+    for name in {"new_items", "gone_items"} & set(done):
+        done[name] = len(done[name])
     return {
         **done,
         "users": plan.changed_users,
@@ -238,7 +244,7 @@ def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict
 
 
 def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | None) -> dict[str, str]:
-    gone = len(about.get("gone_items", []))
+    gone = about.get("gone_items", 0)
     left = f"{about['n_users']:,} users, {about['n_items']:,} items"
     by = f"by {about['method']}" if about["method"] != "nothing to do" else "nothing of theirs was in the weights"
     pairs = {

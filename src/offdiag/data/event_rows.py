@@ -60,9 +60,23 @@ def distinct(ledger: Ledger, table: Table) -> Rows:
     ordered = np.sort(events)  # far quicker than finding which row each comes from
     if not np.any(ordered[1:] == ordered[:-1]):
         return Rows(table, user_ids, users, owners, events)
+    _, first, again = np.unique(events, return_index=True, return_inverse=True)
+    foreign = np.flatnonzero(users != users[first[again]])
+    if len(foreign) and table.event is not None:  # events without an id are hashed with their user
+        two = sorted(user_ids[users[[first[again[foreign[0]]], foreign[0]]]].tolist())
+        raise OffdiagError(one_owner(table, foreign[0], f"of the users {two[0]!r} and {two[1]!r}"))
     keep = np.zeros(len(events), dtype=bool)
-    keep[np.unique(events, return_index=True)[1]] = True
+    keep[first] = True
     return Rows(filtered(table, keep), user_ids, users[keep], owners, events[keep])
+
+
+def one_owner(table: Table, row: Any, whose: str) -> str:
+    """What is wrong with an event id that two users have."""
+    event = "" if table.event is None else repr(table.event[int(row)])
+    return (
+        f"expected every event id to be one event of one user, received {event} {whose} in "
+        f"{table.where}; number events over all users, or fit again without --event (nothing was changed)"
+    )
 
 
 def _event_hashes(ledger: Ledger, table: Table, owner: Words) -> Words:
@@ -74,7 +88,7 @@ def _event_hashes(ledger: Ledger, table: Table, owner: Words) -> Words:
     if "event" in ledger.recipe.columns:
         assert table.event is not None  # the recipe names the column, and it was read
         named = checked_ids(table.event, "event", where)
-        return keyed.siphash(salt, EVENT, owner, keyed.event_codes(salt, named))
+        return keyed.siphash(salt, EVENT, keyed.event_codes(salt, named))
     item_ids, items = number(table.item)
     words: list[Words | int] = [EVENT, owner, keyed.id_codes(salt, item_ids)[items]]
     words.append(0 if table.time is None else keyed.number_codes(checked_times(table.time, where)))

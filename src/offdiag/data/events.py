@@ -84,6 +84,12 @@ def coming(ledger: Ledger, table: Table) -> Plan:
     old_events = int(counted.sum())
     if counted.all():
         return Plan(ledger, old_events=old_events)
+    named = "event" in ledger.recipe.columns  # else an event is hashed with its user
+    foreign = np.flatnonzero(~counted)
+    foreign = foreign[ledger.holds(rows.events[foreign])] if named else foreign[:0]
+    if len(foreign):
+        who = f"of the user {rows.user_ids[rows.users[foreign[0]]].item()!r}, counted before for another one,"
+        raise OffdiagError(event_rows.one_owner(rows.table, foreign[0], who))
     touched = np.zeros(len(rows.owners), dtype=bool)
     touched[rows.users[~counted]] = True
     place = ledger.places(rows.owners)
@@ -161,8 +167,10 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
         parts.append(event_rows.only(rows, match).table)
     right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown
     if not right.all():
+        absent = ~np.isin(wanted, found)
+        what = "no rows" if absent[~right].all() else "other rows than the model has counted"
         raise OffdiagError(
-            f"expected the whole history of every user to forget, received other rows than the model has counted of "
+            f"expected the whole history of every user to forget, received {what} of "
             f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_listed(wanted[~right])}) "
             f"in {table.where}; give all their rows as they were learned (nothing was changed)"
         )

@@ -94,6 +94,12 @@ class Ledger:
             found[order] = known[at] == wanted
         return found
 
+    def holds(self, events: Words) -> NDArray[np.bool_]:
+        """Which of the events are here, whoever they belong to."""
+        ordered = np.unique(events)
+        at = np.minimum(np.searchsorted(ordered, self.entries.events), len(ordered) - 1)  # few among many: one pass
+        return np.isin(events, ordered[np.unique(at[ordered[at] == self.entries.events])])
+
     def fingerprints(self, inter: Interactions) -> Words:
         """One word for the history of each row."""
         return roll.fingerprints(self.salt, inter.matrix, inter.item_ids)

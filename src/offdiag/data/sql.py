@@ -228,7 +228,12 @@ def _sqlalchemy(url: str, statement: Statement, place: str) -> Tables:
             f"expected a postgresql://, duckdb:/// or sqlite:/// source, received {place}; "
             "pip install sqlalchemy and the driver of that database to read it"
         ) from None
-    engine = sqlalchemy.create_engine(url)
+    try:
+        engine = sqlalchemy.create_engine(url)
+    except ImportError as error:  # the driver of that database
+        raise OffdiagError(
+            f"expected the driver of {url.partition('://')[0]!r} to read {place}, received none ({error}); install it"
+        ) from None
     sent = statement(engine.dialect.identifier_preparer.quote_identifier).replace(":", "\\:")  # no parameters
     try:
         with engine.connect() as connection:

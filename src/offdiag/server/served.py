@@ -50,6 +50,7 @@ class Served:
         self.shown: list[Any] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.shown, range(len(self.ids)), strict=True))
         self.titles = [title_of(item, titles) for item in self.ids]
+        self.untitled = 0 if titles is None else sum(str(item) not in titles for item in self.ids)
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")

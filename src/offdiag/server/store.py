@@ -42,6 +42,8 @@ class Store:
         self._served = {name: Served(name, path, self._titles) for name, path in self._paths.items()}
         for served in self._served.values():
             served.warm()
+            if lacking := self._without_titles(served):
+                say(f"model {served.name}: {lacking}")
         self._leases: dict[str, Lease] | None = None
         self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
 
@@ -135,7 +137,9 @@ class Store:
             if old is not None:
                 old.release()
         self._count(True)
-        self._say(f"model {name}: loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}")
+        lacking = self._without_titles(fresh)
+        loaded = f"loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}"
+        self._say(f"model {name}: {loaded}" + (f"; {lacking}" if lacking else ""))
         return 1
 
     def _reload_titles(self) -> int:
@@ -159,6 +163,16 @@ class Store:
             return None
         self._titles_stamp = stamp(self._titles_path)
         return titling.read(self._titles_path, *self._title_columns)
+
+    def _without_titles(self, served: Served) -> str:
+        """Items without a title are shown by their id; if all are, the table is likely that of another catalogue."""
+        if self._titles is None or not served.untitled:
+            return ""
+        text = f"{served.n_items - served.untitled:,} of {served.n_items:,} items have a title"
+        if served.untitled < served.n_items:
+            return text
+        other = next(iter(self._titles), "")
+        return f"{text}; the ids of items are like {str(served.ids[0])!r}, those of the titles like {other!r}"
 
     def _failed(self, text: str) -> None:
         self._count(False)

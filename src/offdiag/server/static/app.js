@@ -122,6 +122,7 @@ async function showLists() {
     await findTitles(signal);
     pickedAgain();
     calm();
+    searchAgain();
     keepFocus(() => render(said, other));
     reopen();
   });
@@ -147,15 +148,15 @@ async function findTitles(signal) {
 }
 
 function render(said, other) {
-  const n = state.history.length;
+  const n = state.history.length - state.history.filter((id) => strange.has(keyOf(id))).length;
   const length = other ? said.lists[0].length : said.items.length;
-  const popular = n === strange.size;
+  const popular = n === 0;
   $("lists-title").textContent = other ? "Two models, one history" : popular ? "Popular items" : "Recommended";
   $("lists-note").textContent = [
     notice,
-    popular ? "Without a history, these are the most used items." : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
+    popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Without a history"}; these are the most used items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
     other ? `${count(said.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
-      : popular ? "" : silent.has(modelName()) ? "This model gives no reasons."
+      : popular || !length ? "" : silent.has(modelName()) ? "This model gives no reasons."
         : "Bars show what speaks most for an item or against it; open it to see all.",
   ].filter(Boolean).join(" ");
   const nothing = h("p", { class: "soft" }, "Nothing is left to recommend: everything is in your history or blocked.");
@@ -232,7 +233,7 @@ async function copyLink() {
   setTimeout(() => { $("share").textContent = "Copy link"; }, 1800);
 }
 
-search({ model: () => state.model, has: act.has, pick: act.add, failed, say });
+const searchAgain = search({ model: () => state.model, has: act.has, pick: act.add, failed, say });
 $("clear").addEventListener("click", () => { change({ history: [] }, "The history is empty"); $("you").focus(); });
 $("more").addEventListener("click", () => change({ k: Math.min(state.k + FIRST, MOST) }));
 $("share").addEventListener("click", copyLink);

@@ -40,7 +40,7 @@ function metrics(measured, most) {
   if (!rows.length) return [h("p", { class: "soft" }, "Nothing was measured before this model was saved.")];
   return [
     h("div", { class: "metrics" }, rows.map(([name, metric]) => measurement(name, metric, most))),
-    h("p", { class: "soft" }, "On users it had not seen; the thin line is the 95 % interval of the mean."),
+    h("p", { class: "soft" }, "On users it had not seen, ± one standard error; the thin line is the 95 % interval of the mean."),
   ];
 }
 

@@ -7,7 +7,8 @@ import { keyOf } from "./state.js";
 const WAIT = 140; // milliseconds after the last key
 const SHOWN = 12;
 
-/** `model()` names the model, `has(id)` tells what is chosen already, `pick(item)` takes one, `failed(error)` hears. */
+/** `model()` names the model, `has(id)` tells what is chosen already, `pick(item)` takes one, `failed(error)` hears.
+ *  Gives a function that asks again what got no answer. */
 export function search({ model, has, pick, failed, say }) {
   const field = document.getElementById("query");
   const box = document.getElementById("hits-box");
@@ -17,6 +18,7 @@ export function search({ model, has, pick, failed, say }) {
   let found = [];
   let at = -1;
   let timer = 0;
+  let lost = false; // whether the last question got no answer
 
   function close() {
     clearTimeout(timer);
@@ -70,12 +72,14 @@ export function search({ model, has, pick, failed, say }) {
 
   async function ask() {
     const query = field.value.trim();
+    lost = false;
     if (!query) return close();
     try {
       show(await get("items", { q: query.slice(0, 200), limit: SHOWN, model: model() }, begin()), query);
     } catch (error) {
       if (error.name === "AbortError") return;
       close();
+      lost = true;
       failed(error);
     }
   }
@@ -109,4 +113,5 @@ export function search({ model, has, pick, failed, say }) {
       field.focus();
     }
   });
+  return () => { if (lost && document.activeElement === field) ask(); };
 }

@@ -42,17 +42,27 @@ function explanation({ said, error }, model) {
   const shown = parts.slice(0, parts.length > REASONS + 1 ? REASONS : parts.length);
   const rest = parts.slice(shown.length);
   const write = column(parts.map((part) => part.contribution));
-  const lines = shown.map((part) => contribution(part, said, scale, write, model));
+  const line = (part) => contribution(part, said, scale, write, model);
+  const lines = shown.map(line);
   if (rest.length) {
     const sum = rest.reduce((total, part) => total + part.contribution, 0);
-    lines.push(h("li", {},
-      h("span", { class: "name soft" }, `${count(rest.length)} others together`),
-      bar(sum, Math.min(scale[0], sum), Math.max(scale[1], sum)), h("span", { class: "amount" }, write(sum))));
+    const others = h("li", {},
+      h("button", {
+        type: "button", class: "link name", title: "Show each of them",
+        onclick: () => {
+          const each = rest.map(line);
+          others.replaceWith(...each);
+          each[0].querySelector("button").focus();
+        },
+      }, `${count(rest.length)} others together`),
+      bar(sum, Math.min(scale[0], sum), Math.max(scale[1], sum)), h("span", { class: "amount" }, write(sum)));
+    lines.push(others);
   }
   const place = said.rank ? `Rank ${count(said.rank)}` : "In the history";
   return [
     h("h4", {}, "Why?"),
-    h("p", { class: "soft" }, `${place}. What each item of your history adds; together the score of ${number(said.score)}.`),
+    h("p", { class: "soft" }, `${place}. What each item of your history adds; together the score of ${number(said.score)}.`
+      + (parts[0]?.rank_without === null ? " The history is too long for ranks without each." : "")),
     h("ul", { class: "bars" }, lines),
   ];
 }
@@ -99,7 +109,7 @@ async function fillPair(detail, part, item, model) {
   const scale = scaleOf(lines.map(([, amount]) => amount / said.together));
   const write = column(lines.map(([, amount]) => (100 * amount) / said.together), false);
   detail.replaceChildren(
-    h("p", {}, `${first} Of what the two have in common goes through`),
+    h("p", {}, `${first} Of what the two have in common, these shares go through:`),
     h("ul", { class: "bars small" }, lines.map(([name, amount]) => h("li", {},
       h("span", { class: "name" }, name), bar(amount / said.together, ...scale),
       h("span", { class: "amount" }, `${write((100 * amount) / said.together)} %`)))),
