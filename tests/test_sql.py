@@ -120,6 +120,8 @@ def test_other_databases_are_read_through_sqlalchemy(lite, monkeypatch):
 
 
 def test_a_driver_that_is_missing_is_named(lite, monkeypatch):
+    with pytest.raises(OffdiagError, match=r"driver of 'mysql\+pymysql'.*No module named 'pymysql'\); install it"):
+        od.read("mysql+pymysql://somebody:secret@localhost/shop", table="events")
     monkeypatch.setitem(sys.modules, "adbc_driver_sqlite.dbapi", None)
     with pytest.raises(OffdiagError, match=r"pip install 'offdiag\[sql\]'"):
         od.read(lite, table="events")
@@ -141,6 +143,8 @@ def test_nothing_is_ever_written(server, duck, lite):
         with pytest.raises(OffdiagError):
             od.read(url, query="delete from events")
         assert od.read(url, table="events").nnz == 4
+    with pytest.raises(OffdiagError, match="read-only transaction"):
+        od.read(server.url, query="with gone as (delete from events returning *) select * from gone")
     missing = duck.replace("shop.db", "nowhere.db")
     with pytest.raises(OffdiagError, match=r"nowhere.db', which is none"):
         od.read(missing, table="events")

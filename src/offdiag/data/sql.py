@@ -175,6 +175,8 @@ def _tables(url: str, statement: Statement, place: str) -> Tables:
 def _postgresql(url: str, statement: Statement, place: str) -> Tables:
     dbapi = _driver("adbc_driver_postgresql.dbapi", place)
     with dbapi.connect(url) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("set transaction read only")  # and it is never committed
         yield from _batches(connection, statement(_quoted))
 
 
