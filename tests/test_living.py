@@ -14,6 +14,8 @@ from scipy import sparse
 import offdiag as od
 from offdiag import kernels_packed, packed
 from offdiag.errors import OffdiagError
+from offdiag.gramian import Gram
+from offdiag.gramian_sparse import sparse_gram
 from offdiag.models import full_rank_living, living
 from offdiag.solvers import woodbury
 from tests.strategies import dtypes, interactions, kept_weights
@@ -257,6 +259,108 @@ def test_sums_that_were_rounded_before_are_not_changed(tmp_path, rng):
         assert np.array_equal(exact.gram_.values, od.gram(X[-1:], power).values)
 
 
+@pytest.mark.parametrize("power", [0.0, 0.5])
+@pytest.mark.parametrize("at_once", [1, 20])
+@pytest.mark.parametrize("sums_only", [False, True])
+@pytest.mark.parametrize("make", [od.EDLAE, od.SparseEDLAE], ids=lambda make: make.__name__)
+def test_values_of_very_different_size_can_leave_in_any_order(make, sums_only, at_once, power, monkeypatch, rng):
+    """The rounding of a sum is that of its largest past, and can leave less than nothing of who was there."""
+    monkeypatch.setattr(living, "SMALL", 40 if at_once == 1 else 5)
+    X = np.where(rng.random((120, 30)) < 0.2, rng.lognormal(0, 2, (120, 30)), 0.0)
+    X[np.arange(30), np.arange(30)] = 1.0  # these stay: no item vanishes
+    more = {"neighbours": 6} if make is od.SparseEDLAE else {}
+    model = make(dropout=0.3, l2=5.0, user_power=power, dtype="float64", **more)
+    if sums_only:
+        G = sparse_gram(X, power) if make is od.SparseEDLAE else od.gram(X, power)
+        model.fit_gram(G)
+    else:
+        model.fit(X)
+    order = 30 + rng.permutation(90)
+    for lo in range(0, 80, at_once):
+        model.forget(X[order[lo : lo + at_once]])
+        assert model.last_change.method == "refit" or at_once == 1
+    rest = np.delete(X, order[:80], axis=0)
+    found, fresh = model.gram_.toarray(), od.gram(rest, power, dtype="float64").toarray()
+    assert found.min() >= 0
+    size = np.sqrt(np.diag(od.gram(X, power, dtype="float64").toarray()))
+    np.testing.assert_array_less(np.abs(found - fresh), 1e-14 * np.outer(size, size) + 1e-14)
+    np.testing.assert_allclose(model.weights_.toarray(), refitted(model, rest).weights_.toarray(), atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [od.EASE, od.SparseEDLAE], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("small", [2_000, 2])
+def test_who_is_on_the_roll_can_leave_whatever_rounding_says(make, small, monkeypatch):
+    monkeypatch.setattr(living, "SMALL", small)
+    rng, refused = np.random.default_rng(0), 0
+    more = {"neighbours": 1, "dropout": 0.0} if make is od.SparseEDLAE else {}
+    for _ in range(20):
+        X = np.array([9e3 + rng.random(2), rng.random(2), [1, 0], [0, 1.0]])
+        model = make(l2=1.0, user_power=0.0, dtype="float64", **more).fit(X)
+        model.forget(X[:1])
+        model.forget(X[1:2])
+        assert model.gram_.toarray().min() >= 0
+        np.testing.assert_allclose(model.gram_.toarray(), np.eye(2), atol=1e-7)
+        blind = make(l2=1.0, user_power=0.0, dtype="float64", **more).fit_gram(od.gram(X))
+        blind.forget(X[:1])
+        try:
+            blind.forget(X[1:2])
+        except OffdiagError:
+            refused += 1
+    assert refused  # sums alone cannot tell
+
+
+@pytest.mark.parametrize("make", [od.EASE, od.SparseEDLAE], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("small", [2_000, 2])
+def test_whole_numbers_are_exact_beside_much_larger_ones(make, small, monkeypatch):
+    monkeypatch.setattr(living, "SMALL", small)
+    for rows in (
+        [[3e7, 3e7, 0], [2, 1, 1], [2, 0, 1], [0, 2, 1], [0, 1, 0], [0, 1, 1]],
+        [[3e7, 3e7, 0], [1, 1, 1], [0, 1, 1], [2, 0, 1]],
+    ):
+        X = np.array(rows)
+        more = {"neighbours": 1, "dropout": 0.0} if make is od.SparseEDLAE else {}
+        model = make(l2=1.0, user_power=0.0, dtype="float64", **more).fit(X)
+        certificate = model.forget(X[:1], prove=True)
+        assert np.array_equal(model.gram_.toarray(), X[1:].T @ X[1:])
+        assert certificate.proof <= 1e-12
+        assert_same(model, refitted(model, X[1:]))
+
+
+def test_what_is_lost_in_rounding_is_refused_and_the_model_stays(rng):
+    makes = (od.EASE(l2=1.0, dtype="float64"), od.SparseEDLAE(l2=1.0, neighbours=1, dtype="float64"))
+    for make, value in [(make, value) for make in makes for value in (1e12, 1e5)]:
+        X = np.array([[value, 1.0, 0.3], [0.7, 1.0, 0.7], [0.0, 1.0, 0.1]])
+        model = make.fit(X)
+        before = model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()
+        with pytest.raises(OffdiagError, match="lost in the rounding.*nothing was changed"):
+            model.forget(X[:1])
+        assert (model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()) == before
+
+
+@pytest.mark.parametrize("width", [np.int8, np.uint8, np.int16, np.int32, np.uint32])
+def test_an_id_beyond_the_width_of_the_others_is_no_other_item(width):
+    X = np.eye(5) + np.eye(5)[::-1]
+    far = int(np.iinfo(width).max) + 1 + 3  # wraps around to 3
+    model = od.EASE(l2=1.0, user_power=0.0).fit_gram(od.gram(X), item_ids=np.arange(5, dtype=width))
+    alien = od.Interactions(sparse.csr_array(np.ones((1, 1))), np.array([99]), np.array([far]))
+    with pytest.raises(OffdiagError, match=f"no item {far}"):
+        model.forget(alien)
+    model.update(alien)
+    assert model.last_change.new_items == [far]
+    assert model.item_ids_.tolist() == [*range(5), far]
+    assert model.gram_.item_counts.tolist() == [*np.count_nonzero(X, axis=0), 1]
+
+
+def test_ids_that_no_fit_would_take_are_refused():
+    model = od.EASE(l2=1.0).fit(np.eye(5) + np.eye(5)[::-1])
+    for ids, told in ((np.arange(5) * 1.0, "type float64"), ([7, 7, 1, 2, 3], "1 repeated"), ([b"a"] * 5, "type |S1")):
+        rows = od.Interactions(sparse.csr_array(np.ones((1, 5))), np.array([9]), np.array(ids))
+        for change in (model.update, model.forget):
+            with pytest.raises(OffdiagError, match=told.replace("|", "[|]")):
+                change(rows)
+    assert model.item_ids_.tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("method", ["update", "forget"])
 def test_bad_rows_leave_the_model_as_it_was(method):
     model = od.EDLAE(dropout=0.3, l2=1.0).fit(od.read(shop()))
@@ -411,6 +515,55 @@ def test_pickles_hold_no_rows_and_copies_are_independent(always_woodbury, rng):
         assert model.n_users_ == 60
         assert_same(twin, refitted(twin, rows_of(X, slice(3, None))))
         assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+
+
+def test_counts_that_belong_to_others_stay_as_they_are(rng):
+    X = (rng.random((60, 12)) < 0.4).astype(np.float32)
+    for G in (od.gram(X), sparse_gram(X)):
+        assert G.dtype == np.float32
+        before = G.toarray()
+        model = (od.EDLAE if isinstance(G, Gram) else od.SparseEDLAE)(dropout=0.3, l2=2.0).fit_gram(G)
+        model.forget(X[:1])
+        model.update(X[:2])
+        assert np.array_equal(G.toarray(), before)
+
+
+def test_nothing_to_do_leaves_the_ledger_as_it_is(tmp_path):
+    inter = od.read(shop())
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(inter)
+    model.save(tmp_path / "m.od", updatable=True)
+    model = od.load(tmp_path / "m.od")
+    model.update(inter.select_users([]))
+    model.forget(inter.select_users([]))
+    model.save(tmp_path / "m.od", updatable=True)
+    assert od.load(tmp_path / "m.od")._ledger.n_users == inter.n_users
+
+
+def test_models_that_cannot_change_are_not_saved_as_if_they_could(tmp_path, rng):
+    X = (rng.random((60, 12)) < 0.4).astype(np.float32)
+    with pytest.raises(OffdiagError, match="SLIM cannot be updated"):
+        od.SLIM().fit(X).save(tmp_path / "m.od", updatable=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_matrix_changed_after_its_gram_was_read_makes_no_ledger(tmp_path):
+    inter = od.read(shop())
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(inter)
+    assert model.gram_.n_users == inter.n_users
+    inter.matrix.data[0] = 7
+    with pytest.raises(OffdiagError, match="has been changed since"):
+        model.save(tmp_path / "m.od", updatable=True)
+
+
+@pytest.mark.parametrize("ids", [np.array([2**63, 2**63 + 5], np.uint64), np.array([0.5, 1.5])], ids=["large", "float"])
+def test_users_that_no_log_can_name_are_known_by_their_histories(ids, tmp_path):
+    X = np.array([[1, 1, 0], [0, 1, 1]], np.float32)
+    model = od.EASE(l2=1.0).fit(od.Interactions(sparse.csr_array(X), ids, np.arange(3)))
+    model.save(tmp_path / "m.od", updatable=True)
+    model = od.load(tmp_path / "m.od")
+    model.forget(X[:1])
+    with pytest.raises(OffdiagError, match="forgotten already"):
+        model.forget(X[:1])
 
 
 def test_a_model_fitted_on_a_gram_can_be_changed_and_leaves_that_gram_alone(always_woodbury, rng):

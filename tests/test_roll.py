@@ -147,13 +147,37 @@ def test_the_message_names_the_user_and_columns_may_come_and_go():
     assert model.item_ids_.tolist() == ["aa", "c"]
 
 
-def test_values_in_either_precision_are_the_same_history():
-    X = np.round(np.random.default_rng(1).random((40, 8)) * 5, 1)
+@pytest.mark.parametrize("value", [16777217.0, 0.1])
+def test_values_are_told_apart_to_their_last_digit(value):
+    """A near one would be subtracted in its place, and the Gram would be nobody's."""
+    X = np.array([[value, 1, 0], [3, 1, 1], [0, 1, 1], [1, 0, 2]])
+    near = X[:1].astype(np.float32).astype(np.float64)
+    assert near[0, 0] != value
+    model = od.EASE(l2=1.0, user_power=0.0, dtype="float64").fit(X)
+    with pytest.raises(OffdiagError, match="or had other items or values"):
+        model.forget(near)
+    model.forget(X[:1])
+    np.testing.assert_allclose(model.gram_.toarray(), X[1:].T @ X[1:], rtol=1e-14)
+
+
+def test_a_part_of_interactions_holds_the_values_of_the_whole():
+    X = sparse.csr_array(np.round(np.random.default_rng(1).random((40, 8)) * 5, 1))  # tenths are no float32
+    inter = od.Interactions(X, np.arange(40), np.arange(8))
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(inter)
+    for user in range(30):
+        model.forget(inter.select_users([user]))
+    expected = od.gram(inter.select_users(np.arange(30, 40)), model.settings_["user_power"])
+    np.testing.assert_allclose(model.gram_.toarray(), expected.toarray(), rtol=1e-13)
+
+
+def test_a_new_fit_has_a_new_roll():
+    X, other = example(), example(1)
     model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
-    model.forget(X[:1].astype(np.float32).astype(np.float64))
-    with pytest.raises(OffdiagError, match="nobody in it has the history"):
-        model.forget(X[1:2] + 0.1)
-    model.forget(X[1:2])
+    model.forget(X[:1])
+    model.fit_gram(od.gram(other))
+    model.forget(other[:1])  # told by the sums alone
+    model.fit(other)
+    model.forget(other[:1])
 
 
 def test_a_file_whose_roll_makes_no_sense_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from offdiag.progress import Progress
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
 DIGITS = 24  # of the weight of a user
 STEPS = 64  # of the factor of all these weights, for each doubling
+ROUNDING = 16 * float(np.finfo(np.float64).eps)  # what a sum may have lost, relative
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
@@ -218,6 +219,27 @@ def add_histograms(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int
     out[: len(a)] += a
     out[: len(b)] += b
     return out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:0]
+
+
+def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
+    """Whether these are whole numbers that nothing was rounded of: counts, or sums of products of whole numbers."""
+    if user_power != 0:
+        return False
+    for numbers in map(np.ravel, sums):
+        for lo in range(0, len(numbers), SMALL_BAND):  # without a second array of that size
+            some = numbers[lo : lo + SMALL_BAND]
+            if some.max() > 2.0**53 or not np.array_equal(np.rint(some), some):
+                return False
+    return True
+
+
+def check_left(g: NDArray[Any], before: NDArray[Any]) -> None:
+    """That what remains of the items in use is a million times the rounding of what they were, or more."""
+    if (g <= 1e6 * ROUNDING * before).any():
+        raise OffdiagError(
+            "what is left of some items is lost in the rounding of what was taken from them (values of very different "
+            "size?); fit again on the data that is left (nothing was changed)"
+        )
 
 
 def as_matrix(X: Any) -> sparse.csr_array:

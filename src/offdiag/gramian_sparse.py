@@ -12,12 +12,12 @@ from scipy import sparse
 
 from offdiag import memory, packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, Users, as_matrix, weights_of
+from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, Users, as_matrix, check_left, is_exact, weights_of
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 256  # a task for one core
+BELIEVED = 1e-9  # of √(G_ii G_jj): so far below 0 a sum that was rounded may fall
 NOTHING = 1e-6  # of the smallest weight of a user: below, a sum over 0/1 data is what rounding left of none
-ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,15 +127,23 @@ class SparseGram(Users):
             raise TypeError("the Gram is not of its types")
         return G
 
-    def summed(self, rows: sparse.csr_array, sign: int, facts: Facts) -> SparseGram:
-        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large."""
+    def summed(self, rows: sparse.csr_array, sign: int, facts: Facts, known: bool = False) -> SparseGram:
+        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large.
+
+        ``known``: that they were there need not be told from the sums.
+        """
         from offdiag import kernels_living
 
         other = sparse_gram(rows, self.user_power)
         before = self.own_diagonal()
         g, live = before + sign * other.own_diagonal(), facts["item_counts"] > 0
-        _check_left(g[live], before[live])
-        args = (other.indptr, other.indices, other.values, sign, live, np.sqrt(before), self._least(facts), ROUNDING)
+        exact = is_exact(self.user_power, self.values, other.values)
+        if not exact:
+            check_left(g[live], before[live])
+        least, rounding = (0.0, 0.0) if exact else (self._least(facts), ROUNDING)
+        believed = np.inf if known else 0.0 if exact else BELIEVED
+        size = np.sqrt(before)
+        args = (other.indptr, other.indices, other.values, sign, live, size, least, rounding, believed)
         lengths = np.zeros(self.n_items, dtype=np.int64)
         kernels_living.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
         if lengths.min(initial=0) < 0:
@@ -197,10 +205,11 @@ class SparseGram(Users):
         part = np.array(part, dtype=np.float64)
         live = facts["item_counts"][items] > 0
         before, g = self.part(items), np.diagonal(part).copy()
-        _check_left(g[live], np.diagonal(before)[live])
-        size = np.sqrt(np.diagonal(before))  # a pair was never more than √(G_ii G_jj): rounding may be of a larger past
-        part[part <= np.maximum(ROUNDING * np.maximum(before, 1e-3 * np.outer(size, size)), self._least(facts))] = 0
-        np.fill_diagonal(part, g)
+        if not is_exact(self.user_power, before, part):
+            check_left(g[live], np.diagonal(before)[live])
+            size = np.sqrt(np.diagonal(before))  # a pair is at most √(G_ii G_jj), but may have been more than now
+            part[part <= np.maximum(ROUNDING * np.maximum(before, 1e-3 * np.outer(size, size)), self._least(facts))] = 0
+            np.fill_diagonal(part, g)
         part[~live] = 0
         part[:, ~live] = 0
         return part
@@ -255,14 +264,6 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     )
     activity = np.bincount(n_u).astype(np.int64)
     return SparseGram(ptr, indices, values, activity, item_counts, item_sums, float(user_power))
-
-
-def _check_left(g: NDArray[np.float64], before: NDArray[np.float64]) -> None:
-    if (g <= ROUNDING * before).any():
-        raise OffdiagError(
-            "what is left of some items is lost in the rounding of what was taken from them (values of very different "
-            "size?); fit again on the data that is left"
-        )
 
 
 def _require(entries: int, dtype: np.dtype[Any], m: int) -> None:

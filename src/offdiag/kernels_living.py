@@ -106,7 +106,7 @@ def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indi
 
 @compiled
 def _summed_row(  # type: ignore[no-untyped-def]
-    i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, columns, out
+    i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, columns, out
 ):
     """Row i of A ± B over live items, ascending; returns its length, or -1 where an entry would fall below 0.
 
@@ -123,7 +123,7 @@ def _summed_row(  # type: ignore[no-untyped-def]
         q += j_b == at
         total = np.float64(a) + sign * np.float64(b)
         trace = max(least, rounding * max(np.float64(a), np.float64(b), 1e-3 * size[i] * size[at]))
-        if total < -trace:
+        if total < -trace and not total >= -believed * size[i] * size[at]:
             return -1
         if live[i] and live[at] and (at == i or total > trace):
             if len(columns):
@@ -135,14 +135,15 @@ def _summed_row(  # type: ignore[no-untyped-def]
 
 @compiled
 def summed_lengths(  # type: ignore[no-untyped-def]
-    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, lo, hi, lengths
+    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, lo, hi, lengths
 ):
     """Entries of rows lo..hi of A ± B; live items only, and without what rounding left of nothing."""
     none, nothing = indices[:0], values[:0]
     for i in range(lo, hi):
         lengths[i] = _summed_row(
-            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, none, nothing
-        )
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed,
+            none, nothing,
+        )  # fmt: skip
 
 
 @compiled
@@ -158,6 +159,7 @@ def summed_rows(  # type: ignore[no-untyped-def]
     size,
     least,
     rounding,
+    believed,
     lo,
     hi,
     out_ptr,
@@ -168,7 +170,7 @@ def summed_rows(  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         room = slice(out_ptr[i], out_ptr[i + 1])
         _summed_row(
-            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding,
+            i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed,
             out_indices[room], out[room],
         )  # fmt: skip
 

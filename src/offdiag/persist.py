@@ -181,6 +181,7 @@ def _contents(
     if updatable:
         from offdiag.models import living
 
+        living.check_able(model)
         living.check_exact(model)
         ledger, G = _ledger_of(model), living.gram_of(model)
         about["gram"] = {"kind": G.kind, "user_power": G.user_power}
@@ -195,12 +196,19 @@ def _contents(
 
 def _ledger_of(model: Any) -> Any:
     """The ledger it has, or that of the users it was fitted on, if their ids are known."""
-    if model._ledger is None and model._user_ids is not None:
+    if model._ledger is None and model._user_ids is not None and _can_be_logged(model._user_ids, model.item_ids_):
         from offdiag.data import events
         from offdiag.data.interactions import Interactions
+        from offdiag.models import coming
 
+        coming.check_same(model._source, model._source_sums)
         model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
     return model._ledger
+
+
+def _can_be_logged(*ids: NDArray[Any]) -> bool:
+    """Whether a table can have these ids: text, or whole numbers of 64 bits with a sign."""
+    return all(part.dtype.kind in "iU" or (part.dtype.kind == "u" and int(part.max(initial=0)) < 2**63) for part in ids)
 
 
 def _is_learned(name: str) -> bool:

@@ -127,10 +127,12 @@ def _fill_heaps(
 def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
     """Column of each id, -1 where the catalogue does not have it. Types must agree: 7 is not "7" and True is not 1."""
     whole = item_ids.dtype.kind in "iu"
+    low, high = (np.iinfo(item_ids.dtype).min, np.iinfo(item_ids.dtype).max) if whole else (0, 0)
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU":
         fits = np.full(len(ids), (ids.dtype.kind in "iu") == whole)
+        if whole and ids.dtype.kind in "iu":
+            fits &= (ids >= low) & (ids <= high)
     elif whole:
-        low, high = np.iinfo(item_ids.dtype).min, np.iinfo(item_ids.dtype).max
         kinds = (int, np.integer)
         fits = np.array(
             [isinstance(x, kinds) and not isinstance(x, bool) and low <= x <= high for x in ids], dtype=bool

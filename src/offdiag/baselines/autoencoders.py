@@ -13,8 +13,8 @@ from offdiag import memory
 from offdiag.baselines.training import torch_or_error
 from offdiag.errors import OffdiagError
 from offdiag.gramian import as_matrix
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.weights import Network
 

@@ -13,8 +13,8 @@ from offdiag.baselines import early_stopping, training
 from offdiag.baselines.checkpoints import Checkpoint, fingerprint
 from offdiag.errors import OffdiagError
 from offdiag.gramian import as_matrix
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix
 from offdiag.gramian_sparse import SparseGram, sparse_gram
 from offdiag.models.living import Change, Relearned
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import check_not_empty
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import check_not_empty, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.weights import Constant
 

@@ -14,8 +14,8 @@ from offdiag import memory, packed
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.models import defaults
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import elastic_net
 from offdiag.weights import Packed, Sparse

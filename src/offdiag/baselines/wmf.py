@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import as_matrix
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import Auto, check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import Auto, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors

@@ -39,12 +39,13 @@ def gram(
     """od.gram of users that are spread over workers: bit for bit the same for 0/1 data, to rounding otherwise.
 
     ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker counts one whole Gram, and sums its
-    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine, in
-    float32 or, with a ``user_power``, in float64; values that shall be taken out again need ``dtype="float64"``.
+    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine.
     """
     client = session.current(client)
     parts = read(data, client=client, progress=progress, reports=reports)
-    dtype = np.dtype(dtype or (np.float64 if user_power else np.float32))
+    if dtype is None:  # as od.gram
+        dtype = np.float32 if user_power == 0 and parts.binary and parts.n_users <= EXACT_FLOAT32 else np.float64
+    dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
     if not np.isfinite(user_power):

@@ -31,6 +31,9 @@ class Interactions:
     rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
+        if self.matrix.dtype != np.float32:  # else a part of it, which is, would not hold the same values
+            with np.errstate(over="ignore"):
+                object.__setattr__(self, "matrix", self.matrix.astype(np.float32))
         object.__setattr__(self, "user_ids", np.asarray(self.user_ids))
         object.__setattr__(self, "item_ids", np.asarray(self.item_ids))
         expected = (len(self.user_ids), len(self.item_ids))

@@ -36,18 +36,12 @@ def fingerprints(salt: bytes, matrix: sparse.csr_array, item_ids: NDArray[Any]) 
         hi = max(int(np.searchsorted(indptr, indptr[lo] + BLOCK, side="right")) - 1, lo + 1)
         entries = table[matrix.indices[indptr[lo] : indptr[hi]]]
         if not ones:
-            entries = keyed.siphash(salt, ENTRY, entries, _values(matrix.data[indptr[lo] : indptr[hi]]))
+            entries = keyed.siphash(salt, ENTRY, entries, keyed.number_codes(matrix.data[indptr[lo] : indptr[hi]]))
         total = np.zeros(len(entries) + 1, dtype=np.uint64)
         np.cumsum(entries, out=total[1:])  # wraps around, and the difference wraps back
         out[lo:hi] = total[indptr[lo + 1 : hi + 1] - indptr[lo]] - total[indptr[lo:hi] - indptr[lo]]
         lo = hi
     return out
-
-
-def _values(data: NDArray[Any]) -> Words:
-    """In single precision, so that a value that was kept in either precision is the same value."""
-    with np.errstate(over="ignore"):
-        return keyed.number_codes(data.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)

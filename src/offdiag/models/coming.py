@@ -12,13 +12,14 @@ from scipy import linalg, sparse
 from offdiag import packed, ranking
 from offdiag.data.roll import Roll, fingerprints
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, Facts, Gram, add_histograms, as_matrix, gram
+from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, add_histograms, as_matrix, check_left, gram, is_exact
+from offdiag.gramian_sparse import BELIEVED, SparseGram
+from offdiag.models.settings import checked_item_ids
 
 if TYPE_CHECKING:
     from offdiag.gramian_sparse import SparseGram
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
-ROUNDING = 16  # units in the last place
 NOTHING = 1e-6  # of the smallest weight of a user
 LARGEST = 2.0**53  # whole numbers up to here are told apart
 CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
@@ -41,7 +42,7 @@ def rows_of(item_ids: NDArray[Any], X: Any, sign: int) -> tuple[sparse.csr_array
     """Rows over the catalogue that it will be; only those who come (+1) can bring new items."""
     matrix = as_matrix(X)
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):
-        return _by_id(matrix, np.asarray(X.item_ids), item_ids, sign)
+        return _by_id(matrix, checked_item_ids(X.item_ids, matrix.shape[1]), item_ids, sign)
     m, width = len(item_ids), matrix.shape[1]
     if width == m:
         return matrix, Catalogue(item_ids, None, by_id=False)
@@ -109,7 +110,7 @@ def on_the_roll(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[An
         ids = getattr(X, "user_ids", None)
         who = f"row {missing[0]}" if ids is None else f"user {np.asarray(ids)[missing[0]].item()!r}"
         why = f"nobody in it has the history of {who}, who was never there, was forgotten already, or had other items"
-        raise OffdiagError(NEVER_THERE.format(why=why))
+        raise OffdiagError(NEVER_THERE.format(why=f"{why} or values"))
     return roll.without(places)
 
 
@@ -135,37 +136,49 @@ def part_after(
     items: NDArray[np.int64],
     facts: Facts,
     sign: int,
+    known: bool,
 ) -> NDArray[np.float64]:
-    """G[items, items] after the change; what nobody shares any more is exactly 0."""
+    """G[items, items] after the change; what nobody shares any more is 0. ``known``: who goes is on the roll."""
     if not np.isfinite(before).all():
         raise OffdiagError("the Gram of this model holds numbers that are not finite: fit it again")
-    moved = gram(rows[:, items], G.user_power, dtype=np.float64)
-    after: NDArray[np.float64] = before + sign * packed.unpack(moved.values, len(items))
+    of_them = gram(rows[:, items], G.user_power, dtype=np.float64)
+    moved = packed.unpack(of_them.values, len(items)).astype(np.float64, copy=False)
     if sign > 0:
+        after = before + moved
         if after.max(initial=0.0) >= LARGEST and bool((rows.data != 1).any()):
             raise OffdiagError(
                 f"values of up to {rows.data.max():g}: beside their squares the other users would be lost to rounding; "
                 "scale the values down or binarise them (nothing was changed)"
             )
         return after
-    rounding = _rounding(G, before)
-    if (after < -rounding).any():
-        raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
-    after[np.abs(after) <= rounding] = 0.0
-    nobody = facts["item_counts"][items] == 0
-    after[nobody], after[:, nobody] = 0.0, 0.0
-    if 0 < len(items) <= CHECKED_ITEMS:
+    g = np.diagonal(before)
+    live = facts["item_counts"][items] > 0
+    exact = is_exact(G.user_power, before, moved)
+    after = _left(before, moved, np.sqrt(np.outer(g, g)), least_of_ones(G), exact, known)
+    if not exact:
+        check_left(np.diagonal(after)[live], g[live])
+    after[~live], after[:, ~live] = 0.0, 0.0
+    if 0 < len(items) <= CHECKED_ITEMS and not known:
         lowest = float(linalg.eigvalsh(after)[0])
         if lowest < -1e-9 * float(np.trace(before)):
             raise OffdiagError(NEVER_THERE.format(why="what would be left is no sum over users"))
     return after
 
 
-def _rounding(G: Gram | SparseGram, before: NDArray[np.float64]) -> Any:
-    """What sums may have lost: entries up to this are nothing."""
-    if counted(G):
-        return 0.0
-    return np.maximum(ROUNDING * np.finfo(np.float64).eps * before, least_of_ones(G))
+def _left(
+    before: NDArray[np.float64], moved: NDArray[np.float64], size: Any, least: float, exact: bool, known: bool
+) -> NDArray[np.float64]:
+    """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj).
+
+    The rounding of a sum is that of its largest past, which nobody remembers: it can leave less than nothing of a user
+    who was there, so whether she was is told by the roll, and by the sums only where there is none.
+    """
+    after: NDArray[np.float64] = before - moved
+    nothing: Any = 0.0 if exact else np.maximum(ROUNDING * before, least)
+    if not known and (after < -(0.0 if exact else np.maximum(nothing, BELIEVED * size))).any():
+        raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
+    after[after <= nothing] = 0.0
+    return after
 
 
 def least_of_ones(G: Gram | SparseGram) -> float:
@@ -183,20 +196,25 @@ def counted(G: Gram | SparseGram) -> bool:
     return np.array_equal(G.diagonal(), G.item_counts)
 
 
-def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
+def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int, known: bool) -> Gram | SparseGram:
     """A change of so many items that the whole Gram is counted."""
     if not isinstance(G, Gram):
-        return G.summed(rows, sign, facts)
+        return G.summed(rows, sign, facts, known)
     other = gram(rows, G.user_power, dtype=G.dtype)
     if sign > 0:
         return G + other
-    left, m = G - other, G.n_items
+    left, m, least = G - other, G.n_items, least_of_ones(G)
+    exact = is_exact(G.user_power, G.values, other.values)
+    g = G.values[packed.diagonal_positions(m)].astype(np.float64)
     for i in np.flatnonzero(other.item_counts):
-        where = packed.positions(m, np.array([i]), np.arange(m))[0]
-        entries, nothing = left.values[where], _rounding(G, G.values[where].astype(np.float64))
-        if (entries < -nothing).any():
-            raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
-        left.values[where[np.abs(entries) <= nothing]] = 0
+        at = packed.positions(m, np.array([i]), np.arange(m))[0]
+        row, gone = (values[at].astype(np.float64) for values in (G.values, other.values))
+        left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, exact, known)
+    if not exact:
+        live = facts["item_counts"] > 0
+        check_left(left.values[packed.diagonal_positions(m)][live], g[live])
+    for i in np.flatnonzero((facts["item_counts"] == 0) & (other.item_counts > 0)):
+        left.values[packed.positions(m, np.array([i]), np.arange(m))[0]] = 0
     return left
 
 

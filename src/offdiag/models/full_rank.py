@@ -15,8 +15,8 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.models import defaults, full_rank_living
 from offdiag.models.living import Change, Relearned
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_scale

@@ -84,7 +84,7 @@ class Certificate:
 def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | None) -> Certificate:
     """Add (+1) or remove (−1) users; after an error the model is what it was."""
     begin = time.perf_counter()
-    _check_able(model)
+    check_able(model)
     check_exact(model)
     G = gram_of(model, progress)
     rows, catalogue = coming.rows_of(model.item_ids_, X, sign)
@@ -105,13 +105,14 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         if not rows.shape[0]:
             relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
-            G = _without(coming.summed(coming.wide_enough(grown, rows, facts), rows, facts, sign), gone)
+            wide = coming.wide_enough(grown, rows, facts)
+            G = _without(coming.summed(wide, rows, facts, sign, known=roll is not None), gone)
             relearned = refit(model, G, progress)
             fresh = model._refitted(G, progress) if prove else None
             shield.hold()
         else:
             before = grown.part(items)
-            after = coming.part_after(grown, before, rows, items, facts, sign)
+            after = coming.part_after(grown, before, rows, items, facts, sign, known=roll is not None)
             old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
             scale_before = grown.scale
             G = coming.wide_enough(grown, rows, facts)
@@ -148,7 +149,8 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         model.popularity_ = G.item_sums.copy()
         model.n_users_ = G.n_users
         model._gram = G
-        model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
+        if rows.shape[0]:
+            model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
         model._roll = roll
         model.last_change = Certificate(
             action="update" if sign > 0 else "forget",
@@ -237,7 +239,7 @@ def fingerprint_of(model: Any) -> str:
     return str(model._fingerprint[2])
 
 
-def _check_able(model: Any) -> None:
+def check_able(model: Any) -> None:
     name = type(model).__name__
     if isinstance(model.weights_, Compressed):
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")

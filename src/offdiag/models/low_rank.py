@@ -16,8 +16,8 @@ from offdiag.gramian import Gram, as_matrix, gram
 from offdiag.gramian_sparse import SparseGram, sparse_gram
 from offdiag.models import defaults, low_rank_living
 from offdiag.models.living import Change, Relearned
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors

@@ -36,21 +36,6 @@ _OF_USERS = (
 )  # not in a pickle or a file
 
 
-def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
-    """One distinct id per column; the column numbers when none are given."""
-    if item_ids is None:
-        return np.arange(m)
-    ids = np.asarray(item_ids)
-    if ids.shape != (m,) or ids.dtype.kind not in "iuU":
-        raise OffdiagError(
-            f"expected one item id (whole number or text) for each of the {m} columns, "
-            f"received {ids.shape} of type {ids.dtype}"
-        )
-    if len(np.unique(ids)) != m:
-        raise OffdiagError(f"item ids must differ from each other, received {m - len(np.unique(ids))} repeated ones")
-    return ids
-
-
 class Recommender:
     """The common face of all models; ``fit`` of each model sets the attributes below."""
 

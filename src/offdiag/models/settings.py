@@ -1,10 +1,11 @@
-"""The hyper-parameters of linear models, validated in one place: what was expected, what came."""
+"""The hyper-parameters of linear models and the ids of items, validated in one place: what was expected, what came."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
@@ -89,3 +90,18 @@ def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) ->
             f"{user_power:g}; make them equal or leave the model's at 'auto'"
         )
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
+
+
+def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
+    """One distinct id per column; the column numbers when none are given."""
+    if item_ids is None:
+        return np.arange(m)
+    ids = np.asarray(item_ids)
+    if ids.shape != (m,) or ids.dtype.kind not in "iuU":
+        raise OffdiagError(
+            f"expected one item id (whole number or text) for each of the {m} columns, "
+            f"received {ids.shape} of type {ids.dtype}"
+        )
+    if len(np.unique(ids)) != m:
+        raise OffdiagError(f"item ids must differ from each other, received {m - len(np.unique(ids))} repeated ones")
+    return ids

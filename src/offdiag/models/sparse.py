@@ -18,8 +18,8 @@ from offdiag.models import defaults, sparse_from_gram, sparse_living
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.full_rank import inverse_propensity, turned
 from offdiag.models.living import Change, Relearned
-from offdiag.models.recommender import Recommender, checked_item_ids
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked
+from offdiag.models.recommender import Recommender
+from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, ranked, support
 from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
