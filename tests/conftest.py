@@ -8,8 +8,9 @@ import pytest
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # One worker per core: threads of BLAS would only wait for those of the other worker. Before NumPy is imported.
+    # One worker per core: threads of BLAS and torch would only wait for those of the other worker. Before their import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first call of a kernel compiles it, so times per example mean nothing; runs must be repeatable.
 settings.register_profile("offdiag", deadline=None, max_examples=50, derandomize=True)
