@@ -237,12 +237,27 @@ def test_an_event_id_belongs_to_one_user(others):
         events.first(table([(1, 10, 1, 5, 3), (9, 10, 1, 5, 3)], kind), recipe(rows, kind))
     ledger = events.first(table(rows, kind), recipe(rows, kind))[1]
     _, item, value, time, number = rows[2]
-    for come in ([(9, item, value, time, number)], [(9, 10, 1, 5, 999), (8, item, value, time, number)]):
+    another = rows[3]  # of the same user
+    for come in (
+        [(9, item, value, time, number)],
+        [(9, 10, 1, 5, 999), (8, item, value, time, number)],
+        [another, (9, item, value, time, number)],  # beside the one whose it is
+        [another, (9, 10, 1, 5, 999), (8, item, value, time, number)],
+        [rows[0], another, (1, item, value, time, number)],  # of somebody who is known
+    ):
         with pytest.raises(OffdiagError, match=f"'e{number}' of the user '{come[-1][0]}', counted before for another"):
             events.coming(ledger, table(come, kind))
     assert events.coming(ledger, table([(9, 10, 1, 5, 999)], kind)).new_events == 1
     assert events.coming(ledger, table(rows, kind)).new_events == 0
     assert events.coming(fitted({}), table([(9, item, value, time, number)], {})).new_events == 1  # no ids, no clash
+
+
+def test_ids_that_two_users_have_do_not_keep_anybody_from_leaving():
+    kind = {"event": True}
+    ledger = fitted(kind)
+    uncounted = [(1, 13, 1, 5, 77), (2, 13, 1, 5, 77), (1, 13, 1, 5, LOG[2][4])]
+    plan = events.leaving(ledger, table([*LOG, *uncounted], kind), np.array(["1", "2"]))
+    assert as_book(plan.remove) == {"1": {10: 1.0, 11: 1.0}, "2": {10: 1.0, 12: 1.0}}
 
 
 def test_an_event_delivered_twice_counts_once():

@@ -46,8 +46,8 @@ def table_of(inter: Interactions) -> Table:
     )
 
 
-def distinct(ledger: Ledger, table: Table) -> Rows:
-    """Each event once: the first row that carries its id."""
+def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Rows:
+    """Each event once: the first row of its user that carries its id. An id that two users have is an error, or not."""
     where = table.where
     if not len(table.user):
         raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
@@ -57,17 +57,21 @@ def distinct(ledger: Ledger, table: Table) -> Rows:
     user_ids, users = number(table.user)
     owners = ledger.user_hashes(user_ids)
     events = _event_hashes(ledger, table, owners[users])
-    ordered = np.sort(events)  # far quicker than finding which row each comes from
-    if not np.any(ordered[1:] == ordered[:-1]):
-        return Rows(table, user_ids, users, owners, events)
-    _, first, again = np.unique(events, return_index=True, return_inverse=True)
-    foreign = np.flatnonzero(users != users[first[again]])
-    if len(foreign) and table.event is not None:  # events without an id are hashed with their user
-        two = sorted(user_ids[users[[first[again[foreign[0]]], foreign[0]]]].tolist())
-        raise OffdiagError(one_owner(table, foreign[0], f"of the users {two[0]!r} and {two[1]!r}"))
-    keep = np.zeros(len(events), dtype=bool)
-    keep[first] = True
-    return Rows(filtered(table, keep), user_ids, users[keep], owners, events[keep])
+    if _any_twice(events):  # far quicker than finding which row each comes from
+        keep = np.zeros(len(events), dtype=bool)
+        keep[np.unique(events ^ owners[users], return_index=True)[1]] = True
+        table, users, events = filtered(table, keep), users[keep], events[keep]
+    if one_owner_each and table.event is not None and _any_twice(events):
+        _, first, again = np.unique(events, return_index=True, return_inverse=True)
+        row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
+        two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
+        raise OffdiagError(one_owner(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
+    return Rows(table, user_ids, users, owners, events)
+
+
+def _any_twice(words: Words) -> bool:
+    ordered = np.sort(words)
+    return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
 def one_owner(table: Table, row: Any, whose: str) -> str:

@@ -80,7 +80,7 @@ def coming(ledger: Ledger, table: Table) -> Plan:
     too; that these are the same is checked by the ledger.
     """
     rows = event_rows.distinct(ledger, table)
-    counted = ledger.counted(rows.events, rows.owners)
+    counted = ledger.counted(rows.events, rows.owners, rows.users)
     old_events = int(counted.sum())
     if counted.all():
         return Plan(ledger, old_events=old_events)
@@ -208,9 +208,9 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
         user_ids, users = number(table.user)
         everything = Rows(table, user_ids, users, ledger.user_hashes(user_ids), np.zeros(len(users), np.uint64))
         return [everything]
-    rows = event_rows.distinct(ledger, table)
+    rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
-    return [rows, event_rows.only(rows, everyone, ledger.counted(rows.events, rows.owners))]
+    return [rows, event_rows.only(rows, everyone, ledger.counted(rows.events, rows.owners, rows.users))]
 
 
 def _events_of(ledger: Ledger, place: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -82,14 +82,17 @@ class Ledger:
         at = np.minimum(np.searchsorted(known, users), len(known) - 1)
         return np.where(known[at] == users, at, -1).astype(np.int64)
 
-    def counted(self, events: Words, owners: Words) -> NDArray[np.bool_]:
-        """Which of the events are here; `owners` are the users they belong to."""
+    def counted(self, events: Words, owners: Words, users: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the events are here as those of their users: event i is of ``owners[users[i]]``."""
         place = self.places(owners)
-        known = np.sort(self.entries.select(place[place >= 0]).events)
+        some = self.entries.select(place[place >= 0])
+        # Both words are hashes, so that their exclusive or stands for the pair.
+        known = np.sort(some.events ^ np.repeat(some.users, np.diff(some.starts)))
+        pairs = events ^ owners[users]
         found = np.zeros(len(events), dtype=bool)
         if len(known):
-            order = np.argsort(events)  # in order, the search runs through memory once
-            wanted = events[order]
+            order = np.argsort(pairs)  # in order, the search runs through memory once
+            wanted = pairs[order]
             at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
             found[order] = known[at] == wanted
         return found

@@ -108,7 +108,7 @@ def on_the_roll(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[An
     missing = there[places < 0]
     if len(missing):
         ids = getattr(X, "user_ids", None)
-        who = f"row {missing[0]}" if ids is None else f"user {np.asarray(ids)[missing[0]].item()!r}"
+        who = f"row {missing[0]}" if ids is None else f"user {np.asarray(ids)[missing[:1]].tolist()[0]!r}"
         why = f"nobody in it has the history of {who}, who was never there, was forgotten already, or had other items"
         raise OffdiagError(NEVER_THERE.format(why=f"{why} or values"))
     return roll.without(places)
