@@ -326,6 +326,34 @@ def test_whole_numbers_are_exact_beside_much_larger_ones(make, small, monkeypatc
         assert_same(model, refitted(model, X[1:]))
 
 
+@pytest.mark.parametrize("make", [od.EDLAE, od.SparseEDLAE], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("small", [2_000, 2])
+@pytest.mark.parametrize(
+    ("power", "values"), [(0.0, (1e9, 1e5)), (0.0, (3e8, 3e4)), (0.5, (1234567890, 123456)), (0.5, (3e6, 300))]
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_rounding_is_remembered_from_one_change_to_the_next(make, small, power, values, stored, tmp_path, monkeypatch):
+    """Each step alone would leave enough; together they leave what the first sum had lost."""
+    monkeypatch.setattr(living, "SMALL", small)
+    rng = np.random.default_rng(0)
+    X = (rng.random((40, 6)) < 0.5) * rng.integers(1, 6, (40, 6)).astype(float)
+    X[:, 0] = 0
+    X[:3, 0] = [1, 2, 3]
+    X = np.vstack([X, [values[0], 0, 1, 0, 1, 0], [values[1], 0, 1, 0, 1, 0]])
+    more = {"neighbours": 3} if make is od.SparseEDLAE else {}
+    model = make(dropout=0.3, l2=5.0, user_power=power, dtype="float64", **more).fit(X)
+    model.forget(X[40:41])
+    if stored:
+        model.save(tmp_path / "m.od", updatable=True)
+        model = od.load(tmp_path / "m.od")
+    with pytest.raises(OffdiagError, match="lost in the rounding"):
+        model.forget(X[41:])
+    others = np.flatnonzero(X[:40, 0] == 0)[:5]
+    model.forget(X[others])  # who has nothing of it can leave
+    rest = np.delete(X, [*others, 40], axis=0)
+    np.testing.assert_allclose(model.gram_.toarray(), od.gram(rest, power, dtype="float64").toarray(), rtol=1e-6)
+
+
 def test_what_is_lost_in_rounding_is_refused_and_the_model_stays(rng):
     makes = (od.EASE(l2=1.0, dtype="float64"), od.SparseEDLAE(l2=1.0, neighbours=1, dtype="float64"))
     for make, value in [(make, value) for make in makes for value in (1e12, 1e5)]:

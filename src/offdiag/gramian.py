@@ -107,6 +107,11 @@ class Gram(Users):
     def nbytes(self) -> int:
         return self.values.nbytes
 
+    def own_diagonal(self) -> NDArray[np.float64]:
+        """diag(G) without the factor s."""
+        g: NDArray[np.float64] = self.values[packed.diagonal_positions(self.n_items)].astype(np.float64)
+        return g
+
     def diagonal(self) -> NDArray[np.floating]:
         """g = diag(G)."""
         g: NDArray[np.floating] = self.values[packed.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
@@ -233,9 +238,9 @@ def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
     return True
 
 
-def check_left(g: NDArray[Any], before: NDArray[Any]) -> None:
-    """That what remains of the items in use is a million times the rounding of what they were, or more."""
-    if (g <= 1e6 * ROUNDING * before).any():
+def check_left(g: NDArray[Any], past: NDArray[Any]) -> None:
+    """That what remains of items in use is a million times the rounding of the most they ever were, or more."""
+    if (g <= 1e6 * ROUNDING * past).any():
         raise OffdiagError(
             "what is left of some items is lost in the rounding of what was taken from them (values of very different "
             "size?); fit again on the data that is left (nothing was changed)"

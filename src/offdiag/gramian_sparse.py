@@ -127,20 +127,29 @@ class SparseGram(Users):
             raise TypeError("the Gram is not of its types")
         return G
 
-    def summed(self, rows: sparse.csr_array, sign: int, facts: Facts, known: bool = False) -> SparseGram:
+    def summed(
+        self,
+        rows: sparse.csr_array,
+        sign: int,
+        facts: Facts,
+        known: bool = False,
+        peaks: NDArray[np.float64] | None = None,
+    ) -> SparseGram:
         """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large.
 
-        ``known``: that they were there need not be told from the sums.
+        ``known``: that they were there need not be told from the sums; ``peaks``: the most the diagonal ever was.
         """
         from offdiag import kernels_living
 
         other = sparse_gram(rows, self.user_power)
         before = self.own_diagonal()
         g, live = before + sign * other.own_diagonal(), facts["item_counts"] > 0
-        exact = is_exact(self.user_power, self.values, other.values)
-        if not exact:
-            check_left(g[live], before[live])
+        past = before if peaks is None else np.maximum(before, peaks)
+        touched = live & (other.item_counts > 0)
+        exact = is_exact(self.user_power, self.values, other.values, past)
         least, rounding = (0.0, 0.0) if exact else (self._least(facts), ROUNDING)
+        if not exact and not least:
+            check_left(g[touched], past[touched])
         believed = np.inf if known else 0.0 if exact else BELIEVED
         size = np.sqrt(before)
         args = (other.indptr, other.indices, other.values, sign, live, size, least, rounding, believed)

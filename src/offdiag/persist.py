@@ -125,6 +125,10 @@ def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]])
     model._gram = kinds[about["gram"]["kind"]].from_arrays(_named(arrays, "gram."), about["gram"])
     if model._gram.n_items != about["n_items"]:
         raise ValueError("the Gram does not fit the items")
+    if "peaks" in arrays:
+        model._peaks = arrays["peaks"].copy()
+        if model._peaks.dtype != np.float64 or model._peaks.shape != (about["n_items"],):
+            raise ValueError("the peaks do not fit the items")
     if "ledger" in about:
         model._ledger = Ledger.from_arrays(_named(arrays, "ledger."), about["ledger"])
     elif "roll.salt" in arrays:
@@ -186,6 +190,8 @@ def _contents(
         ledger, G = _ledger_of(model), living.gram_of(model)
         about["gram"] = {"kind": G.kind, "user_power": G.user_power}
         tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
+        if model._peaks is not None:
+            tensors["peaks"] = model._peaks
         if ledger is not None:
             about["ledger"] = ledger.about()
             tensors |= {f"ledger.{key}": array for key, array in ledger.arrays().items()}

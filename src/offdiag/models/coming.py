@@ -137,8 +137,12 @@ def part_after(
     facts: Facts,
     sign: int,
     known: bool,
+    peaks: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """G[items, items] after the change; what nobody shares any more is 0. ``known``: who goes is on the roll."""
+    """G[items, items] after the change; what nobody shares any more is 0.
+
+    ``known``: who goes is on the roll; ``peaks``: the most that the diagonal of each item ever was.
+    """
     if not np.isfinite(before).all():
         raise OffdiagError("the Gram of this model holds numbers that are not finite: fit it again")
     of_them = gram(rows[:, items], G.user_power, dtype=np.float64)
@@ -153,10 +157,10 @@ def part_after(
         return after
     g = np.diagonal(before)
     live = facts["item_counts"][items] > 0
-    exact = is_exact(G.user_power, before, moved)
-    after = _left(before, moved, np.sqrt(np.outer(g, g)), least_of_ones(G), exact, known)
-    if not exact:
-        check_left(np.diagonal(after)[live], g[live])
+    exact, least = is_exact(G.user_power, before, moved, peaks[items]), least_of_ones(G)
+    after = _left(before, moved, np.sqrt(np.outer(g, g)), least, exact, known)
+    if not exact and not least:
+        check_left(np.diagonal(after)[live], peaks[items][live])
     after[~live], after[:, ~live] = 0.0, 0.0
     if 0 < len(items) <= CHECKED_ITEMS and not known:
         lowest = float(linalg.eigvalsh(after)[0])
@@ -196,23 +200,24 @@ def counted(G: Gram | SparseGram) -> bool:
     return np.array_equal(G.diagonal(), G.item_counts)
 
 
-def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int, known: bool) -> Gram | SparseGram:
-    """A change of so many items that the whole Gram is counted."""
+def summed(
+    G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int, known: bool, peaks: NDArray[np.float64]
+) -> Gram | SparseGram:
+    """A change of so many items that the whole Gram is counted; as ``part_after``."""
     if not isinstance(G, Gram):
-        return G.summed(rows, sign, facts, known)
+        return G.summed(rows, sign, facts, known, peaks)
     other = gram(rows, G.user_power, dtype=G.dtype)
     if sign > 0:
         return G + other
     left, m, least = G - other, G.n_items, least_of_ones(G)
-    exact = is_exact(G.user_power, G.values, other.values)
-    g = G.values[packed.diagonal_positions(m)].astype(np.float64)
+    exact, g = is_exact(G.user_power, G.values, other.values, peaks), G.own_diagonal()
     for i in np.flatnonzero(other.item_counts):
         at = packed.positions(m, np.array([i]), np.arange(m))[0]
         row, gone = (values[at].astype(np.float64) for values in (G.values, other.values))
         left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, exact, known)
-    if not exact:
-        live = facts["item_counts"] > 0
-        check_left(left.values[packed.diagonal_positions(m)][live], g[live])
+    if not exact and not least:
+        live = (facts["item_counts"] > 0) & (other.item_counts > 0)
+        check_left(left.own_diagonal()[live], peaks[live])
     for i in np.flatnonzero((facts["item_counts"] == 0) & (other.item_counts > 0)):
         left.values[packed.positions(m, np.array([i]), np.arange(m))[0]] = 0
     return left

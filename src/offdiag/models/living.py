@@ -91,7 +91,9 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     fingerprint, roll = fingerprint_of(model), roll_of(model)
     if roll is not None:
         roll = coming.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
-    grown = G if catalogue.at is None else G.moved(catalogue.at)
+    grown, peaks = G, peaks_of(model)
+    if catalogue.at is not None:
+        grown, peaks = G.moved(catalogue.at), np.where(catalogue.at < 0, 0.0, peaks[np.maximum(catalogue.at, 0)])
     items = np.unique(rows.indices).astype(np.int64)
     facts = coming.facts_after(grown, rows, sign)
     if sign < 0 and grown.n_interactions and not facts["item_counts"].any():
@@ -106,13 +108,13 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
             wide = coming.wide_enough(grown, rows, facts)
-            G = _without(coming.summed(wide, rows, facts, sign, known=roll is not None), gone)
+            G = _without(coming.summed(wide, rows, facts, sign, roll is not None, peaks), gone)
             relearned = refit(model, G, progress)
             fresh = model._refitted(G, progress) if prove else None
             shield.hold()
         else:
             before = grown.part(items)
-            after = coming.part_after(grown, before, rows, items, facts, sign, known=roll is not None)
+            after = coming.part_after(grown, before, rows, items, facts, sign, roll is not None, peaks)
             old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
             scale_before = grown.scale
             G = coming.wide_enough(grown, rows, facts)
@@ -152,6 +154,7 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         if rows.shape[0]:
             model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
         model._roll = roll
+        model._peaks = np.where(G.item_counts > 0, peaks[kept], 0.0)  # and what they are now
         model.last_change = Certificate(
             action="update" if sign > 0 else "forget",
             users=rows.shape[0],
@@ -199,6 +202,12 @@ def check_exact(model: Any) -> None:
             f"this {type(model).__name__} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
             "changed exactly: count it in double precision, od.gram(..., dtype='float64'), and fit again"
         )
+
+
+def peaks_of(model: Any) -> NDArray[np.float64]:
+    """The most that the diagonal of the Gram ever was: its sums, and those of all pairs, are rounded to that."""
+    now: NDArray[np.float64] = model._gram.own_diagonal()
+    return now if model._peaks is None else np.maximum(now, model._peaks)
 
 
 def roll_of(model: Any) -> Roll | None:

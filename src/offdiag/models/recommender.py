@@ -31,6 +31,7 @@ _OF_USERS = (
     "_gram",
     "_ledger",
     "_roll",
+    "_peaks",
     "_fingerprint",
     "last_change",
 )  # not in a pickle or a file
@@ -51,6 +52,7 @@ class Recommender:
     _gram: Gram | SparseGram | None = None
     _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
     _roll: Any = None  # fingerprints of their histories, see offdiag.data.roll
+    _peaks: Any = None  # the most that the diagonal of the Gram was before the last change
     _fingerprint: Any = None
 
     def predict(self, X: Any) -> NDArray[np.floating]:
@@ -145,7 +147,7 @@ class Recommender:
         """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
         self._source, self._user_ids = source, user_ids
         self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
-        self._gram = self._ledger = self._roll = self._fingerprint = self.last_change = None
+        self._gram = self._ledger = self._roll = self._peaks = self._fingerprint = self.last_change = None
         return self
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
