@@ -205,18 +205,21 @@ def test_several_processes_answer_share_the_model_and_count_together(folder, his
                 for _ in range(20):
                     assert client.post("/recommend", json={"history": history}).status_code == 200
 
-        def both():
+        def both(turn):
             threads = [threading.Thread(target=ask) for _ in range(8)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
+            until(lambda: (folder / "w.log").read_text().count("\n") >= 160 * turn)  # written after the answers
             lines = [json.loads(line) for line in (folder / "w.log").read_text().splitlines()]
             return lines, {line["process"] for line in lines}
 
-        lines, workers = both()
+        turn = 1
+        lines, workers = both(turn)
         while len(workers) < 2:
-            lines, workers = both()
+            turn += 1
+            lines, workers = both(turn)
         for _ in range(3):  # whichever process answers
             text = httpx.get(f"{service.url}/metrics").text
             count = int(re.search(r'requests_total\{path="/recommend",status="200"\} (\d+)', text)[1])
