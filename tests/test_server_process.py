@@ -205,7 +205,7 @@ def test_several_processes_answer_share_the_model_and_count_together(folder, his
                 for _ in range(20):
                     assert client.post("/recommend", json={"history": history}).status_code == 200
 
-        def both(turn):
+        def both(turn=0):
             threads = [threading.Thread(target=ask) for _ in range(8)]
             for thread in threads:
                 thread.start()
