@@ -174,7 +174,7 @@ def _left(
 ) -> NDArray[np.float64]:
     """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj).
 
-    The rounding of a sum is that of its largest past, which nobody remembers: it can leave less than nothing of a user
+    The rounding of a sum is that of its largest past, not of what it is now: it can leave less than nothing of a user
     who was there, so whether she was is told by the roll, and by the sums only where there is none.
     """
     after: NDArray[np.float64] = before - moved
