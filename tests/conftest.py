@@ -16,6 +16,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("offdiag", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("offdiag")
 
+
+@pytest.fixture(autouse=True, scope="session")
+def key_file(tmp_path_factory):
+    """Keys of living states made by tests stay among their files; commands run by tests look there, too."""
+    os.environ["OFFDIAG_KEY_FILE"] = str(tmp_path_factory.mktemp("keys") / "keys")
+
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

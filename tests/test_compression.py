@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag import container, kernels, memory, packed, persist, ranking
+from offdiag import atomic, container, kernels, memory, packed, persist, ranking
 from offdiag.cli.compressing import bytes_of
 from offdiag.models.recommender import Recommender
 from offdiag.solvers import pruning
@@ -529,7 +529,7 @@ def test_a_file_with_weights_that_do_not_fit_is_refused(change, tmp_path):
     change(arrays)
     tensors |= {f"weights.{name}": array for name, array in arrays.items()}
     path = tmp_path / "model.od"
-    with container.replacing(path) as file:
+    with atomic.replacing(path) as file:
         container.write(file, about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize)), None)
     with pytest.raises(od.OffdiagError, match="makes no sense"):
         od.load(path)

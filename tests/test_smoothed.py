@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag import container, kernels, memory, persist
+from offdiag import atomic, container, kernels, memory, persist
 from offdiag.solvers import low_pass
 from offdiag.solvers.products import DataProduct, ScaledProduct, item_scale
 from offdiag.weights import KINDS, Smoothed, Sparse, tiles
@@ -276,7 +276,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
     model = od.SparseEDLAE(**WORDS, rank=4).fit(example())
     about, tensors = persist._contents(model, None)
     tensors[f"weights.{name}"] = np.ascontiguousarray(change(tensors[f"weights.{name}"]))
-    with container.replacing(tmp_path / "m.od") as file:
+    with atomic.replacing(tmp_path / "m.od") as file:
         container.write(file, about, tensors, None)
     with pytest.raises(od.OffdiagError, match="makes no sense"):
         od.load(tmp_path / "m.od")

@@ -5,7 +5,7 @@ starts at a multiple of 64), then the tensors without gaps, wide types first so 
 safetensors reader opens it. It is written here, not by that library, because every byte is hashed on its way
 out and because weights of several gigabytes are streamed from where they lie, never copied. Tensors:
 `item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`; and in an
-updatable model `gram.*` and `ledger.*`. The header's `__metadata__` holds
+updatable file of the first format `gram.*` and `ledger.*`. The header's `__metadata__` holds
 
     format, format_version   checked first, so that a newer file says so
     header_sha256            of the whole header, with these 64 digits themselves read as zeros
@@ -18,19 +18,14 @@ service starts at once, and all of it on `verify=True`. The hashes find damage; 
 forger could supply wrong numbers, but nothing in a file is ever executed.
 """
 
-import errno
 import hashlib
 import json
 import mmap
 import os
-import secrets
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -39,11 +34,6 @@ from numpy.typing import NDArray
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
-try:
-    import fcntl
-except ImportError:  # Windows: no sweeping
-    fcntl = None  # type: ignore[assignment]
-
 FORMAT = "offdiag"
 VERSION = 1
 CHUNK = 1 << 20
@@ -51,7 +41,6 @@ FULL_CHECK_BYTES = 256 << 20
 SAMPLED_CHUNKS = 64
 MAX_HEADER = 64 << 20
 LARGE_PARTS = ("weights.", "gram.", "ledger.")  # of these a sample is checked in a large file
-STALE_SECONDS = 60.0  # between the last write to a temporary file and its taking another's place there is far less
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U64": "<u8", "I32": "<i4",
@@ -76,16 +65,18 @@ class Header:
     digests: list[str]  # one per chunk of data
     start: int  # of the data, from the start of the file
     size: int  # of the whole file
+    fingerprint: str  # SHA-256 of the header, and so of everything that is in the file
 
 
-def write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None) -> None:
+def write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None) -> str:
+    """Write the file, and return its fingerprint."""
     total = sum(array.nbytes for array in tensors.values())
     # Hashes have a fixed length, so the header is written twice: first to hold the place, last to be true.
     file.write(_header_bytes(about, tensors, [_NO_HASH] * -(-total // CHUNK)))
     digests: list[str] = []
     current, filled, done = hashlib.sha256(), 0, 0
     for array in tensors.values():
-        for piece in _pieces(array):
+        for piece in pieces(array):
             file.write(piece)
             rest = piece
             while len(rest):
@@ -98,10 +89,12 @@ def write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any
             if progress is not None:
                 progress("save", done / total)
     file.seek(0)
-    file.write(_header_bytes(about, tensors, digests))
+    header = _header_bytes(about, tensors, digests)
+    file.write(header)
+    return str(json.loads(header[8:])["__metadata__"]["header_sha256"])
 
 
-def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
+def pieces(array: NDArray[Any]) -> Iterator[memoryview]:
     """The bytes of an array in C order, little-endian, about a chunk at a time, without a full copy."""
     little = array.dtype.newbyteorder("<")
     blocks: Iterator[NDArray[Any]] = iter([array])
@@ -117,91 +110,53 @@ def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
 
 def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], digests: list[str]) -> bytes:
     """Length and header, its own hash filled in."""
-    header: dict[str, Any] = {
-        "__metadata__": {
-            "format": FORMAT,
-            "format_version": str(VERSION),
-            "header_sha256": _NO_HASH,
-            "model": json.dumps(about, allow_nan=False),
-            "chunk_sha256": "".join(digests),
-        }
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(VERSION),
+        "header_sha256": _NO_HASH,
+        "model": json.dumps(about, allow_nan=False),
+        "chunk_sha256": "".join(digests),
     }
-    end = 0
-    for name, array in tensors.items():
-        dtype = _NAMES.get(array.dtype.newbyteorder("<"))
-        if dtype is None:
-            raise OffdiagError(f"cannot save {name} of type {array.dtype}: expected one of {', '.join(_DTYPES)}")
-        offsets = [end, end + array.nbytes]
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
-        end += array.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode("ascii")
-    text += b" " * (-(8 + len(text)) % 64)
+    text = _padded({"__metadata__": metadata, **_places(tensors)})
     digest = hashlib.sha256(text).hexdigest().encode("ascii")
     text = text.replace(b'"header_sha256":"' + _NO_HASH.encode(), b'"header_sha256":"' + digest, 1)
     return len(text).to_bytes(8, "little") + text
 
 
-@contextmanager
-def replacing(target: Path, ready: Callable[[], None] | None = None) -> Iterator[IO[bytes]]:
-    """A new file beside `target` that takes its place at the end, or vanishes if anything goes wrong.
-
-    `ready` is called just before, and may still refuse by an error.
-    """
-    _sweep(target.parent)
-    temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
-    try:
-        try:
-            with open(temporary, "xb") as file, _claimed(file):
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                shutil.copymode(target, temporary)
-            if ready is not None:
-                ready()
-            os.replace(temporary, target)
-        except BaseException:  # Ctrl-C too: never leave half a model behind
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise OffdiagError(f"cannot save to {str(target)!r}: {_advice(error, target)}") from error
-    with suppress(OSError):  # make the new name itself durable, where the system can
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def plain_header(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> bytes:
+    """The same without checksums, for a file that is authenticated in another way."""
+    text = _padded({"__metadata__": {"about": json.dumps(about, allow_nan=False)}, **_places(tensors)})
+    return len(text).to_bytes(8, "little") + text
 
 
-@contextmanager
-def _claimed(file: IO[bytes]) -> Iterator[None]:
-    """A lock that says the file is being written; the system takes it back however the program ends."""
-    if fcntl is not None:
-        with suppress(OSError):  # some network disks have no locks; then nothing is ever swept there either
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    yield
+def parse_plain_header(plain: memoryview) -> tuple[dict[str, Any], dict[str, Tensor], int]:
+    """Description, tensors, and where their data begins; ValueError, KeyError or TypeError where it makes no sense."""
+    length = int.from_bytes(plain[:8], "little")
+    if length > len(plain) - 8:
+        raise ValueError("the header is longer than the file")
+    header = json.loads(bytes(plain[8 : 8 + length]))
+    about = json.loads(header.pop("__metadata__")["about"])
+    tensors = _read_tensors(header)
+    if 8 + length + max((tensor.hi for tensor in tensors.values()), default=0) != len(plain):
+        raise ValueError("the tensors do not fill the file")
+    return about, tensors, 8 + length
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed program left half-written: old, and locked by nobody."""
-    if fcntl is None:
-        return
-    for left in folder.glob(".offdiag-*.tmp"):
-        with suppress(OSError), open(left, "rb") as file:
-            if time.time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                left.unlink()
+def _places(tensors: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    places: dict[str, Any] = {}
+    end = 0
+    for name, array in tensors.items():
+        dtype = _NAMES.get(array.dtype.newbyteorder("<"))
+        if dtype is None:
+            raise OffdiagError(f"cannot save {name} of type {array.dtype}: expected one of {', '.join(_DTYPES)}")
+        places[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+        end += array.nbytes
+    return places
 
 
-def _advice(error: OSError, target: Path) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full; free some space or choose another disk (nothing was changed)"
-    if error.errno == errno.ENOENT:
-        return f"the folder {str(target.parent)!r} does not exist; create it first"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "no permission to write there; choose another folder"
-    return f"{error.strerror or one_line(error)} (nothing was changed)"
+def _padded(header: dict[str, Any]) -> bytes:
+    text = json.dumps(header, separators=(",", ":")).encode("ascii")
+    return text + b" " * (-(8 + len(text)) % 64)
 
 
 @contextmanager
@@ -261,7 +216,7 @@ def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
         raise _damaged(path, f"its header cannot be read, {one_line(error)}") from error
     if size != 8 + length + data:
         raise _damaged(path, f"expected {8 + length + data:,} bytes, received {size:,}")
-    return Header(about, tensors, digests, 8 + length, size)
+    return Header(about, tensors, digests, 8 + length, size, metadata["header_sha256"])
 
 
 def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:

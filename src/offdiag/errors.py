@@ -15,3 +15,7 @@ class UnknownItemsWarning(UserWarning):
 
 class InterruptedFitWarning(UserWarning):
     """Ctrl-C ended an iterative fit early; the model holds the best weights found by then."""
+
+
+class EarlierFormatWarning(UserWarning):
+    """A file of an earlier version was converted; the message says what that file could reveal."""

@@ -1,24 +1,25 @@
 """Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user's rows.
 
 Stored are the class name and its settings, the item ids, the popularity, the weights as they lie in memory, and the
-metrics given; on request the Gram, and with it a ledger of keyed hashes (``offdiag.data.ledger``). How it lies in the
-file is told in ``offdiag.container``.
+metrics given (``offdiag.container`` has the layout). What only a change of the model needs goes into a second file,
+encrypted (``offdiag.living_state``).
 """
 
 import dataclasses
 import importlib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container
-from offdiag.errors import OffdiagError
+from offdiag import atomic, container, keys, sealed, switch
+from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
@@ -53,31 +54,79 @@ def save(
     *,
     metrics: "Result | Mapping[str, Any] | None" = None,
     updatable: bool = False,
+    key: keys.Source = None,
+    rotate_key: bool = False,
+    note: switch.Note | None = None,
     progress: Progress | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Write a fitted model to one file; an older file there is replaced once the new one is safely on disk.
 
     `metrics` (an evaluation's Result, or a dict) is kept in the header for `describe` and `offdiag info`.
-    `updatable` stores the Gram as well: `update` and `forget` need it, and nothing else does.
-    `ready` is called once the new file is complete, before it takes its place; an error there leaves the old one.
+    `updatable` also writes what `update` and `forget` need to `path` + ".living", encrypted with a key that is found
+    by `key` (see ``offdiag.keys``); `rotate_key` takes a new one and destroys the one before.
+    `ready` is called once the new files are complete, before they take their place; an error there leaves the old ones.
     """
     target = Path(os.path.realpath(path))  # follow a link, rather than replace it
     if target.is_dir():
         raise OffdiagError(f"expected a file name, received the folder {str(path)!r}: add a name such as model.od")
     if target.exists() and not target.is_file():
         raise OffdiagError(f"expected an ordinary file, received {str(path)!r}: choose another path")
-    about, tensors = _contents(model, metrics, updatable)
-    with container.replacing(target, ready) as file:
-        container.write(file, about, tensors, progress)
+    about, tensors = _contents(model, metrics)
+    if not updatable:
+        if rotate_key:
+            raise OffdiagError("rotate_key is for a model that is saved with updatable=True; add it")
+        with atomic.replacing(target, ready) as file:
+            container.write(file, about, tensors, progress)
+        switch.drop_living(target)
+        return
+    from offdiag import living_state
+    from offdiag.models import living
+
+    living.check_able(model)
+    living.check_exact(model)
+    known = keys.keys_of(key)
+    mine, retire = _key_of(target, known, rotate_key)
+
+    def write_living(file: IO[bytes], fingerprint: str) -> None:
+        sealed.write(file, mine, *living_state.contents(model, mine, fingerprint), progress)
+
+    switch.commit(
+        target,
+        lambda file: container.write(file, about, tensors, progress),
+        write_living,
+        key=mine,
+        keys=known,
+        note=dataclasses.replace(note or switch.Note(), retire=retire),
+        ready=ready,
+    )
+    if model._first_format:
+        model._first_format = False
+        beside = switch.living_path(target).name
+        warnings.warn(living_state.REVEALED.format(living=beside), EarlierFormatWarning, stacklevel=3)
 
 
-def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
+def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str | None]:
+    """The key for the living state of this file, and the id of the one that is to be destroyed."""
+    path = switch.living_path(target)
+    before = sealed.key_id(path)
+    if rotate:
+        return known.rotated(), before
+    if before is not None and known.has(before):
+        return known.find(before, str(path)), None
+    return known.new(), None
+
+
+def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.Source = None) -> Any:
     """The saved model, its weights mapped from the file read-only: they are paged in as they are used.
 
     verify=None checks as much as is quick (all of a file up to 256 MiB, a sample above), True every byte,
     False only the header and the length. While a model is in use, replace its file; never edit it in place.
+    What `update` and `forget` need is read from the file next to it when they are first called, with the key that is
+    found by `key`.
     """
+    target = Path(os.path.realpath(path))
+    switch.settle(target, lambda: keys.keys_of(key))
     with container.opened(path) as file:
         header = container.read_header(path, file)
         mapped = container.mapped(file, header)
@@ -97,42 +146,22 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None) -> Any:
         learned = {name: value for name, value in about["learned"].items() if _is_learned(name)}
         learned |= {"settings_": about["settings"], "n_users_": about["n_users"]}
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
-        if own is not None:
-            arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
-            _restore(model, about, arrays)
         for name, value in learned.items():
             setattr(model, name, value)
+        if own is not None:
+            arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
+        if own is not None or switch.living_path(target).exists():
+            from offdiag import living_state
+
+            if own is not None:
+                living_state.restore_first(model, about, arrays)
+            else:
+                model._living = living_state.Handle(target, key, header.fingerprint)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OffdiagError) as error:
         raise OffdiagError(
             f"the model file {str(path)!r} is whole but makes no sense ({container.one_line(error)}): save it again"
         ) from error
     return model
-
-
-def _restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """What an updatable model also has."""
-    from offdiag.data.ledger import Ledger
-    from offdiag.data.roll import Roll
-    from offdiag.gramian import Gram
-    from offdiag.gramian_sparse import SparseGram
-
-    type(model)(**about["params"] | {k: v for k, v in about["settings"].items() if k in about["params"]})._checked()
-    penalty = about["learned"].get("penalty_")
-    numbers = [about["gram"]["user_power"], 0.0 if penalty is None else penalty]
-    if not all(type(x) in (int, float) and np.isfinite(x) for x in numbers):
-        raise ValueError("a penalty or a power is no number")
-    kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
-    model._gram = kinds[about["gram"]["kind"]].from_arrays(_named(arrays, "gram."), about["gram"])
-    if model._gram.n_items != about["n_items"]:
-        raise ValueError("the Gram does not fit the items")
-    if "peaks" in arrays:
-        model._peaks = arrays["peaks"].copy()
-        if model._peaks.dtype != np.float64 or model._peaks.shape != (about["n_items"],):
-            raise ValueError("the peaks do not fit the items")
-    if "ledger" in about:
-        model._ledger = Ledger.from_arrays(_named(arrays, "ledger."), about["ledger"])
-    elif "roll.salt" in arrays:
-        model._roll = Roll.from_arrays(_named(arrays, "roll."))
 
 
 def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -147,11 +176,15 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         name: {"dtype": tensor.dtype.name, "shape": list(tensor.shape), "bytes": tensor.hi - tensor.lo}
         for name, tensor in header.tensors.items()
     }
-    return {**header.about, "bytes": header.size, "tensors": tensors}
+    beside = switch.living_path(Path(os.path.realpath(path)))
+    living = (
+        {"file": beside.name, "bytes": beside.stat().st_size, "key": sealed.key_id(beside)} if beside.exists() else None
+    )
+    return {**header.about, "bytes": header.size, "living": living, "tensors": tensors}
 
 
 def _contents(
-    model: Any, metrics: "Result | Mapping[str, Any] | None", updatable: bool = False
+    model: Any, metrics: "Result | Mapping[str, Any] | None"
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag
@@ -182,39 +215,7 @@ def _contents(
     }
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
-    if updatable:
-        from offdiag.models import living
-
-        living.check_able(model)
-        living.check_exact(model)
-        ledger, G = _ledger_of(model), living.gram_of(model)
-        about["gram"] = {"kind": G.kind, "user_power": G.user_power}
-        tensors |= {f"gram.{key}": array for key, array in G.arrays().items()}
-        if model._peaks is not None:
-            tensors["peaks"] = model._peaks
-        if ledger is not None:
-            about["ledger"] = ledger.about()
-            tensors |= {f"ledger.{key}": array for key, array in ledger.arrays().items()}
-        elif model._roll is not None:
-            tensors |= {f"roll.{key}": array for key, array in model._roll.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
-
-
-def _ledger_of(model: Any) -> Any:
-    """The ledger it has, or that of the users it was fitted on, if their ids are known."""
-    if model._ledger is None and model._user_ids is not None and _can_be_logged(model._user_ids, model.item_ids_):
-        from offdiag.data import events
-        from offdiag.data.interactions import Interactions
-        from offdiag.models import coming
-
-        coming.check_same(model._source, model._source_sums)
-        model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
-    return model._ledger
-
-
-def _can_be_logged(*ids: NDArray[Any]) -> bool:
-    """Whether a table can have these ids: text, or whole numbers of 64 bits with a sign."""
-    return all(part.dtype.kind in "iU" or (part.dtype.kind == "u" and int(part.max(initial=0)) < 2**63) for part in ids)
 
 
 def _is_learned(name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag import container, plots
+from offdiag import atomic, plots
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
@@ -78,7 +78,7 @@ def write(study: Study, path: str | os.PathLike[str]) -> None:
 
 
 def replace_text(target: Path, text: str) -> None:
-    with container.replacing(target) as file:
+    with atomic.replacing(target) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 

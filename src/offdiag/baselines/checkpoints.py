@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container
+from offdiag import atomic, container
 from offdiag.errors import OffdiagError
 
 QUIET = 20  # times as long as writing took, between two writings: at most a twentieth of the time goes into them
@@ -105,7 +105,7 @@ class Checkpoint:
         about = {"model": "checkpoint", "checkpoint": self.mark, "settings": self.settings}
         about |= {name: getattr(run, name) for name in _FACTS}
         arrays = {f"{group}.{name}": array for group in _GROUPS for name, array in getattr(run, group).items()}
-        with container.replacing(self.path) as file:
+        with atomic.replacing(self.path) as file:
             container.write(file, about, arrays, None)
         now = time.monotonic()
         self._free_at = now + QUIET * (now - started)

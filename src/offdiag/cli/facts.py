@@ -89,13 +89,12 @@ def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:
-    if "gram" not in about:
-        return {}
-    text = f"with its Gram, {size(_weight_bytes(about, 'gram.'))}"
-    if "ledger" in about:
-        users, events = (about["tensors"][f"ledger.{name}"]["shape"][0] for name in ("users", "events"))
-        text += f", and a ledger of {users:,} users and {events:,} events"
-    return {"updatable": text}
+    if about["living"] is not None:
+        living = about["living"]
+        return {"updatable": f"by {living['file']}, {size(living['bytes'])}, encrypted with key {living['key']}"}
+    if "gram" in about:
+        return {"updatable": "in the first file format, which could reveal histories; the next change converts it"}
+    return {}
 
 
 def data_pairs(about: dict[str, Any]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from offdiag.cli.options import (
     DataFile,
     Event,
     Json,
+    KeyFile,
     Metrics,
     MinItems,
     MinUsers,
@@ -81,6 +82,7 @@ def fit(
     ] = None,
     updatable: Updatable = False,
     event: Event = None,
+    key_file: KeyFile = None,
     validate: Annotated[
         bool, typer.Option("--validate", help="Measure on held-out users first, then fit on everyone.")
     ] = False,
@@ -123,7 +125,7 @@ def fit(
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     _check_where(learner, model, checkpoint, cluster, keep, validate)
-    check_updatable(type(learner), updatable, event, min_users, min_items)
+    check_updatable(type(learner), updatable, event, min_users, min_items, key_file)
     if updatable and cluster is not None:
         raise OffdiagError("--cluster and --updatable do not go together; leave one of them out")
     if checkpoint is not None:
@@ -149,7 +151,7 @@ def fit(
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
         if updatable:
             learner._ledger = ledger
-        persist.save(learner, out, metrics=result, updatable=updatable, progress=work)
+        persist.save(learner, out, metrics=result, updatable=updatable, key=key_file, progress=work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
     ended = choosing.outcome(vars(learner))
@@ -209,12 +211,19 @@ def _check_where(
         raise OffdiagError(f"--cluster and {other} do not go together; leave one of them out")
 
 
-def check_updatable(cls: type, updatable: bool, event: str | None, min_users: int, min_items: int) -> None:
-    """That later events can be counted as these were."""
+def check_updatable(
+    cls: type, updatable: bool, event: str | None, min_users: int, min_items: int, key_file: str | None
+) -> None:
+    """That later events can be counted as these were, and that there is a place for the key."""
+    from offdiag import keys
+
     if not updatable:
         if event is not None:
             raise OffdiagError("--event names the ids by which --updatable tells events apart; add --updatable")
+        if key_file is not None:
+            raise OffdiagError("--key-file is for what --updatable stores; add --updatable")
         return
+    keys.keys_of(key_file)
     if not hasattr(cls, "_relearned"):
         raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
     if min_users > 1 or min_items > 1:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json as json_text
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag import container
-from offdiag.cli import choosing, console, exclusive, facts, logs, reading
+from offdiag import keys, lock, switch
+from offdiag.cli import choosing, console, facts, logs, reading
 from offdiag.cli.logs import LogColumns
-from offdiag.cli.options import Json
+from offdiag.cli.options import Json, KeyFile
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -42,32 +41,34 @@ def update(
         list[str], typer.Argument(metavar="EVENTS...", help="New events, or the whole log: files or a database.")
     ],
     out: Out = None,
+    key_file: KeyFile = None,
     json: Json = False,
     columns: LogColumns = LogColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Count the events that a model has not counted yet, exactly as a new fit would.
 
-    EVENTS may hold the whole log: what was counted before is not counted twice. A user who is in the model already
-    needs all her events in EVENTS. Running it again changes nothing; a run that was killed is simply run again.
+    EVENTS may hold the whole log: what was counted before is not counted twice. Of a user who is in the model already,
+    all events must be in EVENTS. Running it again changes nothing; a run that was killed is simply run again.
     """
     from offdiag.data import events as log
 
     start = time.perf_counter()
     target = _target(model, out, events)
-    with exclusive.changing(target) as unchanged, console.working() as work:
-        fitted, ledger = _loaded(model)
+    change = _Change(model, target, key_file)
+    with lock.changing(target, change.settle) as unchanged, console.working() as work:
+        fitted, ledger = change.load()
         work.begin("reading " + ", ".join(map(reading.name_of, events)))
         table = logs.read_logs(events, ledger.recipe, columns)
         work.begin("comparing with the model")
         plan = log.coming(ledger, table)
         steps = _changed(fitted, plan, False, work) if plan.new_events else []
         if plan.new_events or target != model:
-            _save(fitted, plan.ledger, target, unchanged, work)
+            change.save(fitted, plan.ledger, unchanged, work)
     about = {
         "file": target,
         "events": {"new": plan.new_events, "known": plan.old_events},
         "users": {"new": plan.new_users, "changed": plan.changed_users},
-        "changes": [step.to_dict() for step in steps],
+        "changes": [asdict(step) for step in steps],
         "n_users": fitted.n_users_,
         "n_items": len(fitted.item_ids_),
         "seconds": time.perf_counter() - start,
@@ -100,21 +101,27 @@ def forget(
         str | None, typer.Option("--events", metavar="SOURCE", help="A log that holds their rows, among others.")
     ] = None,
     users_query: Annotated[
-        str | None, typer.Option("--users-query", help="Selects the ids, where --users is a database beside --events.")
+        str | None, typer.Option("--users-query", help="Selects the ids, where --users is a database next to --events.")
     ] = None,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Also fit anew on what is left, and measure the largest difference.")
+        bool, typer.Option("--prove", help="Also fit again on what is left, and measure the largest difference.")
     ] = False,
     certificate: Annotated[
         str | None, typer.Option("--certificate", metavar="FILE", help="Write the certificate there, as JSON.")
     ] = None,
+    rotate_key: Annotated[
+        bool,
+        typer.Option("--rotate-key", help="Take a new key and destroy the old one: older copies become unreadable."),
+    ] = False,
     out: Out = None,
+    key_file: KeyFile = None,
     json: Json = False,
     columns: LogColumns = LogColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Take users out of a model, exactly as if they had never been there, and certify it.
 
     All of them or none: a user who is not in the model, or whose rows are not those that were counted, is an error.
+    A run that was killed is simply run again.
     """
     from offdiag.data import events as log
 
@@ -125,8 +132,11 @@ def forget(
         raise OffdiagError(f"--certificate and --out are the same file {certificate!r}; choose two names")
     if users_query is not None and events is None:
         raise OffdiagError("--users-query goes with --events; without it --query selects the rows of --users")
-    with exclusive.changing(target) as unchanged, console.working() as work:
-        fitted, ledger = _loaded(model)
+    if rotate_key and target != model:
+        raise OffdiagError("--rotate-key and --out do not go together: the old file would stay readable; leave one out")
+    change = _Change(model, target, key_file)
+    with lock.changing(target, change.settle) as unchanged, console.working() as work:
+        fitted, ledger = change.load()
         work.begin(f"reading {reading.name_of(users)}")
         ids = None if events is None else logs.read_ids(users, ledger.recipe, columns, users_query)
         if events is not None:
@@ -134,29 +144,98 @@ def forget(
         else:
             logs.check_rows(users, ledger.recipe, columns)
         table = logs.read_rows(users if events is None else events, ledger.recipe, columns, ids)
-        plan = log.leaving(ledger, table, ids)
-        steps = _changed(fitted, plan, prove, work)
-        about = _certificate(fitted, plan, steps, target)
-        with _certified(certificate, about):
-            _save(fitted, plan.ledger, target, unchanged, work)
+        about = change.done_before(log.request_of(ledger, table, ids), ledger, certificate)
+        if about is None:
+            plan = log.leaving(ledger, table, ids)
+            steps = _changed(fitted, plan, prove, work)
+            about = _certificate(fitted, plan, steps, target)
+            change.save(fitted, plan.ledger, unchanged, work, rotate_key, _note(plan, about, certificate))
+            about |= {"interactions": sum(step.interactions for step in steps), "events": plan.old_events}
     if json:
         console.show_json(about)
         return
     console.show_pairs(_certificate_pairs(about, target, certificate))
 
 
-@contextmanager
-def _certified(path: str | None, about: dict[str, Any]) -> Iterator[None]:
-    """The certificate is whole on the disk before the model takes its place, and gets its name right after."""
-    if path is None:
-        yield
-        return
+class _Change:
+    """One run of a command that changes a model: where it is read and written, and what an earlier run left to do."""
+
+    def __init__(self, model: str, target: str, key_file: str | None) -> None:
+        self._model, self._target, self._key = model, target, key_file
+        self._finished: switch.Note | None = None
+
+    def settle(self) -> None:
+        """Finish what a killed run has begun; called with the lock held."""
+        self._finished = switch.complete(Path(os.path.realpath(self._model)), keys.keys_of(self._key))
+        if self._finished is not None:
+            console.note(f"finished a change of {console.printable(self._model)} that had been interrupted")
+
+    def load(self) -> tuple[Any, Ledger]:
+        import offdiag as od
+        from offdiag.models import living
+
+        fitted = od.load(self._model, key=self._key)
+        if fitted._living is not None:
+            living.gram_of(fitted)
+        if fitted._ledger is None:
+            raise OffdiagError(
+                f"expected a model that was fitted with offdiag fit --updatable, received {self._model!r}, which does "
+                "not say what it has counted (is its file .living missing?); fit it again with --updatable"
+            )
+        return fitted, fitted._ledger
+
+    def done_before(self, request: str | None, ledger: Ledger, certificate: str | None) -> dict[str, Any] | None:
+        """The certificate of this very request, if an interrupted run has carried it out."""
+        if request is None:
+            return None
+        if self._finished is not None and self._finished.request == request and self._finished.certificate is not None:
+            found: dict[str, Any] = json_text.loads(self._finished.certificate)
+            return found
+        if certificate is None or not os.path.isfile(certificate):
+            return None
+        try:
+            about: dict[str, Any] = json_text.loads(Path(certificate).read_text("utf-8"))
+            same = about["subject"] == subject_of(ledger, about["nonce"], request)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return about if same else None
+
+    def save(
+        self,
+        fitted: Any,
+        ledger: Ledger,
+        unchanged: Any,
+        work: console.Work,
+        rotate_key: bool = False,
+        note: switch.Note | None = None,
+    ) -> None:
+        from offdiag import persist
+
+        fitted._ledger = ledger
+        work.begin("saving")
+        persist.save(
+            fitted,
+            self._target,
+            updatable=True,
+            key=self._key,
+            rotate_key=rotate_key,
+            note=note,
+            progress=work,
+            ready=unchanged,
+        )
+
+
+def subject_of(ledger: Ledger, nonce: str, request: str) -> str:
+    """Who was forgotten, as a digest that only the holder of the model's key can compare with anybody."""
+    from offdiag.models import living
+
+    return living.digest_of(ledger.roll(), nonce, request)
+
+
+def _note(plan: Plan, about: dict[str, Any], certificate: str | None) -> switch.Note:
     text = json_text.dumps(console.plain(about), indent=2, ensure_ascii=False) + "\n"
-    with container.replacing(Path(path)) as file:
-        file.write(text.encode("utf-8", errors="backslashreplace"))
-        file.flush()
-        os.fsync(file.fileno())
-        yield
+    path = None if certificate is None else os.path.abspath(certificate)
+    return switch.Note(certificate=text, certificate_path=path, request=plan.request)
 
 
 def _target(model: str, out: str | None, sources: list[str]) -> str:
@@ -170,18 +249,6 @@ def _target(model: str, out: str | None, sources: list[str]) -> str:
     return out
 
 
-def _loaded(model: str) -> tuple[Any, Ledger]:
-    import offdiag as od
-
-    fitted = od.load(model)
-    if fitted._ledger is None:
-        raise OffdiagError(
-            f"expected a model that was fitted with offdiag fit --updatable, received {model!r}, which does not say "
-            "what it has counted; fit it again with --updatable"
-        )
-    return fitted, fitted._ledger
-
-
 def _changed(fitted: Any, plan: Plan, prove: bool, work: console.Work) -> list[Any]:
     """Both halves of the plan; who changes comes before who was leaves, so that no item is lost in between."""
     steps = []
@@ -193,14 +260,6 @@ def _changed(fitted: Any, plan: Plan, prove: bool, work: console.Work) -> list[A
         work.begin("forgetting")
         steps.append(fitted.forget(plan.remove, prove=prove, progress=work))
     return steps
-
-
-def _save(fitted: Any, ledger: Ledger, target: str, unchanged: Any, work: console.Work) -> None:
-    from offdiag import persist
-
-    fitted._ledger = ledger
-    work.begin("saving")
-    persist.save(fitted, target, updatable=True, progress=work, ready=unchanged)
 
 
 def _step_pairs(steps: list[Any]) -> dict[str, str]:
@@ -220,22 +279,21 @@ def _near(error: float, what: str) -> str:
 
 
 def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict[str, Any]:
-    """What may be kept as a proof: no user and no item, not even those that left with their last user, only numbers."""
+    """What may be kept as a proof: no user, no item, and nothing that depends on which or how many items they had."""
+    import secrets
     from datetime import UTC, datetime
 
     from offdiag import __version__
 
-    done: dict[str, Any] = {"action": "forget", "method": "nothing to do", "interactions": 0}
+    done: dict[str, Any] = {"action": "forget", "method": "nothing to do", "nonce": secrets.token_hex(16)}
     if steps:
         done = steps[-1].to_dict()
-    for name in {"new_items", "gone_items"} & set(done):
-        done[name] = len(done[name])
     return {
         **done,
         "users": plan.changed_users,
         "n_users": fitted.n_users_,
         "n_items": len(fitted.item_ids_),
-        "events": plan.old_events,
+        "subject": subject_of(plan.ledger, done["nonce"], str(plan.request)),
         "model": type(fitted).__name__,
         "file": os.path.basename(target),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -244,13 +302,14 @@ def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict
 
 
 def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | None) -> dict[str, str]:
-    gone = about.get("gone_items", 0)
-    left = f"{about['n_users']:,} users, {about['n_items']:,} items"
     by = f"by {about['method']}" if about["method"] != "nothing to do" else "nothing of theirs was in the weights"
+    forgotten = f"users: {about['users']:,}"
+    if "interactions" in about:
+        forgotten += f", interactions: {about['interactions']:,}, events: {about['events']:,}"
     pairs = {
-        "forgotten": f"users: {about['users']:,}, interactions: {about['interactions']:,}, events: {about['events']:,}",
+        "forgotten": forgotten,
         "how": by,
-        "model": left + (f" ({gone:,} items gone)" if gone else ""),
+        "model": f"{about['n_users']:,} users, {about['n_items']:,} items",
     }
     if "residual" in about:
         pairs["residual"] = f"{about['residual']:.2g}, accepted up to {about['tolerance']:.2g}"

@@ -21,4 +21,12 @@ Updatable = Annotated[
     bool, typer.Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")
 ]
 Event = Annotated[str | None, typer.Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="Keys of living states; made if missing. Default: OFFDIAG_KEY, OFFDIAG_KEY_FILE, or your configuration.",
+    ),
+]
 DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from offdiag.cli import choosing, console, fitting, reading, tuned_words
-from offdiag.cli.options import AtLeast, DataFile, Event, Json, MinItems, MinUsers, Seed, Updatable
+from offdiag.cli.options import AtLeast, DataFile, Event, Json, KeyFile, MinItems, MinUsers, Seed, Updatable
 from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
@@ -52,6 +52,7 @@ def tune(
     ] = None,
     updatable: Updatable = False,
     event: Event = None,
+    key_file: KeyFile = None,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw the trials into this SVG file.")
     ] = None,
@@ -76,7 +77,7 @@ def tune(
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
-    fitting.check_updatable(cls, updatable, event, min_users, min_items)
+    fitting.check_updatable(cls, updatable, event, min_users, min_items, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
@@ -92,7 +93,7 @@ def tune(
                 _draw(tuned, plot)
             result = _measured(tuned, split, work)
             if out is not None:
-                _save(tuned.model, inter, ledger, out, result, work)
+                _save(tuned.model, inter, ledger, out, key_file, result, work)
         except KeyboardInterrupt:  # what the search found is not lost with it
             console.note(f"the best settings found: {tuned_words.settings_text(tuned)}")
             raise
@@ -177,13 +178,15 @@ def _measured(tuned: Tuned, split: Any, work: console.Work) -> Result:
     return result
 
 
-def _save(learner: Any, inter: Interactions, ledger: Any, out: str, result: Result, work: console.Work) -> None:
+def _save(
+    learner: Any, inter: Interactions, ledger: Any, out: str, key_file: str | None, result: Result, work: console.Work
+) -> None:
     from offdiag import persist
 
     work.begin(f"fitting {type(learner).__name__} on everyone")
     learner.fit(inter, progress=work)
     learner._ledger = ledger
-    persist.save(learner, out, metrics=result, updatable=ledger is not None, progress=work)
+    persist.save(learner, out, metrics=result, updatable=ledger is not None, key=key_file, progress=work)
     if getattr(learner, "stopped_", None) == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")
 

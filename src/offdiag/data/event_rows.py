@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from offdiag.data import keyed, prepare
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.keyed import Words
-from offdiag.data.ledger import EVENT, Entries, Ledger, Recipe
+from offdiag.data.keyed import Digests
+from offdiag.data.ledger import Entries, Ledger, Recipe
 from offdiag.data.order import row_pointer
-from offdiag.data.table import Table, assemble, checked_times, checked_values
+from offdiag.data.table import Table, assemble
 from offdiag.errors import OffdiagError
 
 
@@ -25,8 +25,8 @@ class Rows:
     table: Table
     user_ids: NDArray[Any]  # ascending
     users: NDArray[np.int32]  # of each row
-    owners: Words  # hash of each user
-    events: Words  # hash of each row
+    owners: Digests  # of each user
+    events: Digests  # of each row
 
 
 def table_of(inter: Interactions) -> Table:
@@ -51,27 +51,24 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
     where = table.where
     if not len(table.user):
         raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
-    # Somebody without any event is nobody here.
+    # Users without events are dropped.
     user, item = checked_ids(table.user, "user", where), checked_ids(table.item, "item", where)
     table = replace(table, user=user, item=item, all_users=None)
     user_ids, users = number(table.user)
-    owners = ledger.user_hashes(user_ids)
-    events = _event_hashes(ledger, table, owners[users])
-    if _any_twice(events):  # far quicker than finding which row each comes from
+    owners = ledger.hashes.users(user_ids)
+    if "event" not in ledger.recipe.columns:
+        table = replace(table, event=None)
+    events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
+    if keyed.any_twice(events):  # far quicker than finding which row each comes from
         keep = np.zeros(len(events), dtype=bool)
-        keep[np.unique(events ^ owners[users], return_index=True)[1]] = True
+        keep[np.unique(keyed.pairs(events, owners[users]), return_index=True)[1]] = True
         table, users, events = filtered(table, keep), users[keep], events[keep]
-    if one_owner_each and table.event is not None and _any_twice(events):
+    if one_owner_each and table.event is not None and keyed.any_twice(events):
         _, first, again = np.unique(events, return_index=True, return_inverse=True)
         row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
         two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
         raise OffdiagError(one_owner(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
     return Rows(table, user_ids, users, owners, events)
-
-
-def _any_twice(words: Words) -> bool:
-    ordered = np.sort(words)
-    return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
 def one_owner(table: Table, row: Any, whose: str) -> str:
@@ -83,37 +80,12 @@ def one_owner(table: Table, row: Any, whose: str) -> str:
     )
 
 
-def _event_hashes(ledger: Ledger, table: Table, owner: Words) -> Words:
-    """What makes an event the same event: its id, or else user, item, time and value.
-
-    Where rows add up, the second of two equal rows is another event, told by its number.
-    """
-    salt, where = ledger.salt, table.where
-    if "event" in ledger.recipe.columns:
-        assert table.event is not None  # the recipe names the column, and it was read
-        named = checked_ids(table.event, "event", where)
-        return keyed.siphash(salt, EVENT, keyed.event_codes(salt, named))
-    item_ids, items = number(table.item)
-    words: list[Words | int] = [EVENT, owner, keyed.id_codes(salt, item_ids)[items]]
-    words.append(0 if table.time is None else keyed.number_codes(checked_times(table.time, where)))
-    words.append(0 if table.value is None else keyed.number_codes(checked_values(table.value, where)))
-    events = keyed.siphash(salt, *words)
-    if ledger.recipe.duplicates == "once":
-        return events
-    order = np.argsort(events, kind="stable")
-    begins = np.r_[True, np.diff(events[order]) != 0] if len(order) else np.zeros(0, dtype=bool)
-    again = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
-    repeat = order[again > 0]
-    events[repeat] = keyed.siphash(salt, EVENT, events[repeat], again[again > 0].astype(np.uint64))
-    return events
-
-
 def entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
     """What the ledger keeps of these users; `inter` has a row for each of them."""
     starts = row_pointer(rows.users, len(rows.owners))
     events = rows.events[np.lexsort((rows.events, rows.users))]
     sizes = np.diff(inter.matrix.indptr).astype(np.int64)
-    entries = Entries(rows.owners, ledger.fingerprints(inter), sizes, starts, events)
+    entries = Entries(rows.owners, ledger.histories(inter), sizes, starts, events)
     return entries.select(np.argsort(rows.owners))
 
 

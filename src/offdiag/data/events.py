@@ -6,16 +6,18 @@ ledger and give the rows to add and to remove, and the ledger as it will be.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import event_rows, prepare
+from offdiag.data import event_rows, keyed, prepare
 from offdiag.data.event_rows import Rows
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
+from offdiag.data.keyed import Digests
 from offdiag.data.ledger import Ledger, Recipe
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
@@ -34,15 +36,13 @@ class Plan:
     old_events: int = 0  # rows of the log that were counted before
     new_users: int = 0
     changed_users: int = 0
+    request: str | None = None  # keyed digest of the users that are forgotten
 
 
 def first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     """The histories to fit, users and items without any left out, and the ledger that counts these events."""
     ledger = Ledger.empty(recipe)
     rows = event_rows.distinct(ledger, table)
-    while len(np.unique(rows.owners)) < len(rows.owners):  # once in a million tries at a million users
-        ledger = Ledger.empty(recipe)
-        rows = event_rows.distinct(ledger, table)
     inter = event_rows.histories(rows.table, recipe)
     ledger = ledger.replaced(ledger.entries.users, event_rows.entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
@@ -110,7 +110,7 @@ def coming(ledger: Ledger, table: Table) -> Plan:
     same = np.zeros(len(after.owners), dtype=bool)
     if len(was):
         old = event_rows.histories(old_rows.table, ledger.recipe)
-        prints = ledger.fingerprints(old)
+        prints = ledger.histories(old)
         altered = prints != ledger.entries.histories[ledger.places(was)]
         if altered.any():
             raise OffdiagError(
@@ -119,7 +119,7 @@ def coming(ledger: Ledger, table: Table) -> Plan:
                 "(nothing was changed)"
             )
         at = np.searchsorted(after.user_ids, old_rows.user_ids)
-        same[at] = ledger.fingerprints(new)[at] == prints
+        same[at] = ledger.histories(new)[at] == prints
         remove = event_rows.some(old.select_users(np.flatnonzero(~same[at])))
     entries = event_rows.entries(ledger, after, new)
     return Plan(
@@ -145,7 +145,7 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
     wanted = found if ids is None else np.unique(ids)
     if not len(wanted):
         raise OffdiagError(f"expected at least one user to forget, received none in {table.where}; is it complete?")
-    owners = ledger.user_hashes(wanted)
+    owners = ledger.hashes.users(wanted)
     place = ledger.places(owners)
     unknown = place < 0
     if unknown.any():
@@ -162,7 +162,7 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
             continue
         inter = event_rows.histories(rows.table, ledger.recipe)
         at = np.searchsorted(wanted, inter.user_ids)
-        match = ledger.fingerprints(inter) == ledger.entries.histories[place[at]]
+        match = ledger.histories(inter) == ledger.entries.histories[place[at]]
         right[at[match]] = True
         parts.append(event_rows.only(rows, match).table)
     right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown
@@ -181,7 +181,21 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
         remove=event_rows.some(_stacked(remove)) if remove else None,
         old_events=int(_events_of(ledger, place).sum()),
         changed_users=len(wanted),
+        request=digest_of_users(ledger, owners),
     )
+
+
+def request_of(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> str | None:
+    """A keyed digest of the users that are to be forgotten, if none of them is in the ledger (any more)."""
+    user = checked_ids(table.user, "user", table.where)
+    wanted = np.unique(ids) if ids is not None else number(user)[0] if len(user) else np.zeros(0, np.int64)
+    owners = ledger.hashes.users(wanted)
+    return digest_of_users(ledger, owners) if len(owners) and (ledger.places(owners) < 0).all() else None
+
+
+def digest_of_users(ledger: Ledger, owners: Digests) -> str:
+    text = np.sort(owners).tobytes()
+    return hashlib.blake2b(text, digest_size=16, key=ledger.hashes.key, person=b"request").hexdigest()
 
 
 def check_kinds(recipe: Recipe, table: Table) -> Table:
@@ -206,7 +220,7 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
     named = ledger.recipe.columns
     if any(role in named and getattr(table, role) is None for role in ("value", "time", "event")):
         user_ids, users = number(table.user)
-        everything = Rows(table, user_ids, users, ledger.user_hashes(user_ids), np.zeros(len(users), np.uint64))
+        everything = Rows(table, user_ids, users, ledger.hashes.users(user_ids), np.zeros(len(users), keyed.DIGEST))
         return [everything]
     rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
     everyone = np.ones(len(rows.owners), dtype=bool)

@@ -1,7 +1,7 @@
-"""Keyed 64-bit hashes of ids and of rows of numbers: SipHash-2-4 over whole arrays, BLAKE2b for text.
+"""Keyed hashes of ids and of rows of numbers: SipHash-2-4 over whole arrays, BLAKE2b for text.
 
-Both are functions that nobody can invert or predict without the key, so a file that holds only hashes holds no ids.
-Who has the key (it lies in the same file) and guesses an id can still test the guess: see docs/event-log.md.
+Without the key nobody can invert or predict them. With it a guess can be tested, so the key never lies in the same file
+as the hashes (``offdiag.keys``).
 """
 
 from __future__ import annotations
@@ -19,54 +19,133 @@ if TYPE_CHECKING:
     import polars as pl
 
 Words = NDArray[np.uint64]
+Digests = NDArray[np.bytes_]  # 16 bytes each; NumPy sorts, searches and compares them as a whole
 KEY_BYTES = 16
+DIGEST = np.dtype("S16")
 _BLOCK = 1 << 14  # rows at a time: the four lanes stay in the cache
 
 
 def siphash(key: bytes, *words: Words | int) -> Words:
     """SipHash-2-4 [Aumasson12] of each row of 64-bit words; a number stands for a column of that number."""
+    return _by_blocks(key, words, 1)[:, 0]
+
+
+def siphash128(key: bytes, *words: Words | int) -> Digests:
+    """The same with 128 bits of output."""
+    return digests(_by_blocks(key, words, 2))
+
+
+def _by_blocks(key: bytes, words: tuple[Words | int, ...], outputs: int) -> Words:
     columns = [np.asarray(word, dtype=np.uint64) for word in words]
     n = max((column.size for column in columns if column.ndim), default=1)
-    out = np.empty(n, dtype=np.uint64)
+    out = np.empty((n, outputs), dtype=np.uint64)
     for lo in range(0, n, _BLOCK):
         block = slice(lo, min(lo + _BLOCK, n))
         rows = [column[block] if column.ndim else column for column in columns]
-        out[block] = _sip(key, rows, block.stop - block.start)
+        for k, result in enumerate(_sip(key, rows, block.stop - block.start, outputs)):
+            out[block, k] = result
     return out
 
 
-def _sip(key: bytes, words: list[Words], n: int) -> Words:
+def _sip(key: bytes, words: list[Words], n: int, outputs: int) -> list[Words]:
     k0, k1 = (np.uint64(int.from_bytes(key[i : i + 8], "little")) for i in (0, 8))
     start = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
     v = [np.full(n, np.uint64(s) ^ k) for s, k in zip(start, (k0, k1, k0, k1), strict=True)]
+    if outputs == 2:
+        v[1] ^= np.uint64(0xEE)
     length = np.full(1, (8 * len(words) % 256) << 56, dtype=np.uint64)
     for word in [*words, length]:
         v[3] ^= word
         _rounds(v, 2)
         v[0] ^= word
-    v[2] ^= np.uint64(0xFF)
+    v[2] ^= np.uint64(0xFF if outputs == 1 else 0xEE)
     _rounds(v, 4)
-    result: Words = v[0] ^ v[1] ^ v[2] ^ v[3]
-    return result
+    results: list[Words] = [v[0] ^ v[1] ^ v[2] ^ v[3]]
+    if outputs == 2:
+        v[1] ^= np.uint64(0xDD)
+        _rounds(v, 4)
+        results.append(v[0] ^ v[1] ^ v[2] ^ v[3])
+    return results
 
 
 def _rounds(v: list[Words], count: int) -> None:
     for _ in range(count):
         v[0] += v[1]
         v[2] += v[3]
-        v[1] = _turned(v[1], 13) ^ v[0]
-        v[3] = _turned(v[3], 16) ^ v[2]
-        v[0] = _turned(v[0], 32)
+        v[1] = _rotate(v[1], 13) ^ v[0]
+        v[3] = _rotate(v[3], 16) ^ v[2]
+        v[0] = _rotate(v[0], 32)
         v[2] += v[1]
         v[0] += v[3]
-        v[1] = _turned(v[1], 17) ^ v[2]
-        v[3] = _turned(v[3], 21) ^ v[0]
-        v[2] = _turned(v[2], 32)
+        v[1] = _rotate(v[1], 17) ^ v[2]
+        v[3] = _rotate(v[3], 21) ^ v[0]
+        v[2] = _rotate(v[2], 32)
 
 
-def _turned(x: Words, bits: int) -> Words:
+def _rotate(x: Words, bits: int) -> Words:
     result: Words = (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
     return result
+
+
+def digests(words: Words) -> Digests:
+    """Rows of two words as digests."""
+    found: Digests = np.ascontiguousarray(words, dtype="<u8").view(DIGEST).reshape(-1)
+    return found
+
+
+def words_of(found: Digests) -> Words:
+    """(n, 2) words of n digests."""
+    return np.ascontiguousarray(found).view("<u8").reshape(-1, 2).astype(np.uint64, copy=False)
+
+
+def checked_digests(words: NDArray[Any]) -> Digests:
+    """The digests of an array in a file."""
+    if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != 2:
+        raise TypeError("expected digests of 16 bytes")
+    return digests(words)
+
+
+def no_digests() -> Digests:
+    return np.zeros(0, dtype=DIGEST)
+
+
+def pairs(a: Digests, b: Digests) -> Digests:
+    """One digest for each pair of digests: both are hashes, so their exclusive or stands for the pair."""
+    return digests(words_of(a) ^ words_of(b))
+
+
+def any_twice(found: Digests) -> bool:
+    """Whether a digest occurs more than once. Sorting one word of each is six times faster than sorting all of it."""
+    ordered = np.sort(words_of(found)[:, 0])
+    return bool(np.any(ordered[1:] == ordered[:-1])) and len(np.unique(found)) < len(found)
+
+
+def places(known: Digests, wanted: Digests) -> NDArray[np.int64]:
+    """Where each wanted digest stands among the known ones, which are distinct and in any order; −1: nowhere."""
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    word = words_of(known)[:, 0]
+    order = np.argsort(word)
+    word = word[order]
+    if np.any(word[1:] == word[:-1]):  # halves that collide: compare whole digests
+        order = np.argsort(known)
+        at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    else:
+        mine = words_of(wanted)[:, 0]
+        ask = np.argsort(mine)  # in order, the search runs through memory once
+        at = np.empty(len(wanted), dtype=np.int64)
+        at[ask] = np.minimum(np.searchsorted(word, mine[ask]), len(known) - 1)
+    found = order[at]
+    return np.where(known[found] == wanted, found, -1).astype(np.int64)
+
+
+def text_digests(key: bytes, purpose: bytes, texts: Iterable[str]) -> Digests:
+    """BLAKE2b of each text, 16 bytes."""
+    found = [
+        hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16, key=key, person=purpose).digest()
+        for t in texts
+    ]
+    return np.frombuffer(b"".join(found), dtype=DIGEST)
 
 
 def text_codes(key: bytes, texts: Iterable[str]) -> Words:
@@ -83,17 +162,22 @@ def id_codes(key: bytes, ids: NDArray[Any]) -> Words:
     return text_codes(key, ids.tolist())
 
 
-def event_codes(key: bytes, column: pl.Series) -> Words:
-    """The same for a column without gaps, where 7 and "7" are one: a file may hold numbers, the next also words."""
+def numbers_and_texts(column: pl.Series) -> tuple[Words, NDArray[np.bool_], pl.Series]:
+    """Whole numbers, which rows hold one, and the other rows: 7 and "7" are one id, for a file may hold numbers only
+    and the next one words, too."""
     import polars as pl
 
-    if column.dtype == pl.Int64:
-        return column.to_numpy().astype(np.int64).view(np.uint64)
-    numbers = whole_numbers(column)
+    numbers = column if column.dtype == pl.Int64 else whole_numbers(column)
     mask = numbers.is_not_null().to_numpy()
+    return numbers.drop_nulls().to_numpy().astype(np.int64).view(np.uint64), mask, column.filter(~mask)
+
+
+def event_codes(key: bytes, column: pl.Series) -> Words:
+    """A word for each id of a column without gaps."""
+    numbers, mask, texts = numbers_and_texts(column)
     codes = np.empty(len(column), dtype=np.uint64)
-    codes[mask] = numbers.drop_nulls().to_numpy().astype(np.int64).view(np.uint64)
-    codes[~mask] = text_codes(key, column.filter(~mask))
+    codes[mask] = numbers
+    codes[~mask] = text_codes(key, texts)
     return codes
 
 

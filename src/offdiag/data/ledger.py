@@ -1,27 +1,24 @@
-"""The ledger of an updatable model: what has been counted, as keyed hashes. No id and no row can be read from it.
+"""The ledger of an updatable model: what has been counted, as keyed digests. No id and no row can be read from it.
 
-For every user there are a hash of her id, a fingerprint of her history, how many items it holds, and the hashes of her
-events. So the same log may be read again and again: what is in the ledger is not counted twice, and what shall be
-taken out must be what was put in. A user who is forgotten leaves nothing here.
+For every user there are a digest of the id, one of the history, the number of items in it, and the digests of the
+events. So the same log may be read again and again: what is in the ledger is not counted twice, and what is to be
+forgotten must be what was learned. A user who is forgotten leaves nothing here.
 """
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import keyed, roll
+from offdiag.data import keyed
+from offdiag.data.hashes import Hashes, Hashing
 from offdiag.data.interactions import Interactions
-from offdiag.data.keyed import Words
+from offdiag.data.keyed import Digests
 from offdiag.data.order import positions_of_rows
 from offdiag.data.roll import Roll
-
-# The first word of what is hashed, so that a user, an event and an entry of a history are never mistaken for another.
-USER, EVENT = 1, 2
 
 
 @dataclass(frozen=True)
@@ -37,13 +34,13 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Some users of a ledger: ascending hashes, and along them what is known of each."""
+    """Some users of a ledger: ascending digests, and what is known of each."""
 
-    users: Words
-    histories: Words  # fingerprint of each history
-    sizes: NDArray[np.int64]  # items in it
+    users: Digests
+    histories: Digests
+    sizes: NDArray[np.int64]  # items in each history
     starts: NDArray[np.int64]  # where the events of each user begin, and the end
-    events: Words  # ascending within each user
+    events: Digests  # ascending within each user
 
     def select(self, which: NDArray[Any]) -> Entries:
         """The users at these places, in that order."""
@@ -53,15 +50,15 @@ class Entries:
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    salt: bytes
+    hashes: Hashing
     recipe: Recipe
     entries: Entries
 
     @classmethod
     def empty(cls, recipe: Recipe) -> Ledger:
-        """Nobody yet, and a new key."""
-        none, start = np.zeros(0, np.uint64), np.zeros(1, np.int64)
-        return cls(secrets.token_bytes(keyed.KEY_BYTES), recipe, Entries(none, none, start[:0], start, none))
+        """No users yet, and a new key."""
+        none, start = keyed.no_digests(), np.zeros(1, np.int64)
+        return cls(Hashes(), recipe, Entries(none, none, start[:0], start, none))
 
     @property
     def n_users(self) -> int:
@@ -71,47 +68,30 @@ class Ledger:
     def n_events(self) -> int:
         return len(self.entries.events)
 
-    def user_hashes(self, ids: NDArray[Any]) -> Words:
-        return keyed.siphash(self.salt, USER, keyed.id_codes(self.salt, ids)) if len(ids) else np.zeros(0, np.uint64)
-
-    def places(self, users: Words) -> NDArray[np.int64]:
+    def places(self, users: Digests) -> NDArray[np.int64]:
         """Where each user stands, −1 for those who are not here."""
-        known = self.entries.users
-        if not len(known):
-            return np.full(len(users), -1, np.int64)
-        at = np.minimum(np.searchsorted(known, users), len(known) - 1)
-        return np.where(known[at] == users, at, -1).astype(np.int64)
+        return keyed.places(self.entries.users, users)
 
-    def counted(self, events: Words, owners: Words, users: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of the events are here as those of their users: event i is of ``owners[users[i]]``."""
+    def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the events are here as those of their users: event i belongs to ``owners[users[i]]``."""
         place = self.places(owners)
         some = self.entries.select(place[place >= 0])
-        # Both words are hashes, so that their exclusive or stands for the pair.
-        known = np.sort(some.events ^ np.repeat(some.users, np.diff(some.starts)))
-        pairs = events ^ owners[users]
-        found = np.zeros(len(events), dtype=bool)
-        if len(known):
-            order = np.argsort(pairs)  # in order, the search runs through memory once
-            wanted = pairs[order]
-            at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            found[order] = known[at] == wanted
-        return found
+        known = keyed.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
+        return keyed.places(known, keyed.pairs(events, owners[users])) >= 0
 
-    def holds(self, events: Words) -> NDArray[np.bool_]:
+    def holds(self, events: Digests) -> NDArray[np.bool_]:
         """Which of the events are here, whoever they belong to."""
-        ordered = np.unique(events)
-        at = np.minimum(np.searchsorted(ordered, self.entries.events), len(ordered) - 1)  # few among many: one pass
-        return np.isin(events, ordered[np.unique(at[ordered[at] == self.entries.events])])
+        return keyed.places(self.entries.events, events) >= 0
 
-    def fingerprints(self, inter: Interactions) -> Words:
-        """One word for the history of each row."""
-        return roll.fingerprints(self.salt, inter.matrix, inter.item_ids)
+    def histories(self, inter: Interactions) -> Digests:
+        """One digest for the history of each row."""
+        return self.hashes.histories(inter.matrix, inter.item_ids)
 
     def roll(self) -> Roll:
         """The histories alone."""
-        return Roll(self.salt, np.sort(self.entries.histories[self.entries.sizes > 0]))
+        return Roll(self.hashes, np.sort(self.entries.histories[self.entries.sizes > 0]))
 
-    def replaced(self, gone: Words, come: Entries) -> Ledger:
+    def replaced(self, gone: Digests, come: Entries) -> Ledger:
         """Without these users, and with those."""
         old = self.entries.select(np.flatnonzero(~np.isin(self.entries.users, gone)))
         order = np.argsort(np.concatenate([old.users, come.users]), kind="stable")
@@ -125,15 +105,14 @@ class Ledger:
         return replace(self, entries=both.select(order))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of it, as `ledger.*`."""
+        """What the living state holds of it; the key is kept elsewhere."""
         entries = self.entries
         return {
-            "salt": np.frombuffer(self.salt, np.uint8),
-            "users": entries.users,
-            "histories": entries.histories,
+            "users": keyed.words_of(entries.users),
+            "histories": keyed.words_of(entries.histories),
             "sizes": entries.sizes,
             "starts": entries.starts,
-            "events": entries.events,
+            "events": keyed.words_of(entries.events),
         }
 
     def about(self) -> dict[str, Any]:
@@ -141,28 +120,30 @@ class Ledger:
         return asdict(self.recipe)
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
+    def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
         """The ledger of a file; ValueError, KeyError or TypeError where it makes no sense."""
-        salt, users, histories, sizes, starts, events = (
-            arrays[name] for name in ("salt", "users", "histories", "sizes", "starts", "events")
-        )
-        words = all(part.dtype == np.uint64 and part.ndim == 1 for part in (users, histories, events))
-        counts = all(part.dtype == np.int64 and part.ndim == 1 for part in (sizes, starts))
-        if salt.dtype != np.uint8 or salt.shape != (keyed.KEY_BYTES,) or not words or not counts:
+        users, histories, events = (keyed.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
+        sizes, starts = arrays["sizes"], arrays["starts"]
+        if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):
             raise TypeError("the ledger has parts of a wrong type")
-        if not len(users) == len(histories) == len(sizes) == len(starts) - 1:
-            raise ValueError("the parts of the ledger do not fit each other")
-        if (
-            starts[0] != 0
-            or starts[-1] != len(events)
-            or np.any(np.diff(starts) < 0)
-            or np.any(users[1:] <= users[:-1])
-        ):
-            raise ValueError("the ledger is out of order")
-        recipe = Recipe(**about)
-        bound = recipe.at_least
-        if bound is not None and not (type(bound) in (int, float) and np.isfinite(bound)):
-            raise ValueError("the ledger has no number for the least value")
-        if recipe.duplicates not in ("sum", "once") or not isinstance(recipe.columns, dict):
-            raise ValueError("the ledger says no way of reading rows")
-        return cls(salt.tobytes(), recipe, Entries(users, histories, sizes, starts, events))
+        return cls(hashes, checked_recipe(about), _checked_entries(Entries(users, histories, sizes, starts, events)))
+
+
+def _checked_entries(entries: Entries) -> Entries:
+    users, starts = entries.users, entries.starts
+    if not len(users) == len(entries.histories) == len(entries.sizes) == len(starts) - 1:
+        raise ValueError("the parts of the ledger do not fit each other")
+    ordered = starts[0] == 0 and starts[-1] == len(entries.events) and not np.any(np.diff(starts) < 0)
+    if not ordered or np.any(users[1:] <= users[:-1]):
+        raise ValueError("the ledger is out of order")
+    return entries
+
+
+def checked_recipe(about: dict[str, Any]) -> Recipe:
+    recipe = Recipe(**about)
+    bound = recipe.at_least
+    if bound is not None and not (type(bound) in (int, float) and np.isfinite(bound)):
+        raise ValueError("the ledger has no number for the least value")
+    if recipe.duplicates not in ("sum", "once") or not isinstance(recipe.columns, dict):
+        raise ValueError("the ledger says no way of reading rows")
+    return recipe

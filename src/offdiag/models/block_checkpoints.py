@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import container
+from offdiag import atomic, container
 from offdiag.errors import OffdiagError
 
 _ABOUT = "fit.od"
@@ -64,7 +64,7 @@ class BlockCheckpoints:
             raise OffdiagError(
                 f"cannot keep a checkpoint in {str(folder)!r}: {error.strerror}; choose another"
             ) from None
-        with container.replacing(target) as file:
+        with atomic.replacing(target) as file:
             about = {"model": "checkpoint", "settings": self._settings, "data": facts}
             container.write(file, about, {}, None)
 
@@ -91,7 +91,7 @@ class BlockCheckpoints:
 
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None:
         tensors = sorted((found | {"items": items}).items(), key=lambda pair: -pair[1].itemsize)  # so all are aligned
-        with container.replacing(self._path(block)) as file:
+        with atomic.replacing(self._path(block)) as file:
             container.write(file, {"model": "checkpoint", "fit": self._mark}, dict(tensors), None)
 
     @staticmethod

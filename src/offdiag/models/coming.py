@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from offdiag import packed, ranking
-from offdiag.data.roll import Roll, fingerprints
+from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, add_histograms, as_matrix, check_left, gram, is_exact
 from offdiag.gramian_sparse import BELIEVED, SparseGram
@@ -101,7 +101,7 @@ def _fitting(ids: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
 def on_the_roll(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
     """The roll after the change; an error tells whose history is not on it."""
     there = np.flatnonzero(np.diff(rows.indptr))
-    words = fingerprints(roll.salt, rows, item_ids)[there]
+    words = roll.hashes.histories(rows, item_ids)[there]
     if sign > 0:
         return roll.with_(words)
     places = roll.places(words)

@@ -8,6 +8,7 @@ what a fit with the same settings would give on the users that are there then; h
 from __future__ import annotations
 
 import hashlib
+import secrets
 import signal
 import threading
 import time
@@ -73,12 +74,29 @@ class Certificate:
     tolerance: float
     weight_error: float
     proof: float | None  # the largest weight difference from a full refit, measured where it was asked for
-    before: str  # fingerprints of item ids, Gram and weights; they find differences, they are no signature
+    nonce: str  # random, so that no two certificates can be compared
+    before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
     after: str
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """What may be kept: nothing here depends on which items the users had, or on how many."""
+        return {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
+
+    def matches(self, model: Any) -> bool:
+        """Whether a model is in the state after this change; it must be the same model, with its living state."""
+        gram_of(model)
+        roll = roll_of(model)
+        return roll is not None and self.after == digest_of(roll, self.nonce, fingerprint_of(model))
+
+
+_OF_HISTORIES = ("interactions", "new_items", "gone_items", "seconds")
+
+
+def digest_of(roll: Roll | None, nonce: str, text: str) -> str:
+    """32 digits that only the holder of the model's secret key can make, or test a guess with."""
+    key = secrets.token_bytes(32) if roll is None else roll.hashes.key
+    return hashlib.blake2b((nonce + text).encode(), digest_size=16, key=key, person=b"certificate").hexdigest()
 
 
 def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | None) -> Certificate:
@@ -88,7 +106,8 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     check_exact(model)
     G = gram_of(model, progress)
     rows, catalogue = coming.rows_of(model.item_ids_, X, sign)
-    fingerprint, roll = fingerprint_of(model), roll_of(model)
+    nonce, roll = secrets.token_hex(16), roll_of(model)
+    fingerprint = digest_of(roll, nonce, fingerprint_of(model))
     if roll is not None:
         roll = coming.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
     grown, peaks = G, peaks_of(model)
@@ -168,15 +187,19 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             tolerance=relearned.tolerance,
             weight_error=relearned.weight_error,
             proof=None if fresh is None else difference(model.weights_, fresh.weights_),
+            nonce=nonce,
             before=fingerprint,
-            after=fingerprint_of(model),
+            after=digest_of(roll, nonce, fingerprint_of(model)),
             seconds=time.perf_counter() - begin,
         )
     return model.last_change  # type: ignore[no-any-return]
 
 
 def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
-    """The Gram behind a fitted model, counted from the data of its fit when it is first asked for."""
+    """The Gram behind a fitted model, read from its living state or counted from its data when first asked for."""
+    if model._gram is None and model._living is not None:
+        model._living.restore(model)
+        model._living = None
     if model._gram is None:
         source = model._source
         if source is None:
@@ -211,9 +234,10 @@ def peaks_of(model: Any) -> NDArray[np.float64]:
 
 
 def roll_of(model: Any) -> Roll | None:
-    """Whose histories the model has learned, if it was told; one that was learned from a Gram was not."""
-    if model._roll is None and model._ledger is not None:
-        model._roll = model._ledger.roll()
+    """Digests of the histories that the model has learned; None for a model that was fitted on a Gram."""
+    ledger = model._ledger
+    if ledger is not None and (model._roll is None or model._roll.hashes is not ledger.hashes):
+        model._roll = ledger.roll()
     return model._roll  # type: ignore[no-any-return]
 
 

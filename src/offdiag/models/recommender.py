@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from offdiag import ranking
 from offdiag.errors import OffdiagError
 from offdiag.gramian import gram
+from offdiag.keys import Source
 from offdiag.models import coming, living
 from offdiag.progress import Progress
 from offdiag.weights import Weights
@@ -33,6 +34,8 @@ _OF_USERS = (
     "_roll",
     "_peaks",
     "_fingerprint",
+    "_living",
+    "_first_format",
     "last_change",
 )  # not in a pickle or a file
 
@@ -54,6 +57,8 @@ class Recommender:
     _roll: Any = None  # fingerprints of their histories, see offdiag.data.roll
     _peaks: Any = None  # the most that the diagonal of the Gram was before the last change
     _fingerprint: Any = None
+    _living: Any = None  # where the living state is, until it is needed: see offdiag.living_state
+    _first_format: bool = False  # it came from a file that held everything in one
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
@@ -122,14 +127,24 @@ class Recommender:
         G.values.flags.writeable = False  # who changes it from now on takes a copy
         return G
 
-    def save(self, path: str | os.PathLike[str], *, metrics: Any = None, updatable: bool = False) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        metrics: Any = None,
+        updatable: bool = False,
+        key: Source = None,
+        rotate_key: bool = False,
+    ) -> None:
         """Write the model to one file, atomically; ``od.load`` reads it back. No user row is ever stored.
 
-        ``updatable=True`` stores the Gram, too, so that the loaded model can be updated and can forget.
+        ``updatable=True`` also writes what ``update`` and ``forget`` need to a second file, ``path`` + ".living", which
+        is encrypted. ``key`` is a key file, 32 bytes, or a function that returns them; by default keys are kept in the
+        user's configuration folder. ``rotate_key=True`` makes every older copy of that file unreadable.
         """
         from offdiag import persist
 
-        persist.save(self._fitted(), path, metrics=metrics, updatable=updatable)
+        persist.save(self._fitted(), path, metrics=metrics, updatable=updatable, key=key, rotate_key=rotate_key)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them."""
@@ -148,6 +163,7 @@ class Recommender:
         self._source, self._user_ids = source, user_ids
         self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
         self._gram = self._ledger = self._roll = self._peaks = self._fingerprint = self.last_change = None
+        self._living, self._first_format = None, False
         return self
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag import container, plots, plots_lab, report
+from offdiag import atomic, plots, plots_lab, report
 from offdiag.papers.claims import Chapter, Check, Claim, Reproduction, check, expected
 
 _CSS = """
@@ -67,7 +67,7 @@ def write(found: Reproduction, folder: Path) -> list[str]:
             for suffix in ("png", "svg"):
                 path = figures / f"{drawing.name}.{suffix}"
                 content = plots_lab.rendered(drawing.figure, suffix)
-                with container.replacing(path) as file:
+                with atomic.replacing(path) as file:
                     file.write(content)
                 files.append(path)
                 if suffix == "png":

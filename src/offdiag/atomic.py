@@ -1,0 +1,167 @@
+"""Files that appear whole or not at all, and of which a killed program leaves nothing that anybody else can read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from offdiag.errors import OffdiagError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks, so nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+STALE_SECONDS = 60.0  # where there are no locks, a temporary file that nobody has written to for so long is abandoned
+
+
+@contextmanager
+def replacing(target: Path, ready: Callable[[], None] | None = None, *, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `target` at the end, or vanishes if anything goes wrong.
+
+    `ready` is called just before, and may still refuse by an error. The file has the rights of the one it replaces, or
+    `mode`; while it is written, only its owner can read it.
+    """
+    sweep(target.parent)
+    check_replaceable(target)
+    with explained(target), pending(target, mode) as new:
+        yield new.file
+        new.finish()
+        if ready is not None:
+            ready()
+        new.move(target)
+    sync_folder(target.parent)
+
+
+class Pending:
+    """A file that is being written. It has no name until it is complete, where the system can do that."""
+
+    def __init__(self, target: Path, mode: int | None) -> None:
+        self._folder, self._mode = target.parent, _mode_for(target) if mode is None else mode
+        self._name: Path | None = None
+        descriptor = self._unnamed()
+        if descriptor is None:
+            self._name = self._folder / f".offdiag-{secrets.token_hex(6)}.tmp"
+            descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        self.file: IO[bytes] = os.fdopen(descriptor, "w+b")
+        if fcntl is not None:
+            with suppress(OSError):  # some network disks have no locks
+                # Held until the file is closed, wherever it has been moved to: it says that the writer is alive.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unnamed(self) -> int | None:
+        if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
+            return None
+        try:
+            return os.open(self._folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM):
+                return None  # this disk cannot, or what is wrong is reported by the ordinary way
+            raise
+
+    def finish(self) -> None:
+        """Everything written is on the disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if hasattr(os, "fchmod"):
+            os.fchmod(self.file.fileno(), self._mode)
+
+    def move(self, target: Path) -> None:
+        """Give the file this name, whatever had it before."""
+        if self._name is None:
+            name = self._folder / f".offdiag-{secrets.token_hex(6)}.tmp"
+            # A link cannot take the place of another file, so it goes by a name of its own.
+            folder = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.link(f"/proc/self/fd/{self.file.fileno()}", name, src_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
+            self._name = name
+        if os.name == "nt":  # an open file cannot be renamed there
+            self.file.close()
+        os.replace(self._name, target)
+        self._name = None
+
+    def close(self) -> None:
+        self.file.close()
+        if self._name is not None:
+            with suppress(OSError):
+                self._name.unlink()
+
+
+@contextmanager
+def pending(target: Path, mode: int | None = None) -> Iterator[Pending]:
+    """A file that will become `target`, with its rights; removed at the end if it has not been moved there."""
+    new = Pending(target, mode)
+    try:
+        yield new
+    finally:  # Ctrl-C too: never leave half a model behind
+        new.close()
+
+
+def _mode_for(target: Path) -> int:
+    """The rights of the file that is replaced, or those that a new file has here."""
+    with suppress(OSError):
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0o077)  # the only way to read it; in between other threads can only be too strict
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def check_replaceable(target: Path) -> None:
+    """That nothing but an ordinary file is replaced: a device or a pipe would be lost."""
+    with suppress(OSError):
+        if not stat.S_ISREG(target.lstat().st_mode) and not target.is_symlink():
+            raise OffdiagError(f"expected an ordinary file, received {str(target)!r}: choose another path")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed programs left half-written: whatever no living program has locked."""
+    if fcntl is None:
+        return
+    for left in folder.glob(".offdiag-*.tmp"):
+        with suppress(OSError), open(left, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            except OSError:  # a disk without locks
+                if time.time() - os.fstat(file.fileno()).st_mtime <= STALE_SECONDS:
+                    continue
+            left.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names durable, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def explained(target: Path) -> Iterator[None]:
+    """An error of the system, in words."""
+    try:
+        yield
+    except OSError as error:
+        raise OffdiagError(f"cannot save to {str(target)!r}: {_advice(error, target)}") from error
+
+
+def _advice(error: OSError, target: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the disk is full; free some space or choose another disk (nothing was changed)"
+    if error.errno == errno.ENOENT:
+        return f"the folder {str(target.parent)!r} does not exist; create it first"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "no permission to write there; choose another folder"
+    return f"{error.strerror or ' '.join(str(error).split())[:200]} (nothing was changed)"

@@ -1,0 +1,196 @@
+"""What only a change of a model needs, in a file of its own: the Gram, and digests of who and what is in it.
+
+The file ``model.od.living`` lies next to ``model.od`` and is sealed (``offdiag.sealed``) with a key that is kept
+elsewhere (``offdiag.keys``). It names the fingerprint of the model file it belongs to. The key of the digests in it is
+not in it either: it is wrapped with the same key from elsewhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import container, sealed, switch
+from offdiag.data import keyed
+from offdiag.data.hashes import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
+from offdiag.data.ledger import Entries, Ledger, checked_recipe
+from offdiag.data.roll import Roll
+from offdiag.errors import OffdiagError
+from offdiag.keys import Key, Source, keys_of
+from offdiag.models import living
+
+VERSION = 1
+REVEALED = (
+    "the file was written by an earlier offdiag, whose updatable files could reveal users' histories to whoever read "
+    "them; it is converted now, and what a change needs is kept encrypted in {living}: destroy older copies"
+)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Where a loaded model finds its living state when that is first needed."""
+
+    target: Path
+    key: Source
+    fingerprint: str  # of the model file that was loaded
+
+    def restore(self, model: Any) -> None:
+        path = switch.living_path(self.target)
+        about, arrays, key = sealed.read(path, keys_of(self.key), f"the living state {str(path)!r}")
+        if about.get("serving") != self.fingerprint:
+            raise OffdiagError(
+                f"{path.name!r} belongs to another state of the model than the one loaded from {str(self.target)!r}: "
+                "load it again; if one of the two files was replaced or restored alone, restore both, or fit again"
+            )
+        try:
+            if about["version"] > VERSION:
+                raise OffdiagError(f"{str(path)!r} was written by a newer offdiag: upgrade offdiag")
+            restore(model, about, arrays, unwrapped(about, key))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            if isinstance(error, OffdiagError):
+                raise
+            raise OffdiagError(
+                f"the living state {str(path)!r} is whole but makes no sense ({container.one_line(error)}): fit again"
+            ) from error
+
+
+def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Description and tensors of the living state of a fitted model."""
+    ledger, G = _ledger_of(model), living.gram_of(model)
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "serving": fingerprint,
+        "gram": {"kind": G.kind, "user_power": G.user_power},
+    }
+    tensors = {f"gram.{name}": array for name, array in G.arrays().items()}
+    if model._peaks is not None:
+        tensors["peaks"] = model._peaks
+    roll = living.roll_of(model)
+    if roll is not None:
+        about |= wrapped(roll.hashes, key)
+    if ledger is not None:
+        about["ledger"] = ledger.about()
+        tensors |= {f"ledger.{name}": array for name, array in ledger.arrays().items()}
+    elif roll is not None:
+        tensors |= {f"roll.{name}": array for name, array in roll.arrays().items()}
+    return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
+
+
+def wrapped(hashes: Hashing, key: Key) -> dict[str, str]:
+    """The key of the digests, readable only with the key of the file."""
+    nonce = secrets.token_bytes(32)
+    found = {"nonce": nonce.hex(), "hash_key": _masked(hashes.key, key, b"hash key", nonce)}
+    if isinstance(hashes, FirstHashes):
+        found["first_salt"] = _masked(hashes.salt, key, b"first salt", nonce)
+    return found
+
+
+def unwrapped(about: dict[str, Any], key: Key) -> Hashing | None:
+    if "hash_key" not in about:
+        return None
+    nonce = bytes.fromhex(about["nonce"])
+    secret = bytes.fromhex(_masked(bytes.fromhex(about["hash_key"]), key, b"hash key", nonce))
+    if "first_salt" not in about:
+        return Hashes(secret)
+    return FirstHashes(secret, bytes.fromhex(_masked(bytes.fromhex(about["first_salt"]), key, b"first salt", nonce)))
+
+
+def _masked(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
+    """XOR with a pad that is used once; the file as a whole is authenticated."""
+    return bytes(a ^ b for a, b in zip(secret, key.derive(purpose, nonce), strict=False)).hex()
+
+
+def restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None) -> None:
+    """Give a loaded model what is in the arrays; its settings and item ids are there already."""
+    from offdiag.gramian import Gram
+    from offdiag.gramian_sparse import SparseGram
+
+    params, penalty = model.get_params(), getattr(model, "penalty_", None)
+    type(model)(**params | {name: value for name, value in model.settings_.items() if name in params})._checked()
+    if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
+        raise ValueError("a penalty or a power is no number")
+    kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
+    G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
+    if G.n_items != len(model.item_ids_):
+        raise ValueError("the Gram does not fit the items")
+    if "peaks" in arrays:
+        model._peaks = arrays["peaks"].copy()
+        if model._peaks.dtype != np.float64 or model._peaks.shape != (G.n_items,):
+            raise ValueError("the peaks do not fit the items")
+    model._gram = G
+    if hashes is not None and "ledger" in about:
+        model._ledger = Ledger.from_arrays(hashes, named(arrays, "ledger."), about["ledger"])
+    elif hashes is not None:
+        model._roll = Roll.from_arrays(hashes, named(arrays, "roll."))
+
+
+def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """The same from a file of the first format, which held everything in one: words of 8 bytes become digests."""
+    hashes = None
+    arrays = dict(arrays)
+    place = "ledger." if "ledger" in about else "roll."
+    if f"{place}salt" in arrays:
+        salt = arrays.pop(f"{place}salt")
+        if salt.dtype != np.uint8 or salt.shape != (keyed.KEY_BYTES,):
+            raise TypeError("the ledger or roll has no key")
+        hashes = FirstHashes(secrets.token_bytes(32), salt.tobytes())
+        kinds = {"users": USER, "histories": HISTORY, "events": EVENT}
+        for name, kind in kinds.items():
+            words = arrays.get(place + name)
+            if words is not None:
+                if words.dtype != np.uint64 or words.ndim != 1:
+                    raise TypeError("the ledger or roll has parts of a wrong type")
+                arrays[place + name] = keyed.words_of(hashes.again(kind, words))
+        if place == "ledger.":
+            arrays |= _in_order(arrays, about["ledger"])
+        else:
+            arrays["roll.histories"] = keyed.words_of(np.sort(keyed.digests(arrays["roll.histories"])))
+    restore(model, about, arrays, hashes)
+    model._first_format = True
+
+
+def _in_order(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Users ascending by their new digests, events within each user."""
+    parts = named(arrays, "ledger.")
+    users, histories, events = (keyed.digests(parts[name]) for name in ("users", "histories", "events"))
+    sizes, starts = parts["sizes"], parts["starts"]
+    if starts.ndim != 1 or not len(users) == len(histories) == len(sizes) == len(starts) - 1:
+        raise ValueError("the parts of the ledger do not fit each other")
+    if starts[0] != 0 or starts[-1] != len(events) or np.any(np.diff(starts) < 0):
+        raise ValueError("the ledger is out of order")
+    owner = np.repeat(np.arange(len(users)), np.diff(starts))
+    events = events[np.lexsort((keyed.words_of(events)[:, 0], owner))]
+    entries = Entries(users, histories, sizes, starts, events).select(np.argsort(users))
+    return {
+        f"ledger.{name}": array for name, array in Ledger(Hashes(), checked_recipe(recipe), entries).arrays().items()
+    }
+
+
+def named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and bool(np.isfinite(value))
+
+
+def _ledger_of(model: Any) -> Any:
+    """The ledger it has, or that of the users it was fitted on, if their ids are known."""
+    if model._ledger is None and model._user_ids is not None and _can_be_logged(model._user_ids, model.item_ids_):
+        from offdiag.data import events
+        from offdiag.data.interactions import Interactions
+        from offdiag.models import coming
+
+        coming.check_same(model._source, model._source_sums)
+        model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
+    return model._ledger
+
+
+def _can_be_logged(*ids: NDArray[Any]) -> bool:
+    """Whether a table can have these ids: text, or whole numbers of 64 bits with a sign."""
+    return all(part.dtype.kind in "iU" or (part.dtype.kind == "u" and int(part.max(initial=0)) < 2**63) for part in ids)

@@ -1,0 +1,157 @@
+"""An encrypted and authenticated file of tensors, for the living state of a model.
+
+Layout: 64 bytes of header (``MAGIC``, the id of the key, a random salt, zeros), then the plain text in chunks of 1 MiB,
+each encrypted with AES-256-GCM and 16 bytes longer. Every file has its own encryption key, derived from the salt, so
+the number of a chunk can be its nonce. The last chunk is marked in its nonce and the header is authenticated with every
+chunk: a file that was cut off, put together from two, or changed in one bit is refused. The plain text is 8 bytes
+(length), JSON (description and tensors), then the tensors, as in ``offdiag.container`` but without checksums.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import container, memory
+from offdiag.errors import OffdiagError
+from offdiag.keys import Key, Keys
+from offdiag.progress import Progress
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MAGIC = b"offdiag living 1\n"
+SALT_BYTES = 32
+HEADER = 64
+CHUNK = 1 << 20
+TAG = 16
+
+
+class Writer:
+    """A file that encrypts what is written to it, in order."""
+
+    def __init__(self, file: IO[bytes], key: Key) -> None:
+        salt = secrets.token_bytes(SALT_BYTES)
+        self._header = (MAGIC + bytes.fromhex(key.id) + salt).ljust(HEADER, b"\0")
+        self._cipher = _cipher(key, salt)
+        self._file, self._number, self._held, self._filled = file, 0, memoryview(bytearray(CHUNK)), 0
+        file.write(self._header)
+
+    def write(self, piece: bytes | memoryview) -> None:
+        rest = memoryview(piece)
+        while len(rest):
+            if self._filled == CHUNK:  # not before there is more: the last chunk is marked
+                self._put(last=False)
+            part = rest[: CHUNK - self._filled]
+            self._held[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            rest = rest[len(part) :]
+
+    def close(self) -> None:
+        self._put(last=True)
+
+    def _put(self, *, last: bool) -> None:
+        chunk = self._held[: self._filled]
+        self._file.write(self._cipher.encrypt(_nonce(self._number, last), chunk, self._header))
+        self._number += 1
+        self._filled = 0
+
+
+def _cipher(key: Key, salt: bytes) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # takes a while, and few programs need it
+
+    return AESGCM(key.derive(b"encrypt", salt))
+
+
+def _nonce(number: int, last: bool) -> bytes:
+    return number.to_bytes(11, "little") + bytes([last])
+
+
+def key_id(path: str | os.PathLike[str]) -> str | None:
+    """The id of the key that a sealed file needs; None where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(HEADER)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise OffdiagError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    return _id_of(path, header)
+
+
+def _id_of(path: str | os.PathLike[str], header: bytes) -> str:
+    if len(header) < HEADER or not header.startswith(MAGIC):
+        raise OffdiagError(
+            f"{str(path)!r} is no living state of this version of offdiag: expected the file that belongs to the model"
+        )
+    return header[len(MAGIC) : len(MAGIC) + 8].hex()
+
+
+def unseal(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[memoryview, Key]:
+    """The plain text of a sealed file, in memory that may be changed, and the key it was sealed with."""
+    from cryptography.exceptions import InvalidTag
+
+    with container.opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        header = file.read(HEADER)
+        key = keys.find(_id_of(path, header), what)
+        body = size - HEADER
+        count = -(-body // (CHUNK + TAG))
+        total = body - count * TAG
+        if count < 1 or total < 0:
+            raise _refused(path)
+        memory.require(total, f"the living state {Path(path).name!r}", "give the machine more memory")
+        plain = np.empty(total, dtype=np.uint8).data
+        cipher = _cipher(key, header[len(MAGIC) + 8 : len(MAGIC) + 8 + SALT_BYTES])
+        done = 0
+        try:
+            for number in range(count):
+                chunk = cipher.decrypt(_nonce(number, number == count - 1), file.read(CHUNK + TAG), header)
+                plain[done : done + len(chunk)] = chunk
+                done += len(chunk)
+        except (InvalidTag, ValueError) as error:
+            raise _refused(path) from error
+    return plain, key
+
+
+def _refused(path: str | os.PathLike[str]) -> OffdiagError:
+    return OffdiagError(
+        f"{str(path)!r} is damaged or was changed: it does not match its key; restore it from a copy, or fit again"
+    )
+
+
+def write(
+    file: IO[bytes], key: Key, about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None = None
+) -> None:
+    """Tensors and their description, sealed."""
+    writer = Writer(file, key)
+    writer.write(container.plain_header(about, tensors))
+    total, done = max(sum(array.nbytes for array in tensors.values()), 1), 0
+    for array in tensors.values():
+        for piece in container.pieces(array):
+            writer.write(piece)
+            done += len(piece)
+            if progress is not None:
+                progress("save", done / total)
+    writer.close()
+
+
+def read(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Key]:
+    """Description, tensors (in memory that may be changed) and key of a sealed file."""
+    plain, key = unseal(path, keys, what)
+    try:
+        about, tensors, start = container.parse_plain_header(plain)
+        arrays = {
+            name: np.frombuffer(plain, t.dtype, (t.hi - t.lo) // t.dtype.itemsize, start + t.lo).reshape(t.shape)
+            for name, t in tensors.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise OffdiagError(
+            f"{str(path)!r} is whole but makes no sense ({container.one_line(error)}): fit again"
+        ) from error
+    return about, arrays, key

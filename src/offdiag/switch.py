@@ -1,0 +1,148 @@
+"""A model and its living state change together: two files, one moment.
+
+Two files cannot be renamed at once. So both are written next to the old ones (``.next``), then a small sealed note
+(``.change``) is put in place: from that moment the change is made, before it nothing is. Renaming the files, writing a
+certificate and destroying an old key follow from the note, and can be done again by any later command if a program is
+killed on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from offdiag import atomic, lock, sealed
+from offdiag.errors import OffdiagError
+from offdiag.keys import Key, Keys
+
+
+@dataclass(frozen=True)
+class Note:
+    """What remains to be done once a change is made, apart from the renames."""
+
+    certificate: str | None = None  # its text
+    certificate_path: str | None = None
+    request: str | None = None  # keyed digest of what was asked for, so that the same command recognises its own work
+    retire: str | None = None  # id of the key to destroy
+
+
+def living_path(target: Path) -> Path:
+    return target.with_name(target.name + ".living")
+
+
+def _note_path(target: Path) -> Path:
+    return target.with_name(target.name + ".change")
+
+
+def _next(path: Path) -> Path:
+    return path.with_name(path.name + ".next")
+
+
+def commit(
+    target: Path,
+    serving: Callable[[IO[bytes]], str],
+    living: Callable[[IO[bytes], str], None],
+    *,
+    key: Key,
+    keys: Keys,
+    note: Note,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Write both files and switch to them. `serving` returns its fingerprint, which `living` is given."""
+    beside = living_path(target)
+    atomic.sweep(target.parent)
+    atomic.check_replaceable(target)
+    if not _note_path(target).exists():
+        discard(target)
+    with (
+        atomic.explained(target),
+        atomic.pending(target) as new,
+        atomic.pending(beside, 0o600) as new_living,
+        atomic.pending(_note_path(target), 0o600) as new_note,
+    ):
+        fingerprint = serving(new.file)
+        new.finish()
+        living(new_living.file, fingerprint)
+        new_living.finish()
+        writer = sealed.Writer(new_note.file, key)
+        writer.write(json.dumps(asdict(note)).encode())
+        writer.close()
+        new_note.finish()
+        if ready is not None:
+            ready()
+        try:
+            new_living.move(_next(beside))
+            new.move(_next(target))
+            atomic.sync_folder(target.parent)
+            new_note.move(_note_path(target))
+        except BaseException:
+            if not _note_path(target).exists():
+                discard(target)
+            raise
+        atomic.sync_folder(target.parent)
+        _finish(target, note, keys)
+
+
+def complete(target: Path, keys: Keys) -> Note | None:
+    """Finish a change that was made but not carried through; None where there is none. The caller holds the lock."""
+    path = _note_path(target)
+    if not path.exists():
+        return None
+    plain, _ = sealed.unseal(path, keys, f"the note of an unfinished change {str(path)!r}")
+    try:
+        note = Note(**json.loads(bytes(plain)))
+    except (ValueError, TypeError) as error:
+        raise OffdiagError(f"{str(path)!r} is whole but makes no sense: remove it and fit again") from error
+    with atomic.explained(target):
+        _finish(target, note, keys)
+    return note
+
+
+def settle(target: Path, keys: Callable[[], Keys]) -> None:
+    """As ``complete``, for whoever only reads: as far as keys and rights allow, and not while a program is at it."""
+    if not _note_path(target).exists():
+        return
+    with lock.idle(target, _next(target), _next(living_path(target))) as free, suppress(OSError):
+        if free:
+            try:
+                complete(target, keys())
+            except OffdiagError:  # the renames need no key
+                _rename(target)
+
+
+def discard(target: Path) -> None:
+    """Remove what a change has left that was never made."""
+    for path in (_note_path(target), _next(target), _next(living_path(target))):
+        with suppress(OSError):
+            path.unlink()
+
+
+def drop_living(target: Path) -> None:
+    """A model was saved here that cannot be changed any more: what belonged to the one before goes."""
+    discard(target)
+    with suppress(FileNotFoundError):
+        living_path(target).unlink()
+
+
+def _rename(target: Path) -> None:
+    for path in (living_path(target), target):
+        with suppress(FileNotFoundError):  # done before
+            os.replace(_next(path), path)
+    atomic.sync_folder(target.parent)
+
+
+def _finish(target: Path, note: Note, keys: Keys) -> None:
+    _rename(target)
+    if note.certificate is not None and note.certificate_path is not None:
+        with atomic.replacing(Path(note.certificate_path)) as file:
+            file.write(note.certificate.encode("utf-8", errors="backslashreplace"))
+    if note.retire is not None:
+        keys.retire(note.retire)
+    with suppress(FileNotFoundError):
+        _note_path(target).unlink()
+    atomic.sync_folder(target.parent)
