@@ -1,35 +1,40 @@
-"""kill -9 at any moment of `offdiag update` and `offdiag forget`: the old model or the new one, and a rerun ends it."""
+"""kill -9 at any moment of a command that writes: the old state or the new one, and running it again finishes it."""
 
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag import container
+from offdiag import keys, sealed, switch
 
 N_USERS, N_ITEMS = 300, 150
-AGAIN = 8  # after every eighth kill the command is run again
+RANDOM = int(os.environ.get("OFFDIAG_KILLS", "2"))  # kills at random times, for each command
+AGAIN = 4  # after every fourth kill the command is run again
 FIT = ["--model", "ease", "--l2", "20", "--user-power", "0.5"]
+FORGET = ["forget", "model.od", "--users", "leaving.txt", "--events", "log.csv", "--certificate", "proof.json"]
 COMMANDS = {
     "update": ["update", "model.od", "log.csv"],
-    "forget": ["forget", "model.od", "--users", "leaving.txt", "--events", "log.csv"],
+    "forget": FORGET,
+    "rotate": [*FORGET, "--rotate-key"],
+    "fit": ["fit", "log.csv", "--out", "model.od", "--updatable", *FIT],
 }
 
-# Runs a command again and again in forked copies of itself, the n-th of which is killed at the n-th moment that
-# matters: before and after each change of the model in memory, each piece written, each flush, each change of a name.
+# Runs a command again and again in forked copies of itself. The n-th of them is killed at the n-th moment that matters:
+# before each file is written, each flush, each change of a name. Others are killed at a random time. After each the
+# folder is kept; after some the command is run to its end.
 DRIVER = """
-import os, shutil, signal, sys
-from offdiag import cli, container, persist
-from offdiag.cli import commands
-from offdiag.models import living
+import os, random, shutil, signal, sys, time
+import cryptography.hazmat.primitives.ciphers.aead, numba, polars, scipy.linalg
+from offdiag import cli, container, kernels_packed, living_state, persist
+from offdiag.data import events
+from offdiag.models import full_rank, living
 
-command, results, again = sys.argv[1:-2], sys.argv[-2], int(sys.argv[-1])
+command, results, at_random, again = sys.argv[1:-3], sys.argv[-3], int(sys.argv[-2]), int(sys.argv[-1])
 count, fatal = 0, None
 
 
@@ -46,55 +51,67 @@ def around(place, name):
     def watched(*args, **more):
         moment()
         result = call(*args, **more)
-        if name in ("changed", "replace"):  # after the others comes the moment before the next
+        if name == "replace":  # after the others comes the moment before the next
             moment()
         return result
 
     setattr(place, name, watched)
 
 
-def watched_pieces(array, pieces=container._pieces):
-    if array.nbytes > 10_000:  # the others are written between two of these
-        moment()
-    yield from pieces(array)
-
-
-container._pieces = watched_pieces
-for place, name in ((living, "changed"), (container, "write"), (os, "fsync"), (os, "replace"), (shutil, "copymode")):
+for place, name in ((container, "write"), (os, "fsync"), (os, "replace"), (os, "link"), (os, "unlink")):
     around(place, name)
 
 
-def run(at):
-    global fatal
+def run(at, seconds=None):
+    global fatal, count
     child = os.fork()
     if not child:
-        fatal = at
+        fatal, count = at, 0
         code = cli.main(command)
-        if not os.path.exists("moments"):
-            open("moments", "w").write(str(count))
+        if at is None and seconds is None and not os.path.exists("../moments"):
+            open("../moments", "w").write(str(count))
         os._exit(code)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-shutil.copyfile("old.od", "model.od")
+def fresh():
+    os.chdir(results)
+    shutil.rmtree("work", ignore_errors=True)
+    shutil.copytree("start", "work")
+    os.chdir("work")
+
+
+def keep(name):
+    shutil.copytree(".", f"../{name}")
+
+
+fresh()
+assert run(0) == 0  # compiled loops are kept on disk, which also changes names
+fresh()
+begin = time.perf_counter()
 assert run(None) == 0
-shutil.copyfile("model.od", "new.od")
-moments = int(open("moments").read())
-codes = []
-for at in range(1, moments + 1):
-    shutil.copyfile("old.od", "model.od")
-    codes.append(run(at))
-    shutil.copyfile("model.od", f"{results}/killed-{at}.od")
-    if at % again == 0 or at == moments:
-        run(None)
-        shutil.copyfile("model.od", f"{results}/again-{at}.od")
-assert set(codes) == {-signal.SIGKILL}, codes
+whole = time.perf_counter() - begin
+keep("new")
+moments = int(open("../moments").read())
+draw = random.Random(0)
+for n, at in enumerate([*range(1, moments + 1), *[None] * at_random]):
+    fresh()
+    code = run(at, None if at else draw.uniform(0, 1.1) * whole)
+    assert code == -signal.SIGKILL or at is None, code
+    at = at or f"random-{draw.getrandbits(40)}"
+    keep(f"killed-{at}")
+    if n % again == 0 or at == moments:
+        open(f"../killed-{at}/code", "w").write(str(run(None)))
+        keep(f"again-{at}")
 """
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The model of the beginning of a log, all of the log, and users who leave."""
+    """The model of the beginning of a log, its key, all of the log, and users who leave."""
     place = tmp_path_factory.mktemp("kill")
     inter = od.synthetic.interactions(N_USERS, N_ITEMS, 6_000, names=False, seed=2)
     users = np.repeat(np.arange(N_USERS), np.diff(inter.matrix.indptr))
@@ -104,76 +121,69 @@ def folder(tmp_path_factory):
     (place / "half.csv").write_text("user,item\n" + "".join(early))
     (place / "log.csv").write_text("user,item\n" + "".join(rows))
     (place / "leaving.txt").write_text("3\n17\n289\n")
-    assert offdiag(place, "fit", "half.csv", "--out", "old.od", "--updatable", *FIT).wait() == 0
+    command = ["fit", "half.csv", "--out", "model.od", "--updatable", *FIT]
+    subprocess.run([sys.executable, "-m", "offdiag", *command], cwd=place, env=environment(), check=True)
     return place
 
 
-def offdiag(place, *args):
-    return subprocess.Popen(
-        [sys.executable, "-m", "offdiag", *args], cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+def environment():
+    return os.environ | {"OFFDIAG_KEY_FILE": "keys"}
 
 
-def tensors(path):
-    """All there is in a model file but the time of saving; every byte is checked."""
-    od.load(path, verify=True)
-    with container.opened(path) as file:
-        header = container.read_header(path, file)
-        mapped = container.mapped(file, header)
-    return {name: container.array(mapped, header, name).tobytes() for name in header.tensors}
+def state(place):
+    """Weights and living state, as any command finds them; what the model says must fit what it remembers."""
+    known = keys.keys_of(place / "keys")
+    model = od.load(place / "model.od", verify=True, key=place / "keys")
+    _, arrays, _ = sealed.read(switch.living_path(place / "model.od"), known, "it")
+    model.gram_.toarray()  # the two files belong together
+    weights = {name: array.tobytes() for name, array in model.weights_.arrays().items()}
+    # A new fit has a new key, so digests and their order are new.
+    return weights, {name: len(a) if name.startswith("ledger.") else a.tobytes() for name, a in arrays.items()}
+
+
+def remains(place):
+    return sorted(path.name for path in place.iterdir() if path.name.startswith(("model.od", ".offdiag", "keys")))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_killed_at_every_moment_that_matters(folder, tmp_path, command):
-    place = tmp_path / "work"
-    shutil.copytree(folder, place)
+def test_killed_at_every_moment_that_matters_and_at_any_time(folder, tmp_path, command):
+    shutil.copytree(folder, tmp_path / "start")
     ran = subprocess.run(
-        [sys.executable, "-c", DRIVER, *command, str(tmp_path), str(AGAIN)],
-        cwd=place,
+        [sys.executable, "-c", DRIVER, *command, str(tmp_path), str(RANDOM), str(AGAIN)],
+        cwd=tmp_path,
+        env=environment(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert ran.returncode == 0, ran.stderr
-    old, new = tensors(place / "old.od"), tensors(place / "new.od")
+    old, new = state(tmp_path / "start"), state(tmp_path / "new")
     assert old != new
-    moments = int((place / "moments").read_text())
     seen = {"old": 0, "new": 0}
-    for at in range(1, moments + 1):
-        found = tensors(tmp_path / f"killed-{at}.od")
-        assert found in (old, new), at
+    kept = sorted(path for path in tmp_path.iterdir() if path.name.startswith("killed"))
+    assert len(kept) == int((tmp_path / "moments").read_text()) + RANDOM
+    for place in kept:
+        left = remains(place)
+        unreadable = [name for name in left if name.endswith((".living", ".living.next", ".change"))]
+        for name in unreadable:
+            assert (place / name).read_bytes().startswith(sealed.MAGIC)
+            assert (place / name).stat().st_mode & 0o077 == 0
+        found = state(place)  # which finishes what was begun
+        assert found in (old, new), place
         seen["old" if found == old else "new"] += 1
-        if at % AGAIN == 0 or at == moments:
-            assert tensors(tmp_path / f"again-{at}.od") == new, at
+        again = place.with_name(place.name.replace("killed", "again"))
+        if not again.exists():
+            continue
+        finished = state(again)
+        assert finished == new, place
+        assert remains(again) == ["keys", "model.od", "model.od.living"], place
+        if "--certificate" in command:
+            proof = json.loads((again / "proof.json").read_text())
+            assert proof["users"] == 3
+            assert (place / "code").read_text() == "0"
+        if "--rotate-key" in command:  # the old state, wherever a copy of it is, cannot be read any more
+            about = sealed.key_id(folder / "model.od.living")
+            assert not keys.keys_of(again / "keys").has(about)
     assert seen["old"] > 5
-    assert seen["new"] >= 1
-
-
-def test_killed_at_any_time(folder, tmp_path):
-    """Real processes: killed after so long, or when the new file appears."""
-    command = COMMANDS["update"]
-    place = tmp_path / "work"
-    shutil.copytree(folder, place)
-    shutil.copyfile(place / "old.od", place / "model.od")
-    begin = time.monotonic()
-    assert offdiag(place, *command).wait() == 0
-    whole = time.monotonic() - begin
-    old, new = tensors(place / "old.od"), tensors(place / "model.od")
-    for share in (0.7, 0.95, None):
-        shutil.copyfile(place / "old.od", place / "model.od")
-        begin = time.monotonic()
-        with offdiag(place, *command) as ran:
-            while ran.poll() is None:
-                if share is None:
-                    due = any(name.endswith(".tmp") for name in os.listdir(place))
-                else:
-                    due = time.monotonic() - begin > share * whole
-                if due:
-                    ran.send_signal(signal.SIGKILL)
-                    break
-            ran.wait()
-        assert ran.returncode in (0, -signal.SIGKILL)
-        assert tensors(place / "model.od") in (old, new)
-    assert offdiag(place, *command).wait() == 0
-    assert tensors(place / "model.od") == new
+    assert seen["new"] >= 3

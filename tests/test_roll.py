@@ -1,5 +1,6 @@
 """Only who is in a model can leave it: fingerprints of histories against a plain multiset of them."""
 
+import hashlib
 from collections import Counter
 
 import numpy as np
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag.data import keyed, roll
+from offdiag.data import hashes, keyed
+from offdiag.data.hashes import ITEM, Hashes
 from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from tests.strategies import interactions
 
-KEY = bytes(range(16))
+KEY = bytes(range(32))
+HASHES = Hashes(KEY)
 MODELS = [
     od.EDLAE(dropout=0.3, l2=2.0),
     od.SparseEDLAE(neighbours=5, dropout=0.3, l2=2.0),
@@ -30,34 +33,45 @@ def plain(row, item_ids):
 
 
 def one_by_one(matrix, item_ids):
-    """The same words from hashing each entry by itself."""
-    words = []
+    """The same digests from one history at a time, items in the order of their ids."""
+    found = []
     for row in matrix.toarray():
-        total = 0
-        for i in np.flatnonzero(row):
-            code = keyed.id_codes(KEY, item_ids[i : i + 1])
-            value = keyed.number_codes(row[i : i + 1].astype(np.float32))
-            total += int(keyed.siphash(KEY, roll.ENTRY, code, value)[0])
-        words.append(total % 2**64)
-    return words
+        entries = sorted((item_ids[i].item(), float(row[i])) for i in np.flatnonzero(row))
+        digest = hashlib.blake2b(digest_size=16, key=KEY, person=b"history")
+        for item, value in entries:
+            digest.update(HASHES._ids(ITEM, np.array([item])).tobytes())
+            digest.update(keyed.number_codes(np.array([value])).astype("<u8").tobytes())
+        found.append(digest.digest() if entries else bytes(16))
+    return np.frombuffer(b"".join(found), keyed.DIGEST)
 
 
-@given(interactions(values="counts"), st.booleans(), st.sampled_from([1, 5, roll.BLOCK]))
-def test_a_fingerprint_is_the_sum_over_the_entries_whatever_the_blocks(X, text, block):
+@given(interactions(values="counts"), st.booleans(), st.sampled_from([1, 3, hashes._ROWS]), st.randoms())
+def test_a_digest_is_that_of_the_sorted_history_whatever_blocks_and_columns(X, text, block, random):
     ids = np.array([f"item {i}" for i in range(X.shape[1])]) if text else np.arange(X.shape[1]) * 7
+    order = np.array(random.sample(range(X.shape[1]), X.shape[1]), dtype=int)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roll, "BLOCK", block)
-        found = roll.fingerprints(KEY, X, ids)
-    assert found.tolist() == one_by_one(X, ids)
+        patch.setattr(hashes, "_ROWS", block)
+        found = HASHES.histories(X, ids)
+        moved = HASHES.histories(sparse.csr_array(X[:, order]), ids[order])
+    assert np.array_equal(found, one_by_one(X, ids))
+    assert np.array_equal(found, moved)
 
 
 @given(interactions(), interactions(values="counts"))
-def test_a_history_of_ones_has_one_fingerprint_whoever_stands_beside_it(X, other):
+def test_a_history_of_ones_has_one_digest_whoever_stands_beside_it(X, other):
     width = max(X.shape[1], other.shape[1])
     X, other = (sparse.csr_array((A.data, A.indices, A.indptr), shape=(A.shape[0], width)) for A in (X, other))
     together = sparse.csr_array(sparse.vstack([X, other]))
     ids = np.arange(width)
-    assert np.array_equal(roll.fingerprints(KEY, together, ids)[: X.shape[0]], roll.fingerprints(KEY, X, ids))
+    assert np.array_equal(HASHES.histories(together, ids)[: X.shape[0]], HASHES.histories(X, ids))
+
+
+def test_digests_do_not_add_up():
+    """The digests of two histories say nothing about that of both together."""
+    X = sparse.csr_array(np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32))
+    one, other, both = (int.from_bytes(d.ljust(16, b"\0"), "little") for d in HASHES.histories(X, np.arange(2)))
+    assert (one + other) % 2**128 != both
+    assert one ^ other != both
 
 
 @given(interactions(values="counts"), st.data())
@@ -70,7 +84,7 @@ def test_the_roll_is_the_multiset_of_histories(X, data):
         picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6)) if len(rows) else []
         some = sparse.csr_array(X[picked]) if picked else X[:0]
         there = [plain(rows[i], ids) for i in picked if rows[i].any()]
-        words = roll.fingerprints(known.salt, some, ids)[np.diff(some.indptr) > 0]
+        words = known.hashes.histories(some, ids)[np.diff(some.indptr) > 0]
         if data.draw(st.booleans()):
             known, book = known.with_(words), book + Counter(there)
             continue
@@ -180,20 +194,19 @@ def test_a_new_fit_has_a_new_roll():
     model.forget(other[:1])
 
 
-def test_a_file_whose_roll_makes_no_sense_is_refused(tmp_path):
-    X = example()
-    model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
+def test_a_roll_that_makes_no_sense_is_refused(tmp_path):
+    model = od.EDLAE(dropout=0.3, l2=2.0).fit(example())
     model.save(tmp_path / "m.od", updatable=True)
     good = od.load(tmp_path / "m.od")
-    for bad in (
-        Roll(good._roll.salt[:8], good._roll.histories),
-        Roll(good._roll.salt, good._roll.histories[::-1]),
-        Roll(good._roll.salt, good._roll.histories.astype(np.int64)),
-    ):
-        good._roll = bad
-        good.save(tmp_path / "bad.od", updatable=True)
-        with pytest.raises(OffdiagError, match="makes no sense.*roll"):
-            od.load(tmp_path / "bad.od")
+    assert good.gram_.n_users == model.n_users_
+    arrays = good._roll.arrays()
+    for bad in (arrays["histories"][::-1], arrays["histories"].astype(np.int64), arrays["histories"][:, :1]):
+        with pytest.raises((ValueError, TypeError), match="roll|digests"):
+            Roll.from_arrays(good._roll.hashes, {"histories": bad})
+    good._roll = Roll(good._roll.hashes, good._roll.histories[::-1])
+    good.save(tmp_path / "bad.od", updatable=True)
+    with pytest.raises(OffdiagError, match="makes no sense.*roll"):
+        _ = od.load(tmp_path / "bad.od").gram_
 
 
 def test_every_model_has_a_key_of_its_own():

@@ -86,9 +86,7 @@ def key_id(path: str | os.PathLike[str]) -> str | None:
 
 def _id_of(path: str | os.PathLike[str], header: bytes) -> str:
     if len(header) < HEADER or not header.startswith(MAGIC):
-        raise OffdiagError(
-            f"{str(path)!r} is no living state of this version of offdiag: expected the file that belongs to the model"
-        )
+        raise OffdiagError(f"{str(path)!r} is not the living state of a model: expected the file that offdiag wrote")
     return header[len(MAGIC) : len(MAGIC) + 8].hex()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -59,12 +59,19 @@ def commit(
     atomic.check_replaceable(target)
     if not _note_path(target).exists():
         discard(target)
-    with (
-        atomic.explained(target),
-        atomic.pending(target) as new,
-        atomic.pending(beside, 0o600) as new_living,
-        atomic.pending(_note_path(target), 0o600) as new_note,
-    ):
+    certificate = None if note.certificate_path is None else Path(note.certificate_path)
+    with ExitStack() as stack:
+        paper = None
+        if certificate is not None:  # whole on the disk before anything is changed: only a rename remains
+            stack.enter_context(atomic.explained(certificate))
+            atomic.check_replaceable(certificate)
+            paper = stack.enter_context(atomic.pending(certificate))
+            paper.file.write(_encoded(note))
+            paper.finish()
+        stack.enter_context(atomic.explained(target))
+        new = stack.enter_context(atomic.pending(target))
+        new_living = stack.enter_context(atomic.pending(beside, 0o600))
+        new_note = stack.enter_context(atomic.pending(_note_path(target), 0o600))
         fingerprint = serving(new.file)
         new.finish()
         living(new_living.file, fingerprint)
@@ -85,6 +92,10 @@ def commit(
                 discard(target)
             raise
         atomic.sync_folder(target.parent)
+        _rename(target)
+        if paper is not None and certificate is not None:
+            paper.move(certificate)
+            atomic.sync_folder(certificate.parent)
         _finish(target, note, keys)
 
 
@@ -99,6 +110,10 @@ def complete(target: Path, keys: Keys) -> Note | None:
     except (ValueError, TypeError) as error:
         raise OffdiagError(f"{str(path)!r} is whole but makes no sense: remove it and fit again") from error
     with atomic.explained(target):
+        _rename(target)
+        if note.certificate_path is not None:
+            with atomic.replacing(Path(note.certificate_path)) as file:
+                file.write(_encoded(note))
         _finish(target, note, keys)
     return note
 
@@ -136,11 +151,11 @@ def _rename(target: Path) -> None:
     atomic.sync_folder(target.parent)
 
 
+def _encoded(note: Note) -> bytes:
+    return (note.certificate or "").encode("utf-8", errors="backslashreplace")
+
+
 def _finish(target: Path, note: Note, keys: Keys) -> None:
-    _rename(target)
-    if note.certificate is not None and note.certificate_path is not None:
-        with atomic.replacing(Path(note.certificate_path)) as file:
-            file.write(note.certificate.encode("utf-8", errors="backslashreplace"))
     if note.retire is not None:
         keys.retire(note.retire)
     with suppress(FileNotFoundError):

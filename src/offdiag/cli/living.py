@@ -150,7 +150,7 @@ def forget(
             steps = _changed(fitted, plan, prove, work)
             about = _certificate(fitted, plan, steps, target)
             change.save(fitted, plan.ledger, unchanged, work, rotate_key, _note(plan, about, certificate))
-            about |= {"interactions": sum(step.interactions for step in steps), "events": plan.old_events}
+            about |= _shown_once(plan, steps)
     if json:
         console.show_json(about)
         return
@@ -175,14 +175,13 @@ class _Change:
         from offdiag.models import living
 
         fitted = od.load(self._model, key=self._key)
-        if fitted._living is not None:
-            living.gram_of(fitted)
-        if fitted._ledger is None:
+        ledger = living.ledger_of(fitted)
+        if ledger is None:
             raise OffdiagError(
                 f"expected a model that was fitted with offdiag fit --updatable, received {self._model!r}, which does "
                 "not say what it has counted (is its file .living missing?); fit it again with --updatable"
             )
-        return fitted, fitted._ledger
+        return fitted, ledger
 
     def done_before(self, request: str | None, ledger: Ledger, certificate: str | None) -> dict[str, Any] | None:
         """The certificate of this very request, if an interrupted run has carried it out."""
@@ -301,6 +300,15 @@ def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict
     }
 
 
+def _shown_once(plan: Plan, steps: list[Any]) -> dict[str, int]:
+    """What is on the screen of whoever forgets, but not in the certificate: it would tell how much they had."""
+    return {
+        "interactions": sum(step.interactions for step in steps),
+        "events": plan.old_events,
+        "gone_items": sum(len(step.gone_items) for step in steps),
+    }
+
+
 def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | None) -> dict[str, str]:
     by = f"by {about['method']}" if about["method"] != "nothing to do" else "nothing of theirs was in the weights"
     forgotten = f"users: {about['users']:,}"
@@ -311,6 +319,8 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         "how": by,
         "model": f"{about['n_users']:,} users, {about['n_items']:,} items",
     }
+    if about.get("gone_items"):
+        pairs["model"] += f" ({about['gone_items']:,} items gone)"
     if "residual" in about:
         pairs["residual"] = f"{about['residual']:.2g}, accepted up to {about['tolerance']:.2g}"
         pairs["weights"] = _near(about["weight_error"], "a fit without them")

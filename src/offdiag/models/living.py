@@ -233,6 +233,13 @@ def peaks_of(model: Any) -> NDArray[np.float64]:
     return now if model._peaks is None else np.maximum(now, model._peaks)
 
 
+def ledger_of(model: Any) -> Any:
+    """Which users and events are in the model, where that is known."""
+    if model._living is not None:
+        gram_of(model)
+    return model._ledger
+
+
 def roll_of(model: Any) -> Roll | None:
     """Digests of the histories that the model has learned; None for a model that was fitted on a Gram."""
     ledger = model._ledger

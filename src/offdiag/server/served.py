@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container, persist, ranking
+from offdiag import container, persist, ranking, switch
 from offdiag.errors import OffdiagError
 from offdiag.server.titles import Search, title_of
 
@@ -130,7 +130,8 @@ def _describe(path: Path) -> dict[str, Any]:
     with container.opened(path) as file:
         header = container.read_header(path, file)
     content = hashlib.sha256("".join(header.digests).encode()).hexdigest()
-    updatable = any(name.startswith("gram.") for name in header.tensors)
+    beside = switch.living_path(Path(os.path.realpath(path))).exists()
+    updatable = beside or any(name.startswith("gram.") for name in header.tensors)
     return {**header.about, "bytes": header.size, "fingerprint": content, "updatable": updatable}
 
 
