@@ -239,7 +239,7 @@ def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
 
 
 def check_left(g: NDArray[Any], past: NDArray[Any]) -> None:
-    """That what remains of items in use is a million times the rounding of the most they ever were, or more."""
+    """That what remains of items in use is a million times the rounding of what they were, or more."""
     if (g <= 1e6 * ROUNDING * past).any():
         raise OffdiagError(
             "what is left of some items is lost in the rounding of what was taken from them (values of very different "

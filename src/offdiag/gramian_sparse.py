@@ -83,16 +83,22 @@ class SparseGram(Users):
         return out
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> SparseGram:
-        """This Gram with G[items, items] (ascending items) and the facts replaced: one copy of what is stored."""
+        """This Gram with G[items, items] (ascending items) and the facts replaced, without traces of rounding."""
+        return self.put_exactly(items, self._without_traces(items, part, facts), facts)
+
+    def put_exactly(
+        self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, dtype: Any = None
+    ) -> SparseGram:
+        """The same with every number as it is: one copy of what is stored."""
         from offdiag import kernels_living
 
-        part = self._without_traces(items, part, facts)
         where = self._where(items)
         lengths = np.diff(self.indptr)
         kernels_living.put_lengths(self.indptr, self.indices, items, where, part, lengths)
         g = self.own_diagonal()
         g[items] = np.diagonal(part)
-        arrays = self._filled(kernels_living.put_rows, lengths, self._kind(g, facts), items, where, part)
+        kind = self._kind(g, facts) if dtype is None else dtype
+        arrays = self._filled(kernels_living.put_rows, lengths, kind, items, where, part)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
     def moved(self, at: NDArray[np.int64]) -> SparseGram:
@@ -132,25 +138,19 @@ class SparseGram(Users):
         rows: sparse.csr_array,
         sign: int,
         facts: Facts,
-        known: bool = False,
-        peaks: NDArray[np.float64] | None = None,
     ) -> SparseGram:
-        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large.
-
-        ``known``: that they were there need not be told from the sums; ``peaks``: the most the diagonal ever was.
-        """
+        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large."""
         from offdiag import kernels_living
 
         other = sparse_gram(rows, self.user_power)
         before = self.own_diagonal()
         g, live = before + sign * other.own_diagonal(), facts["item_counts"] > 0
-        past = before if peaks is None else np.maximum(before, peaks)
         touched = live & (other.item_counts > 0)
-        exact = is_exact(self.user_power, self.values, other.values, past)
+        exact = is_exact(self.user_power, self.values, other.values)
         least, rounding = (0.0, 0.0) if exact else (self._least(facts), ROUNDING)
         if not exact and not least:
-            check_left(g[touched], past[touched])
-        believed = np.inf if known else 0.0 if exact else BELIEVED
+            check_left(g[touched], before[touched])
+        believed = 0.0 if exact else BELIEVED
         size = np.sqrt(before)
         args = (other.indptr, other.indices, other.values, sign, live, size, least, rounding, believed)
         lengths = np.zeros(self.n_items, dtype=np.int64)

@@ -68,8 +68,8 @@ def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], di
         "gram": {"kind": G.kind, "user_power": G.user_power},
     }
     tensors = {f"gram.{name}": array for name, array in G.arrays().items()}
-    if model._peaks is not None:
-        tensors["peaks"] = model._peaks
+    if model._low is not None:
+        tensors |= {f"low.{name}": array for name, array in model._low.arrays().items()}
     roll = living.roll_of(model)
     if roll is not None:
         about |= wrapped(roll.hashes, key)
@@ -118,10 +118,10 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]], 
     G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
     if G.n_items != len(model.item_ids_):
         raise ValueError("the Gram does not fit the items")
-    if "peaks" in arrays:
-        model._peaks = arrays["peaks"].copy()
-        if model._peaks.dtype != np.float64 or model._peaks.shape != (G.n_items,):
-            raise ValueError("the peaks do not fit the items")
+    if low := named(arrays, "low."):
+        model._low = SparseGram.from_arrays(low, about["gram"])
+        if model._low.n_items != G.n_items or model._low.values.dtype != np.float64:
+            raise ValueError("the remainders do not fit the Gram")
     model._gram = G
     if hashes is not None and "ledger" in about:
         model._ledger = Ledger.from_arrays(hashes, named(arrays, "ledger."), about["ledger"])

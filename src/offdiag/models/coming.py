@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from offdiag import packed, ranking
+from offdiag import exact, packed, ranking
 from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, add_histograms, as_matrix, check_left, gram, is_exact
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 NOT_IN_COMMON = "two of their items do not have that many users in common"
 NOTHING = 1e-6  # of the smallest weight of a user
 LARGEST = 2.0**53  # whole numbers up to here are told apart
+BATCH_ITEMS = 1_500
 CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
 NEVER_THERE = (
     "these users cannot have been in the data of this model: {why}; forget only users that it was fitted on or updated "
@@ -129,6 +131,72 @@ def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Fact
     return {"activity": activity, "item_counts": item_counts, "item_sums": item_sums}
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The Gram of a model and the remainders of its sums (``offdiag.exact``), if there are any."""
+
+    G: Gram | SparseGram
+    low: SparseGram | None
+
+    def moved(self, at: NDArray[np.int64]) -> Sums:
+        return Sums(self.G.moved(at), None if self.low is None else self.low.moved(at))
+
+    def without(self, gone: NDArray[np.int64]) -> Sums:
+        """Only the items that are left."""
+        return self.moved(np.setdiff1d(np.arange(self.G.n_items), gone)) if len(gone) else self
+
+    def with_low(self, items: NDArray[np.int64], part: NDArray[np.float64], sums: NDArray[np.float64]) -> Sums:
+        """The remainders of G[items, items] and of the column sums replaced."""
+        if self.low is None and not part.any() and not sums.any():
+            return self
+        base = exact.nothing(self.G) if self.low is None else self.low
+        facts: Facts = {"activity": base.activity, "item_counts": base.item_counts, "item_sums": sums}
+        return replace(self, low=exact.pruned(base.put_exactly(items, part, facts, np.float64)))
+
+
+def exact_facts(sums: Sums, rows: sparse.csr_array, sign: int) -> tuple[Facts, NDArray[np.float64]]:
+    """The facts after a change with their sums exact, and the remainders of these."""
+    G = sums.G
+    facts = facts_after(G, rows, sign)
+    low = np.zeros(G.n_items) if sums.low is None else sums.low.item_sums
+    high, low = exact.sums_after(G.item_sums, low, rows, sign)
+    live = facts["item_counts"] > 0
+    return {**facts, "item_sums": np.where(live, high, 0.0)}, np.where(live, low, 0.0)
+
+
+def exact_part(
+    sums: Sums, before: NDArray[np.float64], rows: sparse.csr_array, items: NDArray[np.int64], facts: Facts, sign: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """G[items, items] after users came or went who are known to be there, and its remainders."""
+    check_finite(before)
+    low = np.zeros_like(before) if sums.low is None else sums.low.part(items)
+    some = sparse.csr_array(rows[:, items])
+    together = packed.unpack(gram(some, sums.G.user_power, dtype=np.float64).values, len(items))
+    after, low = exact.part_after(before, low, some, sums.G.user_power, sign, together.astype(np.float64, copy=False))
+    if sign > 0:
+        check_largest(after, rows)
+    else:
+        live = facts["item_counts"][items] > 0
+        for part in (after, low):
+            part[~live], part[:, ~live] = 0.0, 0.0
+        low[after <= 0] = 0.0  # never below, but in files that earlier versions wrote with rounded sums
+        after[after < 0] = 0.0
+    return after, low
+
+
+def check_finite(part: NDArray[np.float64]) -> None:
+    if not np.isfinite(part).all():
+        raise OffdiagError("the Gram of this model holds numbers that are not finite: fit it again")
+
+
+def check_largest(after: NDArray[np.float64], rows: sparse.csr_array) -> None:
+    if after.max(initial=0.0) >= LARGEST and bool((rows.data != 1).any()):
+        raise OffdiagError(
+            f"values of up to {rows.data.max():g}: next to their squares the other users would be lost to rounding; "
+            "scale the values down or binarise them (nothing was changed)"
+        )
+
+
 def part_after(
     G: Gram | SparseGram,
     before: NDArray[np.float64],
@@ -136,33 +204,26 @@ def part_after(
     items: NDArray[np.int64],
     facts: Facts,
     sign: int,
-    known: bool,
-    peaks: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """G[items, items] after the change; what nobody shares any more is 0.
+    """The same for a model that was fitted on a Gram, which does not know its users: the sums must do.
 
-    ``known``: who goes is on the roll; ``peaks``: the most that the diagonal of each item ever was.
+    They may have been rounded before they came here. What nobody shares any more is 0.
     """
-    if not np.isfinite(before).all():
-        raise OffdiagError("the Gram of this model holds numbers that are not finite: fit it again")
+    check_finite(before)
     of_them = gram(rows[:, items], G.user_power, dtype=np.float64)
     moved = packed.unpack(of_them.values, len(items)).astype(np.float64, copy=False)
     if sign > 0:
         after = before + moved
-        if after.max(initial=0.0) >= LARGEST and bool((rows.data != 1).any()):
-            raise OffdiagError(
-                f"values of up to {rows.data.max():g}: beside their squares the other users would be lost to rounding; "
-                "scale the values down or binarise them (nothing was changed)"
-            )
+        check_largest(after, rows)
         return after
     g = np.diagonal(before)
     live = facts["item_counts"][items] > 0
-    exact, least = is_exact(G.user_power, before, moved, peaks[items]), least_of_ones(G)
-    after = _left(before, moved, np.sqrt(np.outer(g, g)), least, exact, known)
-    if not exact and not least:
-        check_left(np.diagonal(after)[live], peaks[items][live])
+    whole, least = is_exact(G.user_power, before, moved), least_of_ones(G)
+    after = _left(before, moved, np.sqrt(np.outer(g, g)), least, whole)
+    if not whole and not least:
+        check_left(np.diagonal(after)[live], g[live])
     after[~live], after[:, ~live] = 0.0, 0.0
-    if 0 < len(items) <= CHECKED_ITEMS and not known:
+    if 0 < len(items) <= CHECKED_ITEMS:
         lowest = float(linalg.eigvalsh(after)[0])
         if lowest < -1e-9 * float(np.trace(before)):
             raise OffdiagError(NEVER_THERE.format(why="what would be left is no sum over users"))
@@ -170,16 +231,12 @@ def part_after(
 
 
 def _left(
-    before: NDArray[np.float64], moved: NDArray[np.float64], size: Any, least: float, exact: bool, known: bool
+    before: NDArray[np.float64], moved: NDArray[np.float64], size: Any, least: float, whole: bool
 ) -> NDArray[np.float64]:
-    """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj).
-
-    The rounding of a sum is that of its largest past, not of what it is now: it can leave less than nothing of a user
-    who was there, so whether she was is told by the roll, and by the sums only where there is none.
-    """
+    """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj)."""
     after: NDArray[np.float64] = before - moved
-    nothing: Any = 0.0 if exact else np.maximum(ROUNDING * before, least)
-    if not known and (after < -(0.0 if exact else np.maximum(nothing, BELIEVED * size))).any():
+    nothing: Any = 0.0 if whole else np.maximum(ROUNDING * before, least)
+    if (after < -(0.0 if whole else np.maximum(nothing, BELIEVED * size))).any():
         raise OffdiagError(NEVER_THERE.format(why=NOT_IN_COMMON))
     after[after <= nothing] = 0.0
     return after
@@ -200,27 +257,61 @@ def counted(G: Gram | SparseGram) -> bool:
     return np.array_equal(G.diagonal(), G.item_counts)
 
 
-def summed(
-    G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int, known: bool, peaks: NDArray[np.float64]
-) -> Gram | SparseGram:
+def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
     """A change of so many items that the whole Gram is counted; as ``part_after``."""
     if not isinstance(G, Gram):
-        return G.summed(rows, sign, facts, known, peaks)
+        return G.summed(rows, sign, facts)
     other = gram(rows, G.user_power, dtype=G.dtype)
     if sign > 0:
         return G + other
     left, m, least = G - other, G.n_items, least_of_ones(G)
-    exact, g = is_exact(G.user_power, G.values, other.values, peaks), G.own_diagonal()
+    whole, g = is_exact(G.user_power, G.values, other.values), G.own_diagonal()
     for i in np.flatnonzero(other.item_counts):
         at = packed.positions(m, np.array([i]), np.arange(m))[0]
         row, gone = (values[at].astype(np.float64) for values in (G.values, other.values))
-        left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, exact, known)
-    if not exact and not least:
+        left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, whole)
+    if not whole and not least:
         live = (facts["item_counts"] > 0) & (other.item_counts > 0)
-        check_left(left.own_diagonal()[live], peaks[live])
+        check_left(left.own_diagonal()[live], g[live])
     for i in np.flatnonzero((facts["item_counts"] == 0) & (other.item_counts > 0)):
         left.values[packed.positions(m, np.array([i]), np.arange(m))[0]] = 0
     return left
+
+
+def exact_sums(sums: Sums, rows: sparse.csr_array, sign: int) -> Sums:
+    """A change of many items of a model that knows its users: some users at a time, which is exact in any order."""
+    counts = sums.G.user_power == 0 and bool((rows.data == 1).all()) and counted(sums.G)
+    if counts:
+        facts = facts_after(sums.G, rows, sign)
+        return Sums(summed(wide_enough(sums.G, rows, facts), rows, facts, sign), None)
+    for some in _batches(rows):
+        items = np.unique(some.indices).astype(np.int64)
+        facts, low_sums = exact_facts(sums, some, sign)
+        after, low = exact_part(sums, sums.G.part(items), some, items, facts, sign)
+        G = put_exactly(wide_enough(sums.G, some, facts), items, after, facts, copy=True)
+        sums = replace(sums, G=G).with_low(items, low, low_sums)
+    return sums
+
+
+def put_exactly(
+    G: Gram | SparseGram, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, *, copy: bool = False
+) -> Gram | SparseGram:
+    """G[items, items] and the facts replaced by numbers that are exact as they are."""
+    if isinstance(G, Gram):
+        return (G.copy() if copy else G).put(items, part, facts)
+    return G.put_exactly(items, part, facts)
+
+
+def _batches(rows: sparse.csr_array) -> Iterator[sparse.csr_array]:
+    """Consecutive users who have some hundreds of different items together, or one who has more."""
+    lo, seen = 0, np.zeros(rows.shape[1], dtype=bool)
+    for u in range(rows.shape[0]):
+        own = rows.indices[rows.indptr[u] : rows.indptr[u + 1]]
+        if u > lo and int(seen.sum()) + len(own) > BATCH_ITEMS:
+            yield sparse.csr_array(rows[lo:u])
+            lo, seen = u, np.zeros(rows.shape[1], dtype=bool)
+        seen[own] = True
+    yield sparse.csr_array(rows[lo:])
 
 
 def wide_enough(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:

@@ -13,13 +13,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import exact
 from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Facts, Gram
@@ -110,11 +111,15 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     fingerprint = digest_of(roll, nonce, fingerprint_of(model))
     if roll is not None:
         roll = coming.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
-    grown, peaks = G, peaks_of(model)
+    sums = coming.Sums(G, model._low)
     if catalogue.at is not None:
-        grown, peaks = G.moved(catalogue.at), np.where(catalogue.at < 0, 0.0, peaks[np.maximum(catalogue.at, 0)])
+        sums = sums.moved(catalogue.at)
+    grown = sums.G
     items = np.unique(rows.indices).astype(np.int64)
-    facts = coming.facts_after(grown, rows, sign)
+    if roll is None:
+        facts, low_sums = coming.facts_after(grown, rows, sign), np.zeros(0)
+    else:
+        facts, low_sums = coming.exact_facts(sums, rows, sign)
     if sign < 0 and grown.n_interactions and not facts["item_counts"].any():
         raise OffdiagError(
             "these are all users of the model, and nothing would be left: delete it (nothing was changed)"
@@ -126,26 +131,35 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         if not rows.shape[0]:
             relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
-            wide = coming.wide_enough(grown, rows, facts)
-            G = _without(coming.summed(wide, rows, facts, sign, roll is not None, peaks), gone)
+            if roll is None:
+                sums = coming.Sums(coming.summed(coming.wide_enough(grown, rows, facts), rows, facts, sign), None)
+            else:
+                sums = coming.exact_sums(sums, rows, sign)
+            sums = sums.without(gone)
+            G = sums.G
             relearned = refit(model, G, progress)
             fresh = model._refitted(G, progress) if prove else None
             shield.hold()
         else:
             before = grown.part(items)
-            after = coming.part_after(grown, before, rows, items, facts, sign, roll is not None, peaks)
+            if roll is None:
+                after = coming.part_after(grown, before, rows, items, facts, sign)
+            else:
+                after, low = coming.exact_part(sums, before, rows, items, facts, sign)
+                sums = sums.with_low(items, low, low_sums)
             old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
             scale_before = grown.scale
             G = coming.wide_enough(grown, rows, facts)
             in_place = G is model._gram
             shield.hold()
             try:
-                G = G.put(items, after, facts)
+                G = G.put(items, after, facts) if roll is None else coming.put_exactly(G, items, after, facts)
+                sums = replace(sums, G=G).without(gone)
                 shield.release()
                 stay = np.isin(items, gone, invert=True)
                 kept = np.setdiff1d(np.arange(G.n_items), gone)
                 change = Change(
-                    _without(G, gone),
+                    sums.G,
                     np.searchsorted(kept, items[stay]),
                     before[np.ix_(stay, stay)],
                     after[np.ix_(stay, stay)],
@@ -173,7 +187,7 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         if rows.shape[0]:
             model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
         model._roll = roll
-        model._peaks = np.where(G.item_counts > 0, peaks[kept], 0.0)  # and what they are now
+        model._low = sums.low
         model.last_change = Certificate(
             action="update" if sign > 0 else "forget",
             users=rows.shape[0],
@@ -213,6 +227,7 @@ def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
             coming.check_same(source, model._source_sums)
             model._gram = model._count_gram(source, model.settings_["user_power"], progress)
             if isinstance(source, sparse.csr_array):
+                model._gram, model._low = exact.count(model._gram, source)
                 model._roll = Roll.of(source, model.item_ids_)
     return model._gram  # type: ignore[no-any-return]
 
@@ -225,12 +240,6 @@ def check_exact(model: Any) -> None:
             f"this {type(model).__name__} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
             "changed exactly: count it in double precision, od.gram(..., dtype='float64'), and fit again"
         )
-
-
-def peaks_of(model: Any) -> NDArray[np.float64]:
-    """The most that the diagonal of the Gram ever was: its sums, and those of all pairs, are rounded to that."""
-    now: NDArray[np.float64] = model._gram.own_diagonal()
-    return now if model._peaks is None else np.maximum(now, model._peaks)
 
 
 def ledger_of(model: Any) -> Any:
@@ -285,11 +294,6 @@ def check_able(model: Any) -> None:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
     if not hasattr(model, "_relearned"):
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
-
-
-def _without(G: Any, gone: NDArray[np.int64]) -> Any:
-    """The Gram of the items that are left."""
-    return G.moved(np.setdiff1d(np.arange(G.n_items), gone)) if len(gone) else G
 
 
 def _places(

@@ -32,7 +32,7 @@ _OF_USERS = (
     "_gram",
     "_ledger",
     "_roll",
-    "_peaks",
+    "_low",
     "_fingerprint",
     "_living",
     "_first_format",
@@ -55,7 +55,7 @@ class Recommender:
     _gram: Gram | SparseGram | None = None
     _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
     _roll: Any = None  # fingerprints of their histories, see offdiag.data.roll
-    _peaks: Any = None  # the most that the diagonal of the Gram was before the last change
+    _low: Any = None  # the remainders of the sums in the Gram, see offdiag.exact
     _fingerprint: Any = None
     _living: Any = None  # where the living state is, until it is needed: see offdiag.living_state
     _first_format: bool = False  # it came from a file that held everything in one
@@ -162,7 +162,7 @@ class Recommender:
         """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
         self._source, self._user_ids = source, user_ids
         self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
-        self._gram = self._ledger = self._roll = self._peaks = self._fingerprint = self.last_change = None
+        self._gram = self._ledger = self._roll = self._low = self._fingerprint = self.last_change = None
         self._living, self._first_format = None, False
         return self
 
