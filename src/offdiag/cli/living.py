@@ -284,7 +284,7 @@ def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict
 
     from offdiag import __version__
 
-    done: dict[str, Any] = {"action": "forget", "method": "nothing to do", "nonce": secrets.token_hex(16)}
+    done: dict[str, Any] = {"action": "forget", "nonce": secrets.token_hex(16)}
     if steps:
         done = steps[-1].to_dict()
     return {
@@ -300,9 +300,10 @@ def _certificate(fitted: Any, plan: Plan, steps: list[Any], target: str) -> dict
     }
 
 
-def _shown_once(plan: Plan, steps: list[Any]) -> dict[str, int]:
-    """What is on the screen of whoever forgets, but not in the certificate: it would tell how much they had."""
+def _shown_once(plan: Plan, steps: list[Any]) -> dict[str, Any]:
+    """What is on the screen of whoever forgets, but not in the certificate: it depends on how much they had."""
     return {
+        "method": steps[-1].method if steps else "nothing to do",
         "interactions": sum(step.interactions for step in steps),
         "events": plan.old_events,
         "gone_items": sum(len(step.gone_items) for step in steps),
@@ -310,19 +311,18 @@ def _shown_once(plan: Plan, steps: list[Any]) -> dict[str, int]:
 
 
 def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | None) -> dict[str, str]:
-    by = f"by {about['method']}" if about["method"] != "nothing to do" else "nothing of theirs was in the weights"
-    forgotten = f"users: {about['users']:,}"
+    pairs = {"forgotten": f"users: {about['users']:,}"}
     if "interactions" in about:
-        forgotten += f", interactions: {about['interactions']:,}, events: {about['events']:,}"
-    pairs = {
-        "forgotten": forgotten,
-        "how": by,
+        pairs["forgotten"] += f", interactions: {about['interactions']:,}, events: {about['events']:,}"
+        nothing = about["method"] == "nothing to do"
+        pairs["how"] = "nothing of theirs was in the weights" if nothing else f"by {about['method']}"
+    pairs |= {
         "model": f"{about['n_users']:,} users, {about['n_items']:,} items",
     }
     if about.get("gone_items"):
         pairs["model"] += f" ({about['gone_items']:,} items gone)"
     if "residual" in about:
-        pairs["residual"] = f"{about['residual']:.2g}, accepted up to {about['tolerance']:.2g}"
+        pairs["residual"] = f"at most {about['residual']:.2g}, accepted up to {about['tolerance']:.2g}"
         pairs["weights"] = _near(about["weight_error"], "a fit without them")
         if about["proof"] is not None:
             pairs["proof"] = f"largest difference from a fit without them, measured: {about['proof']:.2g}"

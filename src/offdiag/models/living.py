@@ -81,8 +81,12 @@ class Certificate:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """What may be kept: nothing here depends on which items the users had, or on how many."""
-        return {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
+        """What may be kept: nothing here depends on which items the users had, or on how many.
+
+        Errors are rounded up to a power of ten, and the method is left out: both vary a little with the histories.
+        """
+        kept = {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
+        return kept | {name: _at_most(kept[name]) for name in ("residual", "weight_error", "proof")}
 
     def matches(self, model: Any) -> bool:
         """Whether a model is in the state after this change; it must be the same model, with its living state."""
@@ -91,7 +95,12 @@ class Certificate:
         return roll is not None and self.after == digest_of(roll, self.nonce, fingerprint_of(model))
 
 
-_OF_HISTORIES = ("interactions", "new_items", "gone_items", "seconds")
+_OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds")
+
+
+def _at_most(error: float | None) -> float | None:
+    """The next power of ten."""
+    return error if not error else float(10.0 ** np.ceil(np.log10(error)))
 
 
 def digest_of(roll: Roll | None, nonce: str, text: str) -> str:
