@@ -13,12 +13,12 @@ import offdiag as od
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "progress", "memory", "packed", "container"},
+    {"errors", "progress", "memory", "packed", "atomic", "lock", "keys", "container", "sealed", "switch"},
     {"metrics", "weights", "kernels"},
-    {"data", "gramian", "gramian_sparse", "solvers"},
+    {"data", "gramian", "gramian_sparse", "solvers", "exact"},
     {"ranking", "reasons", "cluster", "lab"},
     {"models", "baselines"},
-    {"evaluation", "persist"},
+    {"evaluation", "living_state", "persist"},
     {"tuning", "diagnostics"},
     {"plots", "plots_lab", "plots_low_rank", "plots_tuning", "report"},
     {"papers"},
@@ -31,6 +31,7 @@ HEAVY = {
     "adbc_driver_manager",
     "adbc_driver_postgresql",
     "adbc_driver_sqlite",
+    "cryptography",
     "dask",
     "distributed",
     "duckdb",
