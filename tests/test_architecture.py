@@ -16,7 +16,7 @@ GROUPS = [
     {"errors", "progress", "memory", "packed", "container"},
     {"metrics", "weights", "kernels"},
     {"data", "gramian", "gramian_sparse", "solvers"},
-    {"ranking", "reasons", "cluster", "lab"},
+    {"ranking", "recommendations", "reasons", "cluster", "lab"},
     {"models", "baselines"},
     {"evaluation", "persist"},
     {"tuning", "diagnostics"},

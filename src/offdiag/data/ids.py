@@ -122,5 +122,44 @@ def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
     raise mixed_ids(noun, "the ids given")
 
 
+def positions(ids: Any, known: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each id stands among the known ones, -1 if nowhere. Types must agree: 7 is not "7" and True is not 1."""
+    out = np.full(len(ids), -1, dtype=np.int64)
+    if known.dtype.kind not in "iuU":
+        place_of = {x: place for place, x in enumerate(known.tolist())}
+        out[:] = [place_of.get(x, -1) for x in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+        return out
+    fits = _comparable(ids, known)
+    if not fits.any() or not len(known):
+        return out
+    kept = ids[fits] if isinstance(ids, np.ndarray) else [x for x, fit in zip(ids, fits, strict=True) if fit]
+    wanted = np.asarray(kept, dtype=known.dtype)
+    ascending = bool((known[:-1] < known[1:]).all())
+    order = np.arange(len(known)) if ascending else np.argsort(known, kind="stable")
+    place = np.searchsorted(known, wanted, sorter=None if ascending else order)
+    place = order[np.minimum(place, len(known) - 1)]
+    out[fits] = np.where(known[place] == wanted, place, -1)
+    return out
+
+
+def _comparable(ids: Any, known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which ids have the type of the known ones and fit into it: the others equal none of them."""
+    if known.dtype.kind in "iu":
+        low, high = np.iinfo(known.dtype).min, np.iinfo(known.dtype).max
+        if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+            inside: NDArray[np.bool_] = (ids >= low) & (ids <= high)
+            return inside
+        kinds = (int, np.integer)
+        return np.array(
+            [isinstance(x, kinds) and not isinstance(x, bool) and low <= x <= high for x in ids], dtype=bool
+        )
+    width = known.dtype.itemsize // 4
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "U":
+        shorter: NDArray[np.bool_] = np.strings.str_len(ids) <= width
+        return shorter
+    # NumPy drops NUL characters at the end, which would make an equal of another id.
+    return np.array([isinstance(x, str) and len(x) <= width and not x.endswith("\0") for x in ids], dtype=bool)
+
+
 def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"
