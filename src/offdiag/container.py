@@ -147,6 +147,7 @@ def replacing(target: Path, ready: Callable[[], None] | None = None) -> Iterator
 
     `ready` is called just before, and may still refuse by an error.
     """
+    check_replaceable(target)
     _sweep(target.parent)
     temporary = target.with_name(f".offdiag-{secrets.token_hex(6)}.tmp")
     try:
@@ -172,6 +173,15 @@ def replacing(target: Path, ready: Callable[[], None] | None = None) -> Iterator
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def check_replaceable(target: Path) -> None:
+    """Refuse to put a file in the place of a device, a pipe, a socket or a folder."""
+    if target.exists() and not target.is_file():
+        raise OffdiagError(
+            f"expected the name of an ordinary file, received {str(target)!r}, which is a device, a pipe, a socket or "
+            "a folder; choose another path (nothing was changed)"
+        )
 
 
 @contextmanager

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import memory
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+MAX_LENGTH = 4096  # characters of a text id; in an array all ids take the room of the longest
 WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero belongs to the id, so 007 is text
 
 
@@ -60,9 +62,7 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     if dtype == pl.String:
         return column
     if dtype.is_nested() or dtype == pl.Binary:
-        raise OffdiagError(
-            f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; give one plain id per row"
-        )
+        raise not_plain(dtype, noun, where)
     return column.cast(pl.String)
 
 
@@ -103,7 +103,32 @@ def text_array(ids: list[str]) -> NDArray[Any]:
     """A NumPy text array; NumPy drops trailing NUL characters, which would merge different ids."""
     if any("\x00" in name for name in ids):
         raise OffdiagError("expected ids without NUL characters, received some; is this file really text?")
+    longest = max(ids, key=len, default="")
+    if len(longest) > MAX_LENGTH:
+        raise OffdiagError(
+            f"expected ids of at most {MAX_LENGTH:,} characters, received one of {len(longest):,} that begins with "
+            f"{longest[:40]!r}; use shorter ids, for example a hash of the long ones"
+        )
+    width = 4 * max(len(longest), 1)  # in an array all ids take the room of the longest
+    memory.require(
+        width * len(ids), f"an array of {len(ids):,} ids, each as wide as {longest[:40]!r},", "use shorter ids"
+    )
     return np.array(ids, dtype=np.str_) if ids else np.array([], dtype="U1")
+
+
+def as_text(column: pl.Series, noun: str, where: str) -> pl.Series:
+    """Ids as they are written; what has no one way of being written is refused."""
+    import polars as pl
+
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        raise not_plain(column.dtype, noun, where)
+    return column.cast(pl.String)
+
+
+def not_plain(dtype: Any, noun: str, where: str) -> OffdiagError:
+    return OffdiagError(
+        f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; give one plain id per row"
+    )
 
 
 def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:

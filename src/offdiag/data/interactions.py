@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.data.ids import positions as places_of
+from offdiag.data.ids import text_array
 from offdiag.data.order import csr, positions_of_rows, sort_pairs
 from offdiag.errors import OffdiagError
 
@@ -35,8 +36,8 @@ class Interactions:
         if self.matrix.dtype != np.float32:  # else a part of it, which is, would not hold the same values
             with np.errstate(over="ignore"):
                 object.__setattr__(self, "matrix", self.matrix.astype(np.float32))
-        object.__setattr__(self, "user_ids", np.asarray(self.user_ids))
-        object.__setattr__(self, "item_ids", np.asarray(self.item_ids))
+        object.__setattr__(self, "user_ids", _id_array(self.user_ids))
+        object.__setattr__(self, "item_ids", _id_array(self.item_ids))
         expected = (len(self.user_ids), len(self.item_ids))
         if self.matrix.shape != expected:
             raise OffdiagError(
@@ -132,6 +133,12 @@ class Interactions:
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, {self.nnz:,} interactions, "
             f"{100 * self.nnz / cells:.3g} % filled{times})"
         )
+
+
+def _id_array(ids: Any) -> NDArray[Any]:
+    if isinstance(ids, list | tuple) and ids and all(isinstance(x, str) for x in ids):
+        return text_array(list(ids))
+    return np.asarray(ids)
 
 
 def _selected(
