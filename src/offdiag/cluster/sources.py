@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
-from offdiag.data.parquet import reading_parquet
+from offdiag.data.parquet import reading_parquet, verify_pages
 from offdiag.data.table import Duplicates, Table, assemble
 from offdiag.errors import OffdiagError
 
@@ -34,6 +34,7 @@ class Wanted:
     time: str | int | None
     duplicates: Duplicates | None
     text_ids: bool
+    verify: bool = False  # compare pages with their checksums
 
     def columns(self) -> dict[str, str | int | None]:
         return {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
@@ -135,6 +136,8 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
         with reading_parquet(where):
             names = list(pl.read_parquet_schema(source))
             at = find_columns(names, wanted.columns(), where)
+            if wanted.verify:
+                verify_pages(source, [names[position] for position in at.values()], where)
             frame = pl.read_parquet(source, columns=sorted(set(at.values())))
         # From here on by name: a position means another column once the others are left out.
         named = {role: names[position] for role, position in at.items()}
