@@ -39,6 +39,7 @@ def test_the_end_of_a_short_list_is_no_item(ids):
     assert [len(pairs) for pairs in lists] == [3, 2, 0]
     assert not np.isin(np.asarray(lists.items)[lists.items.mask], ids).any(), "also without the mask"
     assert not np.isin(lists.items.filled()[lists.items.mask], ids).any()
+    assert np.isneginf(lists.scores.filled()[lists.scores.mask]).all()
 
 
 @pytest.mark.parametrize("form", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"])

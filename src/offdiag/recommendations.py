@@ -59,17 +59,12 @@ def named_lists(
     """The lists of ``top_k`` with the ids of their items; index -1 becomes a masked place."""
     padded = indices < 0
     items = item_ids[np.maximum(indices, 0)]
-    fill = None
+    masked_items: Any = np.ma.MaskedArray(items, mask=padded)
+    masked_scores: Any = np.ma.MaskedArray(scores, mask=padded.copy())  # a mask of its own: either may be changed
     if padded.any():
-        fill = _not_an_id(item_ids)
-        items[padded] = fill
-    return Recommendations(
-        np.ma.MaskedArray(items, mask=padded, fill_value=fill),
-        np.ma.MaskedArray(scores, mask=padded.copy(), fill_value=-np.inf),  # a mask of its own: either may be changed
-        indices,
-        unknown_in_histories,
-        unknown_in_filters,
-    )
+        items[padded] = _not_an_id(item_ids)
+        masked_items.fill_value, masked_scores.fill_value = items[padded][0], -np.inf
+    return Recommendations(masked_items, masked_scores, indices, unknown_in_histories, unknown_in_filters)
 
 
 def _not_an_id(item_ids: NDArray[Any]) -> Any:
