@@ -87,7 +87,7 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
         here = folder / "gowalla-lightgcn"
         train = od.read([here / "train.txt", here / "valid.txt"], format="adjacency")
         popular = np.argsort(-np.bincount(train.matrix.indices, minlength=train.n_items), kind="stable")[:most]
-        train = train.select_items(np.sort(popular))
+        train = train.select_items(positions=np.sort(popular))
         test = od.read(here / "test.txt", format="adjacency")
         return od.split.given(train, test.select_items(np.isin(test.item_ids, train.item_ids)))
 

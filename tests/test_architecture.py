@@ -16,7 +16,7 @@ GROUPS = [
     {"errors", "progress", "memory", "packed", "atomic", "lock", "keys", "container", "sealed", "switch"},
     {"metrics", "weights", "kernels"},
     {"data", "gramian", "gramian_sparse", "solvers", "exact"},
-    {"ranking", "reasons", "cluster", "lab"},
+    {"ranking", "recommendations", "reasons", "cluster", "lab"},
     {"models", "baselines"},
     {"evaluation", "living_state", "persist"},
     {"tuning", "diagnostics"},

@@ -335,6 +335,41 @@ def test_allow_and_block_lists_are_obeyed(run, folder):
     assert sorted(i["item"] for i in said[0]["items"]) == sorted(ids[1:6])
 
 
+def test_ids_newer_than_the_model_are_ignored_and_reported(run, fails, folder):
+    known = od.load("numbers.od").item_ids_.tolist()
+    (folder / "stock.txt").write_text(f"{known[0]}\n{known[1]}\n9999\nnew\n")
+    (folder / "gone.txt").write_text(f"{known[1]}\n8888\n")
+    lists = ["--allow", "stock.txt", "--block", "gone.txt"]
+    options = ["recommend", "numbers.od", "--history", f"{known[2]},7777", "--history", f"{known[3]}", *lists]
+    code, out, err = run(*options, "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert [user["unknown"] for user in said] == [[7777, 9999, "new", 8888], [9999, "new", 8888]]
+    assert [[item["item"] for item in user["items"]] for user in said] == [[known[0]]] * 2
+    assert "left out: '7777'" in err
+    assert "(--allow, --block): '9999', 'new', '8888'" in err
+    assert run(*options)[1].count(str(known[0])) == 2
+    for strict, words in ((lists, "allow holds .*9999, 'new'"), ([], "histories hold .*7777")):
+        said = fails(
+            "recommend", "numbers.od", "--history", f"{known[2]}{'' if strict else ',7777'}", *strict, "--strict"
+        )
+        assert re.search(words, said)
+
+
+def test_a_short_list_ends_where_it_ends(run, folder):
+    (folder / "zero.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u in range(9) for i in range(u % 3 + 1)))
+    run("fit", "zero.csv", "--out", "zero.od", "--model", "ease", "--l2", "1")
+    for words, expected in ((["--history", "0,1"], [2]), (["--history", "0,1,2"], [])):
+        said = json.loads(run("recommend", "zero.od", *words, "-k", "9", "--json")[1])
+        assert [item["item"] for item in said[0]["items"]] == expected
+        shown = run("recommend", "zero.od", *words, "-k", "9")[1]
+        assert [line.split()[1] for line in shown.splitlines() if line.split()[:1] == ["1"]] == [
+            str(i) for i in expected
+        ]
+    said = json.loads(run("similar", "zero.od", "0", "-k", "9", "--json")[1])
+    assert sorted(item["item"] for item in said[0]["similar"]) == [1, 2]
+
+
 def test_more_than_the_catalogue_gives_all_that_is_left(run):
     item = od.load("model.od").item_ids_[0]
     said = json.loads(run("recommend", "model.od", "--history", item, "-k", 10_000, "--json")[1])
@@ -510,7 +545,7 @@ def test_a_damaged_model_is_refused(fails, folder, tmp_path):
         (["recommend", "model.od", "--history", "a", "--histories", "new.csv"], "one of the two"),
         (["recommend", "model.od", "--history", "a", "-k", "0"], "at least 1"),
         (["recommend", "model.od", "--history", "a", "-k", "many"], "'-k'"),
-        (["recommend", "model.od", "--history", "a", "--block", "new.csv"], "block"),
+        (["recommend", "model.od", "--history", "", "--block", "new.csv", "--strict"], "block"),
         (["similar", "model.od"], "ITEM"),
         (["explain", "model.od", "--history", "a"], "--item"),
         (["evaluate", "new.csv", "model.od", "--metric", "ndgc@10"], "ndcg@10"),

@@ -129,7 +129,7 @@ def _umask():
 def test_nothing_but_an_ordinary_file_is_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for target in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(OffdiagError, match="expected an ordinary file"), atomic.replacing(target):
+        with pytest.raises(OffdiagError, match="expected the name of an ordinary file"), atomic.replacing(target):
             pass
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 

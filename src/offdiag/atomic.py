@@ -116,10 +116,12 @@ def _mode_for(target: Path) -> int:
 
 
 def check_replaceable(target: Path) -> None:
-    """That nothing but an ordinary file is replaced: a device or a pipe would be lost."""
-    with suppress(OSError):
-        if not stat.S_ISREG(target.lstat().st_mode) and not target.is_symlink():
-            raise OffdiagError(f"expected an ordinary file, received {str(target)!r}: choose another path")
+    """Refuse to put a file in the place of a device, a pipe, a socket or a folder."""
+    if target.exists() and not target.is_file():
+        raise OffdiagError(
+            f"expected the name of an ordinary file, received {str(target)!r}, which is a device, a pipe, a socket or "
+            "a folder; choose another path (nothing was changed)"
+        )
 
 
 def sweep(folder: Path) -> None:

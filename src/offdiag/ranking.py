@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,34 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import reasons
+from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian import as_matrix
+from offdiag.recommendations import Recommendations, named_lists
 from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
-
-
-@dataclass(frozen=True, eq=False)
-class Recommendations:
-    """A ranked list per history, best first.
-
-    A list shorter than k, when no more items are left, ends in index -1, score -inf and the id 0 or ''.
-    """
-
-    items: NDArray[Any]  # (n, k) item ids
-    scores: NDArray[np.floating]  # (n, k)
-    indices: NDArray[np.int64]  # (n, k) columns of the catalogue
-    unknown: list[list[Any]]  # per history, the ids that are not in the catalogue
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __iter__(self) -> Any:
-        """For each history, its list of (item id, score) pairs, without the padding."""
-        for items, scores, indices in zip(self.items, self.scores, self.indices, strict=True):
-            n = int((indices >= 0).sum())
-            yield list(zip(items[:n].tolist(), scores[:n].tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,34 +104,6 @@ def _fill_heaps(
     kernels.run_parallel(kernels.sort_heaps, [(first, last, heap_scores, heap_items) for first, last in shares])
 
 
-def positions(ids: Any, item_ids: NDArray[Any]) -> NDArray[np.int64]:
-    """Column of each id, -1 where the catalogue does not have it. Types must agree: 7 is not "7" and True is not 1."""
-    whole = item_ids.dtype.kind in "iu"
-    low, high = (np.iinfo(item_ids.dtype).min, np.iinfo(item_ids.dtype).max) if whole else (0, 0)
-    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU":
-        fits = np.full(len(ids), (ids.dtype.kind in "iu") == whole)
-        if whole and ids.dtype.kind in "iu":
-            fits &= (ids >= low) & (ids <= high)
-    elif whole:
-        kinds = (int, np.integer)
-        fits = np.array(
-            [isinstance(x, kinds) and not isinstance(x, bool) and low <= x <= high for x in ids], dtype=bool
-        )
-    else:
-        fits = np.array([isinstance(x, str) for x in ids], dtype=bool)
-    out = np.full(len(ids), -1, dtype=np.int64)
-    if not fits.any():
-        return out
-    kept = ids[fits] if isinstance(ids, np.ndarray) else [x for x, fit in zip(ids, fits, strict=True) if fit]
-    wanted = np.asarray(kept, dtype=item_ids.dtype if whole else None)
-    ascending = bool((item_ids[:-1] < item_ids[1:]).all())
-    order = np.arange(len(item_ids)) if ascending else np.argsort(item_ids, kind="stable")
-    place = np.searchsorted(item_ids, wanted, sorter=None if ascending else order)
-    place = order[np.minimum(place, len(item_ids) - 1)]
-    out[fits] = np.where(item_ids[place] == wanted, place, -1)
-    return out
-
-
 def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, list[list[Any]]]:
     """Histories of any accepted form as rows over the catalogue, and the ids that are not in it, per history."""
     m = len(item_ids)
@@ -200,10 +152,17 @@ def _as_lists(histories: Any) -> list[list[Any]]:
     outer = list(histories)
     nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
     if not outer or all(nested):
-        return [x.tolist() if isinstance(x, np.ndarray) else list(x) for x in outer]
+        return [_listed(x) for x in outer]
     if any(nested):
         raise OffdiagError("histories mix lists and single ids; pass one list of ids per user")
-    return [histories.tolist() if isinstance(histories, np.ndarray) else outer]
+    return [_listed(histories)]
+
+
+def _listed(ids: Any) -> list[Any]:
+    """Ids as a list of plain values; of a ranked list only as much as it is long."""
+    if isinstance(ids, np.ma.MaskedArray):
+        ids = ids.compressed()
+    return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
 
 
 def check_k(k: Any) -> int:
@@ -212,28 +171,38 @@ def check_k(k: Any) -> int:
     return int(k)
 
 
-def allowed_mask(allow: Any, block: Any, item_ids: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which columns may be recommended; ids that are not in the catalogue are an error, since a typo here is silent."""
+def allowed_mask(
+    allow: Any, block: Any, item_ids: NDArray[Any], *, strict: bool = False
+) -> tuple[NDArray[np.bool_] | None, list[Any]]:
+    """Which columns may be recommended, and the ids of the two lists that are not in the catalogue.
+
+    These are ignored: lists of what is in stock are newer than the model. An ``allow`` of unknown ids allows nothing.
+    """
     if allow is None and block is None:
-        return None
+        return None, []
     mask = np.ones(len(item_ids), dtype=np.bool_) if allow is None else np.zeros(len(item_ids), dtype=np.bool_)
+    unknown: list[Any] = []
     for name, ids, value in (("allow", allow, True), ("block", block, False)):
         if ids is None:
             continue
         listed = _flat(ids, name)
         where = positions(listed, item_ids)
-        if (where < 0).any():
-            missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
-            raise OffdiagError(f"{name} holds ids that are not in the catalogue: {shorten(missing)}; remove them")
-        mask[where] = value
-    return mask
+        missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
+        if missing and strict:
+            raise OffdiagError(
+                f"{name} holds ids that are not in the catalogue: {shorten(distinct(missing))}; "
+                "remove them, or leave out strict to ignore them"
+            )
+        unknown += missing
+        mask[where[where >= 0]] = value
+    return mask, distinct(unknown)
 
 
 def _flat(ids: Any, name: str) -> list[Any]:
     """One list of ids; per-user lists and single ids are refused, since guessing would let a blocked item through."""
     if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | set | frozenset):
         raise OffdiagError(f"{name} takes a list of item ids, received {type(ids).__name__}; write {name}=[...]")
-    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    listed = _listed(ids)
     if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in listed):
         raise OffdiagError(f"{name} takes one list of item ids for all histories, received a list of lists")
     return listed
@@ -243,6 +212,27 @@ def shorten(ids: Sequence[Any], most: int = 5) -> str:
     """'a, b, c and 7 more'."""
     shown = ", ".join(repr(x) for x in ids[:most])
     return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
+
+
+def distinct(ids: Iterable[Any]) -> list[Any]:
+    """Each id once, in the order of first appearance; told apart by how they are written, since 1 == True == 1.0."""
+    return list({repr(x): x for x in ids}.values())
+
+
+def report_unknown(unknown: list[list[Any]], *, strict: bool = False, stacklevel: int = 4) -> None:
+    """Warn that ids of histories are not in the catalogue, or refuse them."""
+    missing = sorted(distinct(x for ids in unknown for x in ids), key=str)
+    if missing and strict:
+        raise OffdiagError(
+            f"the histories hold ids that are not in the catalogue: {shorten(missing)}; "
+            "remove them, or leave out strict to ignore them"
+        )
+    if missing:
+        _warn(f"{len(missing)} ids are not in the catalogue and were left out: {shorten(missing)}", stacklevel)
+
+
+def _warn(text: str, stacklevel: int) -> None:
+    warnings.warn(text, UnknownItemsWarning, stacklevel=stacklevel + 1)
 
 
 def recommend(
@@ -255,18 +245,15 @@ def recommend(
     exclude_seen: bool = True,
     allow: Any = None,
     block: Any = None,
+    strict: bool = False,
 ) -> Recommendations:
     """The k best items for each history; an empty history gets the most popular items, scored by their share."""
     k = min(check_k(k), len(item_ids))
     X, unknown = encode(histories, item_ids)
-    missing = sorted({x for ids in unknown for x in ids}, key=str)
-    if missing:
-        warnings.warn(
-            f"{len(missing)} ids are not in the catalogue and were left out: {shorten(missing)}",
-            UnknownItemsWarning,
-            stacklevel=3,
-        )
-    mask = allowed_mask(allow, block, item_ids)
+    report_unknown(unknown, strict=strict)
+    mask, ignored = allowed_mask(allow, block, item_ids, strict=strict)
+    if ignored:
+        _warn(f"{len(ignored)} ids of allow and block are not in the catalogue: {shorten(ignored)}", stacklevel=3)
     indices, scores = top_k(weights, X, k, exclude_seen=exclude_seen, allowed=mask)
     empty = np.diff(X.indptr) == 0
     if empty.any():
@@ -276,13 +263,7 @@ def recommend(
         indices[empty], scores[empty] = -1, -np.inf
         indices[empty, : len(best)] = best
         scores[empty, : len(best)] = shares[best]
-    return Recommendations(_named(indices, item_ids), scores, indices, unknown)
-
-
-def _named(indices: NDArray[np.int64], item_ids: NDArray[Any]) -> NDArray[Any]:
-    items = item_ids[np.maximum(indices, 0)]
-    items[indices < 0] = item_ids.dtype.type()
-    return items
+    return named_lists(indices, scores, item_ids, unknown, ignored)
 
 
 def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, space: str = "score") -> Recommendations:
@@ -294,7 +275,7 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
     if not isinstance(space, str) or space not in SPACES:
         raise OffdiagError(f"space must be one of {', '.join(map(repr, SPACES))}, received {space!r}")
     k = min(check_k(k), max(len(item_ids) - 1, 0))
-    listed = list(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
+    listed = _listed(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
     where = positions(listed, item_ids)
     if (where < 0).any():
         missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
@@ -305,7 +286,7 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
         shape=(len(where), len(item_ids)),
     )
     indices, scores = top_k(asked, one, k)
-    return Recommendations(_named(indices, item_ids), scores, indices, [[] for _ in listed])
+    return named_lists(indices, scores, item_ids, [[] for _ in listed], [])
 
 
 def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:

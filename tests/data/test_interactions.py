@@ -25,7 +25,7 @@ def test_selecting_users_and_items_equals_indexing_the_dense_matrix(matrix, data
     inter = make(matrix)
     users = data.draw(st.lists(st.integers(0, matrix.shape[0] - 1), unique=True))
     items = data.draw(st.lists(st.integers(0, matrix.shape[1] - 1), unique=True))
-    chosen = inter.select_users(users).select_items(items)
+    chosen = inter.select_users(users).select_items(positions=items)
     assert np.array_equal(chosen.matrix.toarray(), matrix[np.ix_(users, items)])
     assert chosen.user_ids.tolist() == users
     assert chosen.item_ids.tolist() == [100 + i for i in items]
@@ -38,7 +38,7 @@ def test_times_and_table_positions_stay_with_their_entries(matrix, data):
     inter = make(matrix)
     users = data.draw(st.permutations(range(matrix.shape[0])))
     items = data.draw(st.permutations(range(matrix.shape[1])))
-    chosen = inter.select_users(users).select_items(items)
+    chosen = inter.select_users(users).select_items(positions=items)
     time_of = {}
     coo = inter.matrix.tocoo()
     for u, i, t in zip(coo.row, coo.col, inter.times, strict=True):
@@ -60,6 +60,73 @@ def test_a_mask_selects_like_positions():
     assert inter.select_users(slice(1, 3)).user_ids.tolist() == [1, 2]
 
 
+TEXT = np.array(["ann", "bob", "cy", "dan"])
+FROM_1 = np.array([1, 2, 3, 4])
+FROM_100 = np.array([100, 101, 102, 103])
+
+
+def users(ids):
+    return Interactions(sparse.csr_array(np.eye(4, dtype=np.float32)), ids, np.arange(4))
+
+
+@pytest.mark.parametrize(
+    ("ids", "call", "expected"),
+    [
+        (TEXT, lambda i: i.select_users(["cy", "ann"]), ["cy", "ann"]),
+        (TEXT, lambda i: i.select_users(np.array(["cy", "ann"])), ["cy", "ann"]),
+        (TEXT, lambda i: i.select_users(np.array(["cy"], dtype=object)), ["cy"]),
+        (TEXT, lambda i: i.select_users("bob"), ["bob"]),
+        (TEXT, lambda i: i.select_users([2, -1]), ["cy", "dan"]),
+        (FROM_100, lambda i: i.select_users([102, 100]), [102, 100]),
+        (FROM_100, lambda i: i.select_users(ids=[102]), [102]),
+        (FROM_100, lambda i: i.select_users(positions=[2]), [102]),
+        (FROM_100, lambda i: i.select_users(np.array([False, True, False, True])), [101, 103]),
+        (FROM_100, lambda i: i.select_users(slice(2)), [100, 101]),
+        (FROM_1, lambda i: i.select_users(ids=[2]), [2]),
+        (FROM_1, lambda i: i.select_users(positions=[2]), [3]),
+        (FROM_1, lambda i: i.select_users([4]), [4]),
+        (FROM_1[::-1], lambda i: i.select_users([]), []),
+    ],
+)
+def test_users_are_selected_by_id(ids, call, expected):
+    assert call(users(ids)).user_ids.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "call", "words"),
+    [
+        (TEXT, lambda i: i.select_users(["ann", "bo"]), "received 'bo'"),
+        (TEXT, lambda i: i.select_users(ids=[0]), "received 0"),
+        (TEXT, lambda i: i.select_users(["x" * 5_000_000]), "…"),
+        (FROM_100, lambda i: i.select_users([3]), "received 3; .*positions="),
+        (FROM_100, lambda i: i.select_users([104]), "received 104"),
+        (FROM_100, lambda i: i.select_users(ids=range(10)), "0, 1, 2, 3, 4 and 5 more"),
+        (FROM_100, lambda i: i.select_users(["100"]), "received '100'"),
+        (FROM_1, lambda i: i.select_users([2]), "unambiguously"),
+        (FROM_1, lambda i: i.select_users([0, 1]), "received 0"),
+    ],
+)
+def test_nobody_else_is_selected_for_an_unknown_id(ids, call, words):
+    with pytest.raises(OffdiagError, match=words) as caught:
+        call(users(ids))
+    assert "\n" not in str(caught.value)
+
+
+@given(st.sets(st.integers(-4, 8), min_size=1, max_size=6), st.lists(st.integers(-6, 9), max_size=4))
+def test_numbers_select_the_users_with_these_ids_or_nobody(known, wanted):
+    known = sorted(known)
+    inter = Interactions(sparse.csr_array((len(known), 2), dtype=np.float32), np.array(known), np.arange(2))
+    try:
+        chosen = inter.select_users(wanted).user_ids.tolist()
+    except OffdiagError:
+        by_place = known == list(range(len(known)))
+        inside = all(-len(known) <= w < len(known) for w in wanted)
+        assert not (by_place and inside), "ids that are the positions are never in doubt"
+        assert not set(wanted) <= set(known) or inside, "known ids that cannot be positions are accepted"
+    else:
+        assert chosen == [known[w] if w < 0 and w not in known else w for w in wanted]
+
+
 def test_the_repr_says_the_size():
     assert repr(make(np.eye(4))) == "Interactions(4 users x 4 items, 4 interactions, 25 % filled, with times)"
 
@@ -69,8 +136,13 @@ def test_the_repr_says_the_size():
     [
         (lambda i: i.select_users([9]), "below 4"),
         (lambda i: i.select_users([True]), "mask over 4"),
-        (lambda i: i.select_users(["a"]), "searchsorted"),
-        (lambda i: i.select_items([1, 1]), "twice"),
+        (lambda i: i.select_users(["a"]), "such as 0, received 'a'"),
+        (lambda i: i.select_users([0.5]), "float64"),
+        (lambda i: i.select_users(7), "shape"),
+        (lambda i: i.select_users(), "one way"),
+        (lambda i: i.select_users([1], ids=[1]), "one way"),
+        (lambda i: i.select_items(positions=[1, 1]), "twice"),
+        (lambda i: i.select_items(positions=[4]), "below 4"),
         (lambda i: Interactions(i.matrix, i.user_ids[:2], i.item_ids), "2 users x 4 items"),
         (lambda i: Interactions(i.matrix, i.user_ids, i.item_ids, times=np.zeros(1)), "times"),
         (lambda i: Interactions(i.matrix, i.user_ids, i.item_ids, rows=np.zeros(1)), "rows"),

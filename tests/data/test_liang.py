@@ -96,7 +96,7 @@ def test_users_without_interactions_are_not_counted():
 def test_storage_order_does_not_matter_only_ids_do():
     frame = table(5, False)
     inter = read(frame)
-    moved = inter.select_users(np.arange(inter.n_users)[::-1]).select_items(np.arange(inter.n_items)[::-1])
+    moved = inter.select_users(positions=slice(None, None, -1)).select_items(positions=slice(None, None, -1))
     one, two = split.liang(inter, 12), split.liang(moved, 12)
     assert one.train.item_ids.tolist() == two.train.item_ids.tolist()
     assert np.array_equal(one.test.targets.toarray(), two.test.targets.toarray())

@@ -12,8 +12,9 @@ from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
-    from offdiag.ranking import Explanation, Recommendations
+    from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
+    from offdiag.recommendations import Recommendations
 
 
 @dataclass
@@ -90,7 +91,7 @@ def _check_same_items(files: Sequence[str], models: Sequence[Any]) -> None:
 
 def _known_items(inter: Interactions, model: Any, source: str, notes: list[str]) -> Interactions:
     """Only the columns the model knows, and a note about the others."""
-    from offdiag.ranking import positions
+    from offdiag.data.ids import positions
 
     known = positions(inter.item_ids, model.item_ids_) >= 0
     if not known.any():
@@ -228,12 +229,12 @@ def show_pair(reason: PairReason, most: int = 10) -> None:
     console.show_bars("what they have in common", 100.0, rows, head=("goes", ">% of it"), digits=1)
 
 
-def note_unknown(unknown: Sequence[Any]) -> None:
-    """Ids that are not in the catalogue are said, not silently dropped."""
+def note_unknown(unknown: Sequence[Any], source: str = "") -> None:
+    """Ids that are not in the catalogue are reported, not silently dropped."""
     if unknown:
         shown = list(dict.fromkeys(map(str, unknown)))
         more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
-        console.note(f"not in the model's catalogue, left out: {', '.join(map(repr, shown[:5]))}{more}")
+        console.note(f"not in the model's catalogue, left out{source}: {', '.join(map(repr, shown[:5]))}{more}")
 
 
 def metric_rows(metrics: dict[str, Any]) -> list[list[str]]:

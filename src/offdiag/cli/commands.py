@@ -155,6 +155,9 @@ def recommend(
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="Let items of the history be recommended again.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse ids that the model does not know, instead of ignoring them.")
+    ] = False,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008
 ) -> None:
@@ -177,8 +180,10 @@ def recommend(
         exclude_seen=not include_seen,
         allow=None if allow is None else reading.listed_ids(allow, fitted),
         block=None if block is None else reading.listed_ids(block, fitted),
+        strict=strict,
     )
-    answers.note_unknown([item for unknown in answer.unknown for item in unknown])
+    answers.note_unknown([item for unknown in answer.unknown_in_histories for item in unknown])
+    answers.note_unknown(answer.unknown_in_filters, " (--allow, --block)")
     if json:
         console.show_json(answers.recommendations_json(users, answer))
     else:

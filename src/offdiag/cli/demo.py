@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from offdiag import report
+from offdiag import atomic, report
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def check_folder(folder: Path) -> None:
         raise OffdiagError(f"--out takes a folder, received {str(folder)!r}, but {str(place)!r} is a file")
     if not os.access(place, os.W_OK):
         raise OffdiagError(f"cannot write to {str(folder)!r}: no permission in {str(place)!r}; choose another folder")
+    for file in ("report.html", "model.od", "train.csv", "new-users.csv"):
+        atomic.check_replaceable(folder / file)
 
 
 def _write_table(inter: Interactions, path: Path) -> None:

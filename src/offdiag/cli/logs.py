@@ -94,7 +94,8 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
 def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
     """That a file of users to forget holds rows, not only ids."""
     from offdiag.data import sql
-    from offdiag.data.delimited import _separator, file_bytes
+    from offdiag.data.delimited import _separator
+    from offdiag.data.text_files import file_bytes
 
     if sql.is_source(source) or columns.separator or columns.form not in (None, "csv") or _is_parquet(source, columns):
         return
@@ -121,7 +122,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     elif query is not None:
         raise OffdiagError(f"--users-query is for a database, received the file {source!r}; leave it out")
     elif _is_parquet(source, columns):
-        from offdiag.data.delimited import read_parquet
+        from offdiag.data.parquet import read_parquet
 
         found = _one_column(read_parquet(_existing(source)), name, source)
     else:
@@ -231,20 +232,19 @@ def _one_column(frame: Any, name: str | int, source: str) -> Any:
 
 def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
     """One id per line, below the name of the column or not; or the column of that name in a table."""
-    import csv
-
     import polars as pl
 
-    from offdiag.data.delimited import _separator, file_bytes
+    from offdiag.data.delimited import _parsed, _separator
+    from offdiag.data.text_files import file_bytes
 
     text = file_bytes(_existing(source), columns.encoding).decode("utf-8")
     lines = [line for line in text.splitlines() if line.strip()]
     if lines:
         divided = columns.separator or _separator(lines[0]).strip(" ")  # an id may hold a space
         divided = reading.SEPARATORS.get(divided, divided)
-        if len(divided) == 1 and name in (head := next(csv.reader([lines[0]], delimiter=divided))) and len(head) > 1:
+        if len(divided) == 1 and name in (head := next(_parsed([lines[0]], divided))) and len(head) > 1:
             at = head.index(str(name))
-            rows = list(csv.reader(lines[1:], delimiter=divided))
+            rows = list(_parsed(lines[1:], divided))
             return pl.Series([row[at].strip() or None if at < len(row) else None for row in rows], dtype=pl.String)
         if lines[0].strip() == str(name):
             lines = lines[1:]

@@ -19,7 +19,7 @@ from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
 from offdiag.gramian import Gram
 from offdiag.progress import Progress
-from offdiag.solvers import cholesky
+from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_scale
 from offdiag.weights import Packed
 
@@ -119,7 +119,9 @@ def solve(
     if settings["item_power"]:
         l2 = l2 / item_scale(g, settings["item_power"]) ** 2
     dropout = settings.get("dropout", 0.0)
-    lam = dropout / (1 - dropout) * g + l2  # Λ [Steck20 Eq. 7]
+    lam = cholesky.penalties(g, dropout, l2)
+    has_diagonal = settings.get("kept_weight", 0.0) > 0 or settings.get("max_diagonal") is not None
+    precision.check_penalty(g, lam, dtype, dropout=dropout, inverse=True, diagonal=has_diagonal)
     cold = g == 0
     H_ii = np.where(cold & (lam == 0), 1.0, g + lam)
     with stage(parts.client, "inverting", progress, reports, LESS) as work:

@@ -96,6 +96,7 @@ def read(
     *,
     duplicates: Duplicates | None = None,
     text_ids: bool = False,
+    verify: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     reports: list[Report] | None = None,
@@ -105,6 +106,8 @@ def read(
     ``source``: a folder, pattern or list of Parquet files that every worker can read, a Dask DataFrame, or (for small
     data) Interactions or a sparse matrix. Ids, values, duplicates and errors are those of od.read. Users whose rows
     lie in several partitions are brought together; times decide between duplicates and are then dropped.
+    ``verify=True`` also compares the pages of Parquet files with the checksums stored in them, which costs a second
+    read by pyarrow and finds nothing where the writer stored none.
     """
     client = session.current(client)
     if isinstance(source, Parts):
@@ -113,7 +116,7 @@ def read(
         return _spread(client, read_here(source))
     if duplicates not in (None, "sum", "once"):
         raise OffdiagError(f"expected duplicates='sum' or 'once', received {duplicates!r}; choose one of the two")
-    wanted = Wanted(user, item, value, time, duplicates, text_ids)
+    wanted = Wanted(user, item, value, time, duplicates, text_ids, verify)
     found: list[Any]
     if hasattr(source, "to_delayed") and hasattr(source, "npartitions"):
         found = client.compute(source.to_delayed())

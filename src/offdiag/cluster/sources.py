@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
+from offdiag.data.parquet import reading_parquet, verify_pages
 from offdiag.data.table import Duplicates, Table, assemble
 from offdiag.errors import OffdiagError
 
@@ -33,6 +34,7 @@ class Wanted:
     time: str | int | None
     duplicates: Duplicates | None
     text_ids: bool
+    verify: bool = False  # compare pages with their checksums
 
     def columns(self) -> dict[str, str | int | None]:
         return {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
@@ -69,13 +71,14 @@ def describe(source: Any, where: str) -> tuple[dict[str, str], int] | str:
     if is_frame(source):
         frame = source.head(1000)
         return {str(name): _frame_type(frame, at) for at, name in enumerate(frame.columns)}, len(source)
+    if not Path(source).is_file():
+        return f"expected a file that every worker can read, received {where!r}, which is not there"
     try:
-        if not Path(source).is_file():
-            return f"expected a file that every worker can read, received {where!r}, which is not there"
-        schema = pl.read_parquet_schema(source)
-        rows = pl.scan_parquet(source).select(pl.len()).collect().item()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        return f"expected a Parquet file, received {where!r} ({_first_line(error)}); is it complete?"
+        with reading_parquet(where):
+            schema = pl.read_parquet_schema(source)
+            rows = pl.scan_parquet(source).select(pl.len()).collect().item()
+    except OffdiagError as error:
+        return str(error)
     return {name: str(dtype) for name, dtype in schema.items()}, int(rows)
 
 
@@ -86,10 +89,6 @@ def _frame_type(frame: Any, at: int) -> str:
         kinds = {type(value).__name__ for value in frame.iloc[:, at].dropna().tolist()}
         return "String" if kinds <= {"str"} else "Int64" if kinds <= {"int"} else ", ".join(sorted(kinds))
     return {"bool": "Boolean", "boolean": "Boolean", "category": "Categorical"}.get(name, name.capitalize())
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[str], wanted: Wanted) -> list[int]:
@@ -134,14 +133,12 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
 
     frame = source
     if not is_frame(source):
-        try:
+        with reading_parquet(where):
             names = list(pl.read_parquet_schema(source))
             at = find_columns(names, wanted.columns(), where)
+            if wanted.verify:
+                verify_pages(source, [names[position] for position in at.values()], where)
             frame = pl.read_parquet(source, columns=sorted(set(at.values())))
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise OffdiagError(
-                f"expected a Parquet file, received {where!r} ({_first_line(error)}); is it complete?"
-            ) from None
         # From here on by name: a position means another column once the others are left out.
         named = {role: names[position] for role, position in at.items()}
     else:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,58 +12,13 @@ from typing import TYPE_CHECKING, Any
 from offdiag.data.frames import find_columns
 from offdiag.data.ids import WHOLE, whole_numbers
 from offdiag.data.table import Table
+from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_gzip, is_utf8
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SEPARATORS = ("::", "\t", ",", ";", "|")
-_HEAD = 1 << 18
-
-
-def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
-    """The whole file as UTF-8, unpacked when it is gzip."""
-    try:
-        raw = gzip.decompress(path.read_bytes()) if _is_gzip(path) else path.read_bytes()
-    except (EOFError, OSError) as error:
-        raise OffdiagError(f"expected a complete gzip file, received {path.name} ({error}); fetch it again") from None
-    return _as_utf8(raw, encoding, path.name)
-
-
-def _as_utf8(raw: bytes, encoding: str, name: str) -> bytes:
-    try:
-        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-            if not raw.isascii():
-                raw.decode("utf-8")
-            return raw.removeprefix(b"\xef\xbb\xbf")
-        return raw.decode(encoding).encode("utf-8")
-    except LookupError:
-        raise OffdiagError(f"expected the name of a text encoding, received {encoding!r}; try 'latin-1'") from None
-    except UnicodeDecodeError:
-        raise OffdiagError(
-            f"expected {encoding} text, received other bytes in {name}; give encoding=, e.g. 'latin-1' or 'utf-16'"
-        ) from None
-
-
-def _is_gzip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-def read_parquet(path: Path) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        return pl.read_parquet(file_bytes_raw(path) if _is_gzip(path) else path)
-    except pl.exceptions.PolarsError as error:
-        raise OffdiagError(
-            f"expected a Parquet file, received {path.name} ({_first_line(error)}); is it complete?"
-        ) from None
-
-
-def file_bytes_raw(path: Path) -> io.BytesIO:
-    with gzip.open(path) as file:
-        return io.BytesIO(file.read())
 
 
 @dataclass(frozen=True)
@@ -87,15 +41,14 @@ def read_delimited(
     encoding: str,
     event: str | int | None = None,
 ) -> Table:
-    plain = encoding.lower() in ("utf-8", "utf8") and not _is_gzip(path)
-    if plain:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        source: Any = path
-    else:
+    check_encoding(encoding)
+    source: Any = path
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not is_utf8(encoding) or is_gzip(path) or ends_in_cr(head):
         source = file_bytes(path, encoding)
-        head = source[:_HEAD]
-    complete = len(head) < _HEAD
+        head = source[:HEAD]
+    complete = len(head) < HEAD
     wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
     lines = _head_lines(head, complete, path.name)
     layout = _layout(lines, wanted, separator, header, path.name)
@@ -119,7 +72,7 @@ def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
         raise OffdiagError(
             f"expected a text table, received binary data in {name}; give format= or encoding= (e.g. 'utf-16')"
         )
-    text = _as_utf8(head, "utf-8", name).decode("utf-8")
+    text = as_utf8(head, "utf-8", name).decode("utf-8")
     lines = [line.rstrip("\r") for line in text.split("\n")]
     lines = [line for line in lines if line.strip()]
     if not lines:
@@ -176,7 +129,17 @@ def _separator(line: str) -> str:
 def _fields(line: str, separator: str) -> list[str]:
     if len(separator) > 1:
         return line.split(separator)
-    return next(csv.reader([line], delimiter=separator))
+    return next(_parsed([line], separator))
+
+
+def _parsed(lines: list[str], separator: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(lines, delimiter=separator)
+    except csv.Error as error:
+        raise OffdiagError(
+            f"expected lines with fields divided by {separator!r}, received some that cannot be taken apart ({error}); "
+            "check the line ends and the quotes"
+        ) from None
 
 
 def _has_header(first: list[str], second: list[str] | None, wanted: list[str | int]) -> bool:
@@ -203,7 +166,7 @@ def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict
     import polars as pl
 
     separator = "\x1f" if len(layout.separator) > 1 else layout.separator
-    rows = list(csv.reader(lines[int(layout.header) : 1000], delimiter=separator))
+    rows = list(_parsed(lines[int(layout.header) : 1000], separator))
     needed = max(layout.found.values()) + 1
     for line, row in enumerate(rows, start=int(layout.header) + 1):
         if len(row) < needed:

@@ -120,11 +120,11 @@ def coming(ledger: Ledger, table: Table) -> Plan:
             )
         at = np.searchsorted(after.user_ids, old_rows.user_ids)
         same[at] = ledger.histories(new)[at] == prints
-        remove = event_rows.some(old.select_users(np.flatnonzero(~same[at])))
+        remove = event_rows.some(old.select_users(~same[at]))
     entries = event_rows.entries(ledger, after, new)
     return Plan(
         ledger.replaced(entries.users, entries),
-        event_rows.some(new.select_users(np.flatnonzero(~same))),
+        event_rows.some(new.select_users(~same)),
         remove,
         new_events=int((~counted).sum()),
         old_events=old_events,

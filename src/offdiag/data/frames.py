@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offdiag.data.ids import mixed_ids
+from offdiag.data.ids import as_text, mixed_ids
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -101,7 +101,7 @@ def columns_of_frame(
         else:
             columns[role] = frame.to_series(position)
         if text_ids and role in ("user", "item"):
-            columns[role] = columns[role].cast(pl.String)
+            columns[role] = as_text(columns[role], role, where)
     return Table(
         columns["user"], columns["item"], columns.get("value"), columns.get("time"), where, event=columns.get("event")
     )
@@ -141,4 +141,11 @@ def _from_pandas(column: Any, role: str, where: str) -> pl.Series:
             f"expected one type in the {role} column of {where}, received "
             f"{', '.join(sorted(k.__name__ for k in kinds))}; convert the column first"
         )
-    return pl.Series(values, strict=False)
+    try:
+        return pl.Series(values, strict=False)
+    except (UnicodeError, OverflowError, TypeError, ValueError) as error:
+        # Half a surrogate pair, a number beyond 128 bits, objects of somebody's own class
+        raise OffdiagError(
+            f"expected numbers or text in the {role} column of {where}, received values that are neither "
+            f"({str(error).splitlines()[0][:100]}); repair or convert the column first"
+        ) from None

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import memory
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+MAX_LENGTH = 4096  # characters of a text id; in an array all ids take the room of the longest
 WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero belongs to the id, so 007 is text
 
 
@@ -60,9 +62,7 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     if dtype == pl.String:
         return column
     if dtype.is_nested() or dtype == pl.Binary:
-        raise OffdiagError(
-            f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; give one plain id per row"
-        )
+        raise not_plain(dtype, noun, where)
     return column.cast(pl.String)
 
 
@@ -103,7 +103,32 @@ def text_array(ids: list[str]) -> NDArray[Any]:
     """A NumPy text array; NumPy drops trailing NUL characters, which would merge different ids."""
     if any("\x00" in name for name in ids):
         raise OffdiagError("expected ids without NUL characters, received some; is this file really text?")
+    longest = max(ids, key=len, default="")
+    if len(longest) > MAX_LENGTH:
+        raise OffdiagError(
+            f"expected ids of at most {MAX_LENGTH:,} characters, received one of {len(longest):,} that begins with "
+            f"{longest[:40]!r}; use shorter ids, for example a hash of the long ones"
+        )
+    width = 4 * max(len(longest), 1)  # in an array all ids take the room of the longest
+    memory.require(
+        width * len(ids), f"an array of {len(ids):,} ids, each as wide as {longest[:40]!r},", "use shorter ids"
+    )
     return np.array(ids, dtype=np.str_) if ids else np.array([], dtype="U1")
+
+
+def as_text(column: pl.Series, noun: str, where: str) -> pl.Series:
+    """Ids as they are written; what has no one way of being written is refused."""
+    import polars as pl
+
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        raise not_plain(column.dtype, noun, where)
+    return column.cast(pl.String)
+
+
+def not_plain(dtype: Any, noun: str, where: str) -> OffdiagError:
+    return OffdiagError(
+        f"expected {noun} ids to be whole numbers or text, received {dtype} in {where}; give one plain id per row"
+    )
 
 
 def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
@@ -120,6 +145,45 @@ def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
     if all(isinstance(value, str) for value in values):
         return text_array(values)
     raise mixed_ids(noun, "the ids given")
+
+
+def positions(ids: Any, known: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each id stands among the known ones, -1 if nowhere. Types must agree: 7 is not "7" and True is not 1."""
+    out = np.full(len(ids), -1, dtype=np.int64)
+    if known.dtype.kind not in "iuU":
+        place_of = {x: place for place, x in enumerate(known.tolist())}
+        out[:] = [place_of.get(x, -1) for x in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+        return out
+    fits = _comparable(ids, known)
+    if not fits.any() or not len(known):
+        return out
+    kept = ids[fits] if isinstance(ids, np.ndarray) else [x for x, fit in zip(ids, fits, strict=True) if fit]
+    wanted = np.asarray(kept, dtype=known.dtype)
+    ascending = bool((known[:-1] < known[1:]).all())
+    order = np.arange(len(known)) if ascending else np.argsort(known, kind="stable")
+    place = np.searchsorted(known, wanted, sorter=None if ascending else order)
+    place = order[np.minimum(place, len(known) - 1)]
+    out[fits] = np.where(known[place] == wanted, place, -1)
+    return out
+
+
+def _comparable(ids: Any, known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which ids have the type of the known ones and fit into it: the others equal none of them."""
+    if known.dtype.kind in "iu":
+        low, high = np.iinfo(known.dtype).min, np.iinfo(known.dtype).max
+        if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+            inside: NDArray[np.bool_] = (ids >= low) & (ids <= high)
+            return inside
+        kinds = (int, np.integer)
+        return np.array(
+            [isinstance(x, kinds) and not isinstance(x, bool) and low <= x <= high for x in ids], dtype=bool
+        )
+    width = known.dtype.itemsize // 4
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "U":
+        shorter: NDArray[np.bool_] = np.strings.str_len(ids) <= width
+        return shorter
+    # NumPy drops NUL characters at the end, which would make an equal of another id.
+    return np.array([isinstance(x, str) and len(x) <= width and not x.endswith("\0") for x in ids], dtype=bool)
 
 
 def _a(noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag.data.ids import positions as places_of
+from offdiag.data.ids import text_array
 from offdiag.data.order import csr, positions_of_rows, sort_pairs
 from offdiag.errors import OffdiagError
 
-Which = NDArray[Any] | Sequence[int] | Sequence[bool] | slice
+Which = NDArray[Any] | Sequence[Any] | slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +36,8 @@ class Interactions:
         if self.matrix.dtype != np.float32:  # else a part of it, which is, would not hold the same values
             with np.errstate(over="ignore"):
                 object.__setattr__(self, "matrix", self.matrix.astype(np.float32))
-        object.__setattr__(self, "user_ids", np.asarray(self.user_ids))
-        object.__setattr__(self, "item_ids", np.asarray(self.item_ids))
+        object.__setattr__(self, "user_ids", _id_array(self.user_ids))
+        object.__setattr__(self, "item_ids", _id_array(self.item_ids))
         expected = (len(self.user_ids), len(self.item_ids))
         if self.matrix.shape != expected:
             raise OffdiagError(
@@ -66,17 +68,28 @@ class Interactions:
         """Sorting key of each stored interaction by its place in the source table."""
         return np.arange(self.nnz, dtype=np.int64) if self.rows is None else self.rows
 
-    def select_users(self, which: Which) -> Interactions:
-        """The rows picked by a mask or by positions, in that order; all columns stay."""
-        index = _positions(which, self.n_users, "user")
+    def select_users(
+        self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
+    ) -> Interactions:
+        """The users with these ids, or picked by a mask or a slice, in that order; all columns stay.
+
+        An unknown id is an error. Whole numbers are positions where ids are text or are the positions themselves;
+        where they could mean different users, say which: ``ids=`` or ``positions=``.
+        """
+        index = _selected(which, ids, positions, self.user_ids, "user")
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
         return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, keep_rows=moved))
 
-    def select_items(self, which: Which) -> Interactions:
-        """The columns picked by a mask or by positions, in that order; all rows stay."""
-        index = _positions(which, self.n_items, "item")
+    def select_items(
+        self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
+    ) -> Interactions:
+        """The items with these ids, or picked by a mask or a slice, in that order; all rows stay.
+
+        Whole numbers are read as by ``select_users``.
+        """
+        index = _selected(which, ids, positions, self.item_ids, "item")
         if len(np.unique(index)) != len(index):
             raise OffdiagError("expected each item once, received a position twice; select distinct items")
         column = np.full(self.n_items, -1, dtype=self.matrix.indices.dtype)
@@ -122,7 +135,66 @@ class Interactions:
         )
 
 
-def _positions(which: Which, n: int, noun: str) -> NDArray[np.int64]:
+def _id_array(ids: Any) -> NDArray[Any]:
+    if isinstance(ids, list | tuple) and ids and all(isinstance(x, str) for x in ids):
+        return text_array(list(ids))
+    return np.asarray(ids)
+
+
+def _selected(
+    which: Which | None, ids: Which | None, positions: Which | None, known: NDArray[Any], noun: str
+) -> NDArray[np.int64]:
+    """Rows or columns that were asked for in one of the three ways."""
+    ways = sum(way is not None for way in (which, ids, positions))
+    if ways != 1:
+        raise OffdiagError(f"expected one way to select {noun}s, received {ways}; give ids=, positions= or a mask")
+    if ids is not None:
+        return _by_id(ids, known, noun)
+    if positions is not None:
+        return _by_position(positions, len(known), noun)
+    assert which is not None
+    if isinstance(which, slice):
+        return _by_position(which, len(known), noun)
+    if isinstance(which, Sequence) and (isinstance(which, str) or any(isinstance(x, str) for x in which)):
+        return _by_id(which, known, noun)
+    index = np.asarray(which)
+    if index.dtype.kind in "UO" and index.ndim == 1:
+        return _by_id(index, known, noun)
+    whole = known.dtype.kind in "iu" and index.dtype.kind in "iu" and index.ndim == 1
+    if not whole or np.array_equal(known, np.arange(len(known))):
+        return _by_position(index, len(known), noun)
+    chosen = _by_id(index, known, noun)
+    # The same numbers may be meant as positions. Guessing would select somebody else without a word.
+    as_positions = np.where(index < 0, index + len(known), index)
+    if index.min() >= -len(known) and index.max() < len(known) and not np.array_equal(chosen, as_positions):
+        raise OffdiagError(
+            f"expected {noun}s chosen unambiguously, received numbers that are ids of some {noun}s and positions of "
+            f"others; write ids=… or positions=…"
+        )
+    return chosen
+
+
+def _by_id(ids: Which, known: NDArray[Any], noun: str) -> NDArray[np.int64]:
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    listed = list(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else [listed]
+    index = places_of(listed, known)
+    unknown = [x for x, place in zip(listed, index.tolist(), strict=True) if place < 0]
+    if unknown:
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        example = f", such as {_short(known[0].item())}" if len(known) else ""
+        raise OffdiagError(
+            f"expected ids of {noun}s that are here{example}, received {', '.join(map(_short, unknown[:5]))}{more}; "
+            f"remove unknown ones, or write positions=… if these are positions"
+        )
+    return index
+
+
+def _short(value: Any) -> str:
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _by_position(which: Which, n: int, noun: str) -> NDArray[np.int64]:
     if isinstance(which, slice):
         return np.arange(n, dtype=np.int64)[which]
     index = np.asarray(which)
@@ -136,10 +208,12 @@ def _positions(which: Which, n: int, noun: str) -> NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
         raise OffdiagError(
-            f"expected a 1-D boolean mask or integer positions of {noun}s, "
-            f"received {index.dtype} of shape {index.shape}; "
-            f"turn ids into positions with np.searchsorted({noun}_ids, ids)"
+            f"expected {noun} ids, a 1-D mask or positions, received {index.dtype} of shape {index.shape}; "
+            f"give the ids as they are in {noun}_ids"
         )
     if index.min() < -n or index.max() >= n:
-        raise OffdiagError(f"expected {noun} positions below {n}, received up to {index.max()}; use positions, not ids")
+        raise OffdiagError(
+            f"expected {noun} positions below {n}, received {index.min()} to {index.max()}; "
+            f"select by id with ids=…, by position only what is there"
+        )
     return np.where(index < 0, index + n, index).astype(np.int64)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offdiag.data.delimited import file_bytes
 from offdiag.data.ids import whole_numbers
 from offdiag.data.table import Table
+from offdiag.data.text_files import file_bytes
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:

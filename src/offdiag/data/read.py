@@ -11,12 +11,14 @@ import numpy as np
 from scipy import sparse
 
 from offdiag.data import sql
-from offdiag.data.delimited import read_delimited, read_parquet
+from offdiag.data.delimited import read_delimited
+from offdiag.data.failures import polars_failures
 from offdiag.data.frames import columns_of_frame, is_frame
 from offdiag.data.ids import given_ids
 from offdiag.data.interactions import Interactions
 from offdiag.data.lines import LINE_FORMATS, read_lines
 from offdiag.data.order import csr
+from offdiag.data.parquet import read_parquet
 from offdiag.data.table import Duplicates, Table, assemble, concatenate
 from offdiag.errors import OffdiagError
 
@@ -74,11 +76,12 @@ def read(
         raise OffdiagError(
             "expected user_ids and item_ids only with a matrix, received a table; name its columns instead"
         )
-    rows = read_table(
-        source, user, item, value, time, format=format, separator=separator, header=header, text_ids=text_ids,
-        encoding=encoding, query=query, table=table,
-    )  # fmt: skip
-    return assemble(rows, duplicates)
+    with polars_failures("a table of plain columns", "other content", "convert the columns to numbers, text or dates"):
+        rows = read_table(
+            source, user, item, value, time, format=format, separator=separator, header=header, text_ids=text_ids,
+            encoding=encoding, query=query, table=table,
+        )  # fmt: skip
+        return assemble(rows, duplicates)
 
 
 def read_table(

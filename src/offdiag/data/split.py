@@ -60,11 +60,11 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
     train, validation, test = np.sort(users[2 * n :]), np.sort(users[n : 2 * n]), np.sort(users[:n])
 
     def part(index: NDArray[np.int64]) -> HeldOut:
-        some = inter.select_users(index)
+        some = inter.select_users(positions=index)
         sizes = np.diff(some.matrix.indptr)
         return _held_out(some, _draw(some, _share(sizes, 1 - fold_in), rng))
 
-    return Split(inter.select_users(train), part(validation), part(test))
+    return Split(inter.select_users(positions=train), part(validation), part(test))
 
 
 def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
@@ -77,7 +77,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
     inter = inter.select_users(np.diff(inter.matrix.indptr) > 0)
     ascending = np.argsort(inter.user_ids, kind="stable")
     if np.any(np.diff(ascending) < 0):
-        inter = inter.select_users(ascending)
+        inter = inter.select_users(positions=ascending)
     n_users = inter.n_users
     if held_out_users < 1 or 2 * held_out_users >= n_users:
         raise OffdiagError(
@@ -85,14 +85,14 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
             f"{held_out_users}; each of validation and test takes that many"
         )
     shuffled = np.random.RandomState(seed).permutation(n_users)  # the published draws
-    train = inter.select_users(np.sort(shuffled[: n_users - 2 * held_out_users]))
+    train = inter.select_users(positions=np.sort(shuffled[: n_users - 2 * held_out_users]))
     never = np.iinfo(np.int64).max
     first = np.full(inter.n_items, never)
     np.minimum.at(first, train.matrix.indices, train.table_order)
     items = np.argsort(first)[: np.count_nonzero(first < never)]
 
     def part(index: NDArray[np.int64]) -> HeldOut:
-        some = inter.select_users(np.sort(index)).select_items(items)
+        some = inter.select_users(positions=np.sort(index)).select_items(positions=items)
         rng = np.random.RandomState(seed)  # seeded anew for validation and for test
         indptr = some.matrix.indptr
         is_target = np.zeros(some.nnz, dtype=bool)
@@ -105,7 +105,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
         return _held_out(some, is_target)
 
     return Split(
-        train.select_items(items),
+        train.select_items(positions=items),
         part(shuffled[n_users - 2 * held_out_users : n_users - held_out_users]),
         part(shuffled[n_users - held_out_users :]),
     )
@@ -198,7 +198,7 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     if in_train.all():
         return split
     # Rows of train are its own users; validation and test keep everybody.
-    return Split(spread[0].select_users(in_train), split.validation, split.test)
+    return Split(spread[0].select_users(positions=in_train), split.validation, split.test)
 
 
 def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:

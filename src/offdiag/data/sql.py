@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from uuid import UUID
 
 from offdiag.data.frames import find_columns
-from offdiag.data.ids import whole_numbers
+from offdiag.data.ids import as_text, whole_numbers
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -65,14 +65,12 @@ def read_sql(
     keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> Table:
     """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it comes."""
-    import polars as pl
-
     wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
     columns = read_columns(source, wanted, query=query, table=table, keep=keep)
+    place = _place(source)
     for role in ("user", "item"):
         if text_ids:
-            columns[role] = columns[role].cast(pl.String)
-    place = _place(source)
+            columns[role] = as_text(columns[role], role, place)
     return Table(
         columns["user"], columns["item"], columns.get("value"), columns.get("time"), place, event=columns.get("event")
     )

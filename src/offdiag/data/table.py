@@ -209,7 +209,12 @@ def checked_times(column: pl.Series, where: str) -> NDArray[Any]:
         micro = column.dt.epoch("us").to_numpy()
         return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
     if column.dtype.is_integer():
-        return column.cast(pl.Int64).to_numpy(writable=True)
+        try:
+            return column.cast(pl.Int64).to_numpy(writable=True)
+        except pl.exceptions.PolarsError:
+            raise OffdiagError(
+                f"expected times below 2^63, received up to {column.max()!r} in {where}; use seconds since 1970"
+            ) from None
     if column.dtype.is_float():
         time = column.cast(pl.Float64).to_numpy(writable=True)
         if not np.isfinite(time).all():

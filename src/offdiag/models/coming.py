@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from offdiag import exact, packed, ranking
+from offdiag.data.ids import positions
 from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
 from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, add_histograms, as_matrix, check_left, gram, is_exact
@@ -69,7 +70,7 @@ def _by_id(
         )
     used = np.flatnonzero(np.bincount(matrix.indices, minlength=len(ids)))
     where = np.full(len(ids), -1, dtype=np.int64)
-    where[used] = ranking.positions(ids[used], item_ids)
+    where[used] = positions(ids[used], item_ids)
     unknown = used[where[used] < 0]
     catalogue = Catalogue(item_ids, None, by_id=True)
     if len(unknown):

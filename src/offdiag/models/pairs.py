@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import ranking, reasons
+from offdiag import reasons
+from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.models import living
 from offdiag.models.full_rank import inverse_propensity
@@ -18,7 +19,7 @@ from offdiag.weights import Smoothed
 
 def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
     """``Recommender.explain_pair``."""
-    a, b = ranking.positions([item, other], model.item_ids_).tolist()
+    a, b = positions([item, other], model.item_ids_).tolist()
     for asked, place in ((item, a), (other, b)):
         if place < 0:
             raise OffdiagError(f"the catalogue has no item {asked!r}; ids are compared exactly, with their type")

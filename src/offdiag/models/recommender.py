@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from offdiag.gramian import Gram
     from offdiag.gramian_sparse import SparseGram
     from offdiag.models.living import Certificate
-    from offdiag.ranking import Explanation, Recommendations
+    from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
+    from offdiag.recommendations import Recommendations
 
 _OF_USERS = (
     "_source",
@@ -62,21 +63,31 @@ class Recommender:
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
-        rows, _ = ranking.encode(X, self._fitted().item_ids_)
+        rows, unknown = ranking.encode(X, self._fitted().item_ids_)
+        ranking.report_unknown(unknown, stacklevel=3)
         return rows @ self.weights_  # type: ignore[operator,no-any-return]
 
     def recommend(
-        self, histories: Any, k: int = 10, *, exclude_seen: bool = True, allow: Any = None, block: Any = None
+        self,
+        histories: Any,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
     ) -> Recommendations:
         """The k best items for each history (rows of a matrix, Interactions, or lists of item ids).
 
-        ``allow`` and ``block`` are lists of item ids. Fewer than k come back only when no more are left. Ids that are
-        not in the catalogue are listed in ``.unknown`` and warned about; an empty history gets the popular items.
+        ``allow`` and ``block`` are lists of item ids. A list is shorter than k only when no more items are left:
+        ``.lengths`` says how long each is, and the places behind its end are masked. Ids that are not in the catalogue
+        are ignored, listed in ``.unknown`` and warned about; ``strict=True`` makes them an error. An empty history
+        gets the popular items.
         """
         model = self._fitted()
         return ranking.recommend(
             model.weights_, model.item_ids_, model.popularity_, histories, k,
-            exclude_seen=exclude_seen, allow=allow, block=block,
+            exclude_seen=exclude_seen, allow=allow, block=block, strict=strict,
         )  # fmt: skip
 
     def similar(self, items: Any, k: int = 10, *, space: str = "score") -> Recommendations:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.errors import OffdiagError
 from offdiag.models.low_rank import Start, _LowRank
 from offdiag.models.settings import Auto
 from offdiag.models.shrinks import (
@@ -115,7 +116,13 @@ class Spectral(_Spectrum):
             product, settings["rank"], seed=self.seed, start=start and start[0], progress=progress
         )
         sigma = np.sqrt(found.eigenvalues)
-        weights = Symmetric(found.Q, sigma, chosen(sigma), scale.astype(product.dtype))
+        shrink = chosen(sigma)
+        if 0 < shrink.max(initial=0.0) < np.finfo(product.dtype).tiny / np.finfo(product.dtype).eps:
+            raise OffdiagError(
+                f"shrink={str(chosen)!r} leaves at most {shrink.max():.1e} of a component, which is nothing in "
+                f"{np.dtype(product.dtype).name}; use smaller numbers in shrink"
+            )
+        weights = Symmetric(found.Q, sigma, shrink, scale.astype(product.dtype))
         left = _left(weights, found.total)
         learned = {
             "weights_": weights,

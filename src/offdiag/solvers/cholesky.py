@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offdiag import memory, packed
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import lapack
+from offdiag.solvers import lapack, precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,8 @@ def solve(
     if not np.isfinite(g).all():
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
     lam = penalties(g, dropout, l2)
+    diagonal = kept_weight > 0 or max_diagonal is not None
+    precision.check_penalty(g, lam, values.dtype, dropout=dropout, inverse=True, diagonal=diagonal)
     # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
     values[where] = np.where((g == 0) & (lam == 0), 1.0, g + lam)
     invert(values, m, progress)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from offdiag import packed
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import blas, cholesky, spectral, subspace
+from offdiag.solvers import blas, cholesky, precision, spectral, subspace
 from offdiag.solvers.alternating import (
     Floats,
     Problem,
@@ -78,12 +78,14 @@ def dlae(
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²: V spans the top eigenvectors of G H⁻¹ G, U = H⁻¹ G V."""
     lam = penalty(product, dropout, l2)
-    _check_regularised(lam, product)
+    _check_regularised(lam, product, dropout)
     found = subspace.leading(
         product, lam, product.g + lam, rank, product.dtype,
         tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, start=start,
         progress=progress,
     )  # fmt: skip
+    if not found.theta.any():  # squares of numbers that are still there: they underflow first
+        raise precision.outweighed(float((lam / product.g)[product.g > 0].min()), product.dtype, dropout)
     root = np.sqrt(found.theta)
     up = root.astype(product.dtype)
     down = np.divide(1, root, where=root > 0, out=np.zeros_like(root)).astype(product.dtype)
@@ -134,7 +136,7 @@ def edlae(
             product, rank, dropout=dropout, l2=l2, seed=seed, tolerance=tolerance, start=start, progress=progress
         )
     lam = penalty(product, dropout, l2)
-    _check_regularised(lam, product)
+    _check_regularised(lam, product, dropout, diagonal=True)
     w = dropout + kept_weight * (1 - dropout)
     s = kept_weight / w if kept_weight else 0.0
     extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
@@ -259,7 +261,7 @@ def zero_diagonal(
     their multipliers follow from them.
     """
     lam = penalty(product, dropout, l2)
-    _check_regularised(lam, product)
+    _check_regularised(lam, product, dropout, diagonal=True)
     tolerance = zero_diagonal_tolerance(product.dtype) if tolerance is None else tolerance
     h = product.g + lam
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
@@ -361,7 +363,8 @@ def _relative(gain: float, problem: Problem, J: float) -> float:
     return max(gain, 0.0) / max(problem.total - J, rounding) if problem.total > 0 else 0.0
 
 
-def _check_regularised(lam: Vector, product: Product) -> None:
+def _check_regularised(lam: Vector, product: Product, dropout: float, *, diagonal: bool = False) -> None:
+    precision.check_penalty(product.g, lam, product.dtype, dropout=dropout, diagonal=diagonal)
     if not (lam[product.g > 0] > 0).all():
         raise OffdiagError(
             "dropout and l2 are both 0: nothing keeps a low-rank model from copying its input; give l2 or dropout > 0"

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.solvers import blas
+from offdiag.solvers import blas, precision
+from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
 from offdiag.solvers.products import item_scale
 from offdiag.solvers.ranked import Rows
@@ -60,6 +61,7 @@ def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dt
     if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
         l2 = l2 / item_scale(g, settings["item_power"]) ** 2
     dropout = settings["dropout"]
+    precision.check_penalty(g, penalties(g, dropout, l2), dtype, dropout=dropout)
     return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
 
 

@@ -1,0 +1,48 @@
+"""When a penalty outweighs the data by more than a floating-point type can express, that is an error, not a zero."""
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from offdiag.errors import OffdiagError
+
+CANCELLED = 8  # rounding units: a difference from 1 below that has no digit left
+
+
+def check_penalty(
+    g: NDArray[np.float64],
+    lam: NDArray[np.float64],
+    dtype: DTypeLike,
+    *,
+    dropout: float,
+    inverse: bool = False,
+    diagonal: bool = False,
+) -> None:
+    """Refuse Λ that the weights cannot survive, for g = diag(G); items nobody has do not count.
+
+    Always: Λ itself must be a number of this type. With ``inverse``, the largest entries of (G + Λ)⁻¹ off the diagonal,
+    about g/Λ², must not underflow, with room for smaller ones. With ``diagonal``, the model needs differences such as
+    1 − Λ_i C_ii ≈ g_i/Λ_i, which cancel where the penalty is beyond 1/eps times the data. Each is refused only if it
+    befalls every item, so single rare items decide nothing.
+    """
+    live = g > 0
+    if not live.any():
+        return
+    g, lam, limits = g[live], lam[live], np.finfo(dtype)
+    with np.errstate(over="ignore", divide="ignore"):
+        share = g / lam
+        overflows = not np.isfinite((g + lam).astype(dtype)).all()
+        underflows = inverse and float((share / lam).max()) < float(limits.tiny / limits.eps)
+        cancels = diagonal and float(share.max()) < CANCELLED * float(limits.eps)
+    if overflows or underflows or cancels:
+        raise outweighed(float((1 / share).min()), limits.dtype, dropout)
+
+
+def outweighed(ratio: float, dtype: DTypeLike, dropout: float = 0.0) -> OffdiagError:
+    """The error, which names the setting that makes most of the penalty."""
+    by_dropout = dropout / (1 - dropout) > ratio / 2
+    setting = f"dropout={dropout!r}" if by_dropout else "l2"
+    wider = ", or use dtype='float64'" if np.dtype(dtype) == np.float32 else ""
+    return OffdiagError(
+        f"{setting} is too large: the penalty is at least {ratio:.1e} times the data, and in {np.dtype(dtype).name} "
+        f"the weights underflow or drown in rounding; use a smaller {'dropout' if by_dropout else 'l2'}{wider}"
+    )
