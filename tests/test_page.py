@@ -15,7 +15,7 @@ from tests.page_service import HOSTILE, Service, make_models
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the page is tested with playwright: pip install playwright"
 )
-pytest.importorskip("uvicorn", reason="the service needs offdiag[serve]")
+pytest.importorskip("fastapi", reason="the service needs offdiag[serve]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
 expect = sync_api.expect

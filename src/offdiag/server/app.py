@@ -58,7 +58,7 @@ def create(
     searching = ThreadPoolExecutor(1, "offdiag search")  # a page asks at every key: not behind long explanations
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
         scorer.start()
         watcher = asyncio.create_task(_watch(store, reload_every)) if reload_every else None
         yield
@@ -84,7 +84,7 @@ def create(
     _state(app, store, counts, searching)
     _questions(app, store, scorer, bounds, aside)
     _pages(app)
-    return Gate(app, counts, bounds, token, access_log, store, hosts)
+    return Gate(app, counts, bounds, token, access_log, store, hosts, lifespan)
 
 
 ALWAYS = {

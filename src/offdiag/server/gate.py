@@ -10,7 +10,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from offdiag.server.counters import PATHS, Counters
@@ -35,14 +37,17 @@ class Gate:
         access_log: Callable[[str], None] | None,
         store: Store,
         hosts: frozenset[str] | None,
+        lifespan: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
         self.app = app
+        self.lifespan = lifespan  # for a server that does not speak the lifespan protocol of ASGI
         self.hosts = hosts
         self.counters = counters
         self.limits = limits
         self.store = store
         self._token = None if token is None else b"bearer " + token.encode()
         self._log = access_log
+        self.receiving = 0  # bytes of large bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,9 +67,15 @@ class Gate:
                 self._log(_line(scope, path, status, seconds))
 
     async def _through(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
-        body = _Body(receive, self.limits.body)
+        body = _Body(receive, self)
+        if scope["method"] == "HEAD":  # as GET, without the body [RFC 9110, 9.3.2]
+            scope = {**scope, "method": "GET"}
+            answer.bodiless = True
         try:
             self._admit(scope, path)
+            if scope["path"] == "*":  # OPTIONS * [RFC 9110, 9.3.7]
+                await Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})(scope, receive, answer)
+                return
             async with asyncio.timeout(self.limits.seconds):
                 await self.app(scope, body, answer)
         except Refused as refused:  # only what this file raised: the application answers for itself
@@ -76,6 +87,8 @@ class Gate:
             problem = Refused(500, "something went wrong here; the log of the service tells what")
         else:
             return
+        finally:
+            body.release()
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
 
@@ -109,29 +122,48 @@ class _Answer:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.status: int | None = None
+        self.bodiless = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+        elif self.bodiless:
+            message = {**message, "body": b""}
         await self._send(message)
 
 
 class _Body:
-    """``receive`` up to so many bytes, whether their number was announced or not."""
+    """``receive`` up to the limits, whether the length was announced or not.
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._most = receive, most
-        self._seen = 0
+    The first bytes of a body are always received; what is beyond them counts against a sum of all requests, so that
+    many slow large bodies together stay bounded, too.
+    """
+
+    def __init__(self, receive: Receive, gate: Gate) -> None:
+        self._receive, self._gate = receive, gate
+        self._seen = self._large = 0
         self.whole = False
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
+            limits = self._gate.limits
             self._seen += len(message.get("body", b""))
-            if self._seen > self._most:
-                raise _too_large(self._most)
+            if self._seen > limits.body:
+                raise _too_large(limits.body)
+            self._hold(max(self._seen - limits.SMALL, 0))
+            if self._large and self._gate.receiving > limits.large:
+                raise Refused(503, "too many large requests at once; try again in a moment", retry_after="1",
+                              connection="close")  # fmt: skip
             self.whole = not message.get("more_body", False)
         return message
+
+    def _hold(self, large: int) -> None:
+        self._gate.receiving += large - self._large
+        self._large = large
+
+    def release(self) -> None:
+        self._hold(0)
 
 
 def _ours(host: bytes | None, names: frozenset[str]) -> bool:
