@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from offdiag.server.scorer import Ranked, Scorer
 from offdiag.server.served import Served, rows
 
 FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
+BREATH = 4  # items whose reasons are found before other requests get a turn
 THROUGH = 10  # third items that the reason of a pair names
-WITH_REASONS = 100  # items in a list with reasons: they are found while other requests wait
+WITH_REASONS = 100  # items in a list with reasons
 MANY = 200  # items in a history, above which the place without each of them is not worked out: it costs their square
 
 
@@ -80,8 +82,11 @@ async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -
     ]
     if asked.reasons:
         at = np.array(history, np.int64)
-        for item, column in zip(items, found.tolist(), strict=True):
-            item["reasons"] = reasons(served, at, column, asked.reasons)
+        async with scorer.reasons:
+            for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
+                item["reasons"] = reasons(served, at, column, asked.reasons)
+                if n % BREATH == 0:
+                    await asyncio.sleep(0)
     return {"model": served.name, "items": items, "unknown": list(dict.fromkeys(unknown))}
 
 

@@ -14,7 +14,6 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 import offdiag
 from offdiag.server import answers, messages, pages
@@ -245,10 +244,7 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
 
 async def _parsed(request: Request, form: type[Body]) -> Body:
     """The body, held against its description. The gate has bounded its size and time."""
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise Refused(499, "the client went away") from None  # nobody reads this; it is counted
+    body = await request.body()
     try:
         return form.model_validate_json(body)
     except pydantic.ValidationError as problem:

@@ -19,7 +19,9 @@ from offdiag.server.counters import PATHS, Counters
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.replies import error
 from offdiag.server.store import Store
+from offdiag.server.turns import Turns
 
+AT_ONCE = 24  # questions that are being answered; the others wait with their body
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
@@ -48,6 +50,7 @@ class Gate:
         self._token = None if token is None else b"bearer " + token.encode()
         self._log = access_log
         self.receiving = 0  # bytes of large bodies
+        self._turns = Turns(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +58,7 @@ class Gate:
             return
         begun = time.perf_counter()
         path = _template(scope["path"])
-        answer = _Answer(send)
+        answer = _Answer(send, bodiless=scope["method"] == "HEAD")
         self.counters.begin()
         try:
             await self._through(scope, path, receive, answer)
@@ -68,20 +71,25 @@ class Gate:
 
     async def _through(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
         body = _Body(receive, self)
-        if scope["method"] == "HEAD":  # as GET, without the body [RFC 9110, 9.3.2]
-            scope = {**scope, "method": "GET"}
-            answer.bodiless = True
+        late = Refused(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
         try:
             self._admit(scope, path)
             if scope["path"] == "*":  # OPTIONS * [RFC 9110, 9.3.7]
                 await Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})(scope, receive, answer)
                 return
             async with asyncio.timeout(self.limits.seconds):
-                await self.app(scope, body, answer)
-        except Refused as refused:  # only what this file raised: the application answers for itself
+                if scope["method"] == "POST":
+                    await body.read()
+                    async with self._turns:  # a question costs time on the event loop, and the rest is to stay prompt
+                        await self.app(scope, body, answer)
+                else:
+                    if answer.bodiless:  # HEAD: as GET, without the body [RFC 9110, 9.3.2]
+                        scope = {**scope, "method": "GET"}
+                    await self.app(scope, receive, answer)
+        except Refused as refused:  # only what was raised around the application: it answers for itself
             problem = refused
         except TimeoutError:
-            problem = self._late(waiting=scope["method"] == "POST" and not body.whole)
+            problem = late if body.whole or scope["method"] != "POST" else self._slow_body()
         except Exception:
             LOG.exception("a request to %s failed", path)
             problem = Refused(500, "something went wrong here; the log of the service tells what")
@@ -92,9 +100,8 @@ class Gate:
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
 
-    def _late(self, waiting: bool) -> Refused:
-        text = "the body came too slowly" if waiting else "it took too long"
-        return Refused(408 if waiting else 504, f"{text}: at most {self.limits.seconds:g} s", connection="close")
+    def _slow_body(self) -> Refused:
+        return Refused(408, f"the body came too slowly: at most {self.limits.seconds:g} s", connection="close")
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])
@@ -119,10 +126,10 @@ class Gate:
 class _Answer:
     """``send``, remembering the status."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, bodiless: bool) -> None:
         self._send = send
         self.status: int | None = None
-        self.bodiless = False
+        self.bodiless = bodiless
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -133,37 +140,50 @@ class _Answer:
 
 
 class _Body:
-    """``receive`` up to the limits, whether the length was announced or not.
+    """The body of a question, whole, within the limits, whether its length was announced or not.
 
-    The first bytes of a body are always received; what is beyond them counts against a sum of all requests, so that
-    many slow large bodies together stay bounded, too.
+    The first bytes are always received; what is beyond them counts against a sum over all requests, so that many
+    large bodies at once stay bounded, too.
     """
 
     def __init__(self, receive: Receive, gate: Gate) -> None:
         self._receive, self._gate = receive, gate
-        self._seen = self._large = 0
+        self._parts: list[bytes] = []
+        self._large = 0
         self.whole = False
 
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request":
-            limits = self._gate.limits
-            self._seen += len(message.get("body", b""))
-            if self._seen > limits.body:
+    async def read(self) -> None:
+        limits, seen = self._gate.limits, 0
+        while not self.whole:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise Refused(499, "the client went away")  # nobody reads this; it is counted
+            part = message.get("body", b"")
+            seen += len(part)
+            if seen > limits.body:
                 raise _too_large(limits.body)
-            self._hold(max(self._seen - limits.SMALL, 0))
-            if self._large and self._gate.receiving > limits.large:
-                raise Refused(503, "too many large requests at once; try again in a moment", retry_after="1",
-                              connection="close")  # fmt: skip
+            if seen > limits.SMALL:
+                self._hold(seen - limits.SMALL)
+            self._parts.append(part)
             self.whole = not message.get("more_body", False)
-        return message
+
+    async def __call__(self) -> Message:
+        """What the application receives: all of it at once."""
+        if not self._parts:
+            return await self._receive()
+        body, self._parts = b"".join(self._parts), []
+        return {"type": "http.request", "body": body, "more_body": False}
 
     def _hold(self, large: int) -> None:
         self._gate.receiving += large - self._large
         self._large = large
+        if self._gate.receiving > self._gate.limits.large:
+            text = "too many large requests at once; try again in a moment"
+            raise Refused(503, text, retry_after="1", connection="close")
 
     def release(self) -> None:
-        self._hold(0)
+        self._gate.receiving -= self._large
+        self._large = 0
 
 
 def _ours(host: bytes | None, names: frozenset[str]) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from offdiag.server.exchange import Exchange
 
 SCRATCH = memoryview(bytearray(64 << 10))  # every read of this process goes here first, one after the other
+AT_THE_DOOR = 32  # new connections taken at once
 TURNS = 8  # requests sent ahead that are answered at the same time, of all connections together
 LINGERING = 64  # connections that are turned away with a reason at the same time; more are only cut off
 LOOK = 0.25  # seconds between two looks at the deadlines, at most
@@ -40,6 +44,23 @@ class Hub:
         self._look()
 
     # Who is connected
+
+    def accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+        """Take all that wait at the door, up to a bound that leaves some to other processes.
+
+        Not ``loop.create_server``: uvloop takes one per round, and a round with many busy clients is long.
+        """
+        for _ in range(AT_THE_DOOR):
+            try:
+                plain, _ = listener.accept()
+            except OSError:  # none are left, or one has gone again
+                return
+            plain.setblocking(False)
+            self._keep(self._loop.create_task(self._connect(plain, protocol)))
+
+    async def _connect(self, plain: socket.socket, protocol: Callable[[], Connection]) -> None:
+        with suppress(OSError):
+            await self._loop.connect_accepted_socket(protocol, plain)
 
     def enter(self, connection: Connection) -> bool:
         """Whether there is room for it."""
@@ -73,7 +94,9 @@ class Hub:
     # What is answered
 
     def start(self, exchange: Exchange) -> None:
-        task = self._loop.create_task(exchange.run())
+        self._keep(self._loop.create_task(exchange.run()))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

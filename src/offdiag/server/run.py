@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from offdiag.server.counters import WIDTH, Counters
 from offdiag.server.limits import Limits
 
 BACKLOG = 2048
+FILES = 64  # open files besides connections
 # Seconds after which a busy thread lets another one run: the scorer must not wait for the 5 ms that Python gives.
 SWITCH = 0.001
 
@@ -117,7 +118,7 @@ def work(
         service.models,
         titles=service.titles,
         title_columns=service.title_columns,
-        limits=service.limits,
+        limits=_within_files(service.limits),
         token=service.token,
         reload_every=service.reload_every,
         access_log=log,
@@ -130,6 +131,16 @@ def work(
     gc.freeze()  # what is here now stays: collections after a reload need not look at it
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(gate, listener, log, ready, lifeline))
+
+
+def _within_files(limits: Limits) -> Limits:
+    """Each connection is an open file to the system; some are needed for models and logs."""
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most == resource.RLIM_INFINITY:
+        return limits
+    return replace(limits, connections=min(limits.connections, max(most - FILES, 1)))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -161,13 +172,13 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
     async with gate.lifespan():
         hub = Hub(gate, gate.limits, gate.counters)
         listener.setblocking(False)
-        server = await loop.create_server(lambda: Connection(hub), sock=listener, backlog=BACKLOG)
+        loop.add_reader(listener.fileno(), hub.accept, listener, lambda: Connection(hub))
         gate.store.hold()
         ready()
         await stop.wait()
         if lifeline is not None:
             loop.remove_reader(lifeline)
-        server.close()
+        loop.remove_reader(listener.fileno())
         listener.close()
         await hub.close(gate.limits.seconds + 5)
 
