@@ -33,7 +33,9 @@ _RELOADS = _BATCH_SUM + 1  # done, failed
 _IN_FLIGHT = _RELOADS + 2
 _CONNECTIONS = _IN_FLIGHT + 1
 _TURNED_AWAY = _CONNECTIONS + 1
-WIDTH = _TURNED_AWAY + 1
+_UNKNOWN = _TURNED_AWAY + 1
+_FALLBACKS = _UNKNOWN + 1  # for an empty history, for one of unknown ids
+WIDTH = _FALLBACKS + 2
 
 
 class Counters:
@@ -64,6 +66,12 @@ class Counters:
     def turn_away(self) -> None:
         self.own[_TURNED_AWAY] += 1
 
+    def unknown(self, number: int) -> None:
+        self.own[_UNKNOWN] += number
+
+    def fallback(self, unknown: bool) -> None:
+        self.own[_FALLBACKS + unknown] += 1
+
     def reload(self, done: bool) -> None:
         self.own[_RELOADS + (not done)] += 1
 
@@ -85,6 +93,11 @@ class Counters:
         lines.append(f"offdiag_connections {_number(total[_CONNECTIONS])}")
         lines += _family("offdiag_connections_refused_total", "counter", "Connections beyond the limits.")
         lines.append(f"offdiag_connections_refused_total {_number(total[_TURNED_AWAY])}")
+        lines += _family("offdiag_unknown_ids_total", "counter", "Ids of requests that the catalogue did not have.")
+        lines.append(f"offdiag_unknown_ids_total {_number(total[_UNKNOWN])}")
+        lines += _family("offdiag_fallbacks_total", "counter", "Lists of popular items, by what the history was.")
+        for at, history in enumerate(("empty", "unknown")):
+            lines.append(f'offdiag_fallbacks_total{{history="{history}"}} {_number(total[_FALLBACKS + at])}')
         lines += _family("offdiag_reloads_total", "counter", "Files of models or titles loaded again, by outcome.")
         for at, outcome in enumerate(("done", "failed")):
             lines.append(f'offdiag_reloads_total{{outcome="{outcome}"}} {_number(total[_RELOADS + at])}')

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import container, persist, ranking
+from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.server.titles import Search, title_of
 
@@ -46,6 +47,7 @@ class Served:
         self.weights = self.model.weights_
         self.ids: list[Any] = self.model.item_ids_.tolist()
         self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers go out as text, since a browser would round them, and come back as either.
         self.shown: list[Any] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.shown, range(len(self.ids)), strict=True))
@@ -69,10 +71,17 @@ class Served:
         for item in ids:
             place = column.get(item)
             if place is None:
+                place = self.find(item)
+            if place is None:
                 unknown.append(item)
             else:
                 known.add(place)
         return sorted(known), unknown
+
+    def find(self, item: Any) -> int | None:
+        """The column of an id, which may have come in the other type; None if the model does not know it."""
+        place = self.column.get(item)
+        return self.column.get(of_type(item, self._whole)) if place is None else place
 
     def item(self, column: int) -> dict[str, Any]:
         return {"id": self.shown[column], "title": self.titles[column]}
