@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -59,12 +59,9 @@ def create(
     @asynccontextmanager
     async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
         scorer.start()
-        watcher = asyncio.create_task(_watch(store, reload_every)) if reload_every else None
+        stop_watching = store.watch(reload_every) if reload_every else lambda: None
         yield
-        if watcher is not None:
-            watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await watcher
+        stop_watching()
         await asyncio.to_thread(scorer.stop)
         for pool in (aside, searching):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -114,12 +111,6 @@ async def _in(aside: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -
     if aside._work_queue.qsize() >= ASIDE_WAITING:
         raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
     return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
-
-
-async def _watch(store: Store, every: float) -> None:
-    while True:
-        await asyncio.sleep(every)
-        await asyncio.to_thread(store.reload)
 
 
 def _errors(app: FastAPI) -> None:

@@ -35,7 +35,8 @@ _CONNECTIONS = _IN_FLIGHT + 1
 _TURNED_AWAY = _CONNECTIONS + 1
 _UNKNOWN = _TURNED_AWAY + 1
 _FALLBACKS = _UNKNOWN + 1  # for an empty history, for one of unknown ids
-WIDTH = _FALLBACKS + 2
+_DROPPED = _FALLBACKS + 2
+WIDTH = _DROPPED + 1
 
 
 class Counters:
@@ -65,6 +66,9 @@ class Counters:
 
     def turn_away(self) -> None:
         self.own[_TURNED_AWAY] += 1
+
+    def drop_line(self) -> None:
+        self.own[_DROPPED] += 1
 
     def unknown(self, number: int) -> None:
         self.own[_UNKNOWN] += number
@@ -101,6 +105,8 @@ class Counters:
         lines += _family("offdiag_reloads_total", "counter", "Files of models or titles loaded again, by outcome.")
         for at, outcome in enumerate(("done", "failed")):
             lines.append(f'offdiag_reloads_total{{outcome="{outcome}"}} {_number(total[_RELOADS + at])}')
+        lines += _family("offdiag_log_lines_dropped_total", "counter", "Lines of the access log that nobody took.")
+        lines.append(f"offdiag_log_lines_dropped_total {_number(total[_DROPPED])}")
         lines += _family("offdiag_processes", "gauge", "Processes that serve together.")
         lines.append(f"offdiag_processes {len(self.table)}")
         known = list(models)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import ipaddress
+import logging
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,13 +44,13 @@ class Service:
 
 
 def serve(service: Service, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` gets lines for the operator."""
+    """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` prints notes before that."""
     needs()
     with listening(service.host, service.port) as listener:
         if service.token is None and not _loopback(listener):
             say(f"note: anybody who reaches {service.host} can ask this service; --token-env makes it ask for a token")
         if service.workers == 1:
-            work(service, listener, Counters(), say, lambda: say(_where(service, listener)))
+            work(service, listener, Counters(), lambda: say(_where(service, listener)))
         else:
             from offdiag.server import workers
 
@@ -102,7 +104,6 @@ def work(
     service: Service,
     listener: socket.socket,
     counters: Counters,
-    say: Callable[[str], None],
     ready: Callable[[], None],
     lifeline: int | None = None,
 ) -> None:
@@ -112,8 +113,11 @@ def work(
     """
     from offdiag.server import app
     from offdiag.server.access_log import AccessLog
+    from offdiag.server.lines import Handler, Operator
 
-    log = None if service.access_log is None else AccessLog(service.access_log)
+    log = None if service.access_log is None else AccessLog(service.access_log, counters.drop_line)
+    operator = Operator()
+    logging.getLogger().addHandler(Handler(operator.lines))
     gate = app.create(
         service.models,
         titles=service.titles,
@@ -122,15 +126,19 @@ def work(
         token=service.token,
         reload_every=service.reload_every,
         access_log=log,
-        say=say,
+        say=operator,
         counters=counters,
         hosts=_hosts(service, listener),
     )
+    operator.flush()  # what was said while loading comes before the address
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is here now stays: collections after a reload need not look at it
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(gate, listener, log, ready, lifeline))
+    for lines in (operator, log):
+        if lines is not None:
+            lines.flush()
 
 
 def _within_files(limits: Limits) -> Limits:
@@ -166,7 +174,7 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, gate.store.rescue)):
-        loop.add_signal_handler(number, loop.run_in_executor, None, work)
+        loop.add_signal_handler(number, _aside, work)
     if lifeline is not None:
         loop.add_reader(lifeline, stop.set)
     async with gate.lifespan():
@@ -181,6 +189,11 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
         loop.remove_reader(listener.fileno())
         listener.close()
         await hub.close(gate.limits.seconds + 5)
+
+
+def _aside(work: Callable[[], None]) -> None:
+    """In a thread that the end of the process does not wait for: it may read from a disk that hangs."""
+    threading.Thread(target=work, daemon=True).start()
 
 
 def shared_counters(processes: int) -> Any:

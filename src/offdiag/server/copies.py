@@ -1,0 +1,70 @@
+"""Copies of model files for this process alone, so that nobody can change weights that are mapped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from offdiag import memory
+from offdiag.errors import OffdiagError
+
+
+@contextmanager
+def private_copy(file: int, name: str) -> Iterator[Path]:
+    """The content of an open file under a path of its own, on disk or, where there is no room, in memory.
+
+    The path is gone afterwards; what was mapped from it stays until nobody uses it.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
+            path = Path(folder) / name
+            try:
+                _fill(path, file)
+            except OSError as error:
+                reason = error.strerror or str(error)
+            else:
+                yield path
+                return
+    except FileNotFoundError as error:  # no usable folder for temporary files
+        reason = error.strerror or str(error)
+    with _in_memory(file, name, reason) as path:
+        yield path
+
+
+@contextmanager
+def _in_memory(file: int, name: str, reason: str) -> Iterator[Path]:
+    if not hasattr(os, "memfd_create"):
+        raise OffdiagError(f"no room for a copy of {name}: {reason}")
+    instead = f"set TMPDIR to a folder with more room (now: {reason})"
+    memory.require(os.fstat(file).st_size, f"a copy of {name}", instead)
+    held = os.memfd_create("offdiag")
+    try:
+        path = Path(f"/proc/self/fd/{held}")
+        try:
+            _fill(path, file)
+        except OSError as error:
+            raise OffdiagError(f"no room for a copy of {name}, neither on disk nor in memory: {error}") from None
+        yield path
+    finally:
+        os.close(held)
+
+
+def _fill(path: Path, file: int) -> None:
+    size, at = os.fstat(file).st_size, 0
+    with open(path, "wb") as copy:
+        while at < size:
+            step = os.sendfile(copy.fileno(), file, at, min(size - at, 1 << 26))
+            if not step:
+                raise OSError("it became shorter while it was copied")
+            at += step
+
+
+def unchangeable(path: Path) -> bool:
+    """Whether nobody can write to the file here, because all of its disk is read-only."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
