@@ -457,6 +457,54 @@ def test_newcomers_do_not_wait_behind_busy_connections(service):
     assert max(waited) < 10 * 256, waited
 
 
+class Full:
+    """A listener without free files, at first."""
+
+    def __init__(self, listener):
+        self.fileno, self._accept, self.calls = listener.fileno, listener.accept, 0
+
+    def accept(self):
+        self.calls += 1
+        if self.calls == 1:
+            raise OSError(24, "Too many open files")
+        return self._accept()
+
+
+def test_without_free_files_the_door_is_tried_again_later():
+    async def run():
+        hub = Hub(Application(), Limits(), Counters())
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+            listener.setblocking(False)
+            full = Full(listener)
+            hub.listen(full, lambda: Connection(hub))
+            await asyncio.sleep(0.05)
+            assert full.calls == 1, "no busy waiting"
+            for _ in range(100):
+                await asyncio.sleep(0.02)
+                if hub.connections:
+                    break
+            assert len(hub.connections) == 1
+            asyncio.get_running_loop().remove_reader(listener.fileno())
+        await hub.close(0)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_is_too_short_ends_the_connection():
+    async def short(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        await send({"type": "http.response.body", "body": b"half"})
+
+    async def run():
+        hub = Hub(short, Limits(), Counters())
+        connection, wire = connected(hub)
+        arrive(connection, FIRST)
+        await rounds()
+        assert wire.closed
+
+    asyncio.run(run())
+
+
 # Turns
 
 

@@ -107,9 +107,9 @@ class Exchange:
             self._connection.write(self._pending + body)
             self._pending = b""
         if not message.get("more_body", False):
-            self.complete = True
             if self._left:
                 raise RuntimeError("an answer is shorter than its content-length")
+            self.complete = True
             self._connection.finished()
 
     def _start(self, message: Message) -> bytes:

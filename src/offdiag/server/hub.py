@@ -45,7 +45,11 @@ class Hub:
 
     # Who is connected
 
-    def accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+    def listen(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+        if not self.closing:
+            self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
+
+    def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
         """Take all that wait at the door, up to a bound that leaves some to other processes.
 
         Not ``loop.create_server``: uvloop takes one per round, and a round with many busy clients is long.
@@ -53,7 +57,13 @@ class Hub:
         for _ in range(AT_THE_DOOR):
             try:
                 plain, _ = listener.accept()
-            except OSError:  # none are left, or one has gone again
+            except BlockingIOError:  # none are left
+                return
+            except ConnectionError:  # one has gone again
+                continue
+            except OSError:  # too many open files: later, rather than again and again
+                self._loop.remove_reader(listener.fileno())
+                self._loop.call_later(LOOK, self.listen, listener, protocol)
                 return
             plain.setblocking(False)
             self._keep(self._loop.create_task(self._connect(plain, protocol)))

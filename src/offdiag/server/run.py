@@ -180,13 +180,14 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
     async with gate.lifespan():
         hub = Hub(gate, gate.limits, gate.counters)
         listener.setblocking(False)
-        loop.add_reader(listener.fileno(), hub.accept, listener, lambda: Connection(hub))
+        hub.listen(listener, lambda: Connection(hub))
         gate.store.hold()
         ready()
         await stop.wait()
         if lifeline is not None:
             loop.remove_reader(lifeline)
         loop.remove_reader(listener.fileno())
+        hub.closing = True
         listener.close()
         await hub.close(gate.limits.seconds + 5)
 
