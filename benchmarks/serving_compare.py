@@ -26,9 +26,17 @@ RESULTS = HERE / "results" / "serving_compare.json"
 
 def measure(tree: Path, path: Path, m: int, seconds: int, connections: int) -> dict[str, float]:
     os.environ["PYTHONPATH"] = str(tree.resolve())
-    with serving(path) as (port, _):
+    with serving(path) as (port, pid):
         wrk(port, m, 2, connections, seed=9)
-        return wrk(port, m, seconds, connections)
+        before = cpu_seconds(pid)
+        found = wrk(port, m, seconds, connections)
+        return found | {"cpu_ms": 1000 * (cpu_seconds(pid) - before) / found["requests"]}
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads of a process: what a request costs, also where other programs share the cores."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def compare(trees: dict[str, Path], path: Path, m: int, words: argparse.Namespace, connections: int) -> dict[str, Any]:
@@ -37,7 +45,7 @@ def compare(trees: dict[str, Path], path: Path, m: int, words: argparse.Namespac
         for name, tree in trees.items():
             runs[name].append(measure(tree, path, m, words.seconds, connections))
     report: dict[str, Any] = {"kind": path.stem, "connections": connections}
-    for figure in ("per_second", "p50_ms", "p99_ms"):
+    for figure in ("per_second", "p50_ms", "p99_ms", "cpu_ms"):
         for name in trees:
             report[f"{figure}_{name}"] = round(statistics.median(run[figure] for run in runs[name]), 2)
         pairs = zip(runs["before"], runs["after"], strict=True)

@@ -122,7 +122,7 @@ HOSTS = [
     case("a Host with a space", get(host=b"Host: local host\r\n"), 400),
     case("a Host with a path", get(host=b"Host: localhost/x\r\n"), 400),
     case("a Host with a user", get(host=b"Host: me@localhost\r\n"), 400),
-    case("a Host of somebody else", get(host=b"Host: evil.example\r\n"), 400),
+    case("a foreign Host", get(host=b"Host: evil.example\r\n"), 400),
     case("an empty Host", get(host=b"Host:\r\n"), 400),
 ]
 FIELDS = [

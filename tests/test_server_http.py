@@ -299,7 +299,7 @@ def arrive(connection, data):
 
 
 class Application:
-    """Answers when it is told to."""
+    """Answers when the test allows it."""
 
     def __init__(self):
         self.begun, self.go = [], asyncio.Event()
@@ -470,7 +470,7 @@ class Full:
         return self._accept()
 
 
-def test_without_free_files_the_door_is_tried_again_later():
+def test_without_free_files_accepting_is_tried_again_later():
     async def run():
         hub = Hub(Application(), Limits(), Counters())
         with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):

@@ -12,7 +12,7 @@ from offdiag.server.lines import Lines, write_all
 
 
 class AccessLog:
-    """``-`` is stdout. Who does not read it, or a full disk, loses lines (``dropped``), not requests."""
+    """``-`` is stdout. If it is not read, or the disk is full, lines are lost (``dropped``), not requests."""
 
     def __init__(self, path: str, dropped: Callable[[], None] = lambda: None) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class AccessLog:
             return sys.stdout.fileno()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            file = os.open(self._path, flags | os.O_NONBLOCK, 0o640)  # a pipe that nobody reads is an error, no wait
+            file = os.open(self._path, flags | os.O_NONBLOCK, 0o640)  # a pipe without a reader is an error, not a wait
         except OSError as error:
             raise OffdiagError(f"cannot write the access log to {self._path!r}: {error.strerror}") from None
         os.set_blocking(file, True)

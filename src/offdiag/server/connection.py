@@ -1,8 +1,8 @@
 """One connection: bytes to requests, one at a time, and answers back.
 
-While a request is being answered nothing more is read than what came with it, so a client that sends requests without
-waiting for answers (pipelining) fills its own buffers, not those of the service. What it sent ahead takes turns with
-what others sent ahead; clients that wait for their answers never queue behind it.
+While a request is being answered, nothing more is read from its connection. A client that sends requests without
+waiting for answers (pipelining) therefore fills its own buffers, not those of the service. Pipelined requests of all
+clients take turns; clients that wait for their answers never queue behind them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from offdiag.server.replies import json_bytes, status_line
 from offdiag.server.wire import BLANK_LINES, Body, Malformed, check_beginning, parse_head
 
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
-LINGER = 1.0  # seconds that a client gets to stop sending and to read why it was refused
-LINGER_BYTES = 1 << 20  # that it may still send meanwhile
+LINGER = 1.0  # seconds for a client to stop sending and to read why it was refused
+LINGER_BYTES = 1 << 20  # it may still send in that time
 HIGH_WATER = 64 << 10  # bytes of a body that may wait for the application
 NEVER = float("inf")
 
@@ -27,14 +27,14 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._transport: Any = None
-        self._buffer = bytearray()  # what was read and belongs to no request yet
+        self._buffer = bytearray()  # read, but not yet part of a request
         self._searched = 0  # bytes of it that hold no end of a head
         self._exchange: Exchange | None = None
         self._body: Body | None = None
         self._reading = self.writable = True
         self._drained: asyncio.Future[None] | None = None
         self._has_turn = False
-        self._discarded = -1  # bytes that came after the last answer; -1: there may be another one
+        self._discarded = -1  # bytes dropped after the last answer; -1: the connection is still in use
         self._on_deadline: Callable[[], None] | None = None
         self.deadline = NEVER
         self.address = ""
@@ -102,10 +102,10 @@ class Connection(asyncio.BufferedProtocol):
         elif self._body is not None and not self._body.done:
             self._receive(self._body, self._exchange)
         if self._buffer and self._exchange is not None and self._body is not None and self._body.done:
-            self._pause()  # sent ahead: the rest stays with the client until this one is answered
+            self._pause()  # pipelined: the rest stays with the client until this one is answered
 
     def _begin(self) -> None:
-        """A request, if its head is there."""
+        """Start a request if its head has arrived."""
         buffer, most = self._buffer, self._hub.limits.headers
         for _ in range(BLANK_LINES):
             if buffer.startswith(b"\r\n"):
@@ -135,19 +135,19 @@ class Connection(asyncio.BufferedProtocol):
         self._hub.start(exchange)
 
     def _receive(self, body: Body, exchange: Exchange) -> None:
-        """What has arrived of a body goes to its request."""
+        """Pass what has arrived of a body to its request."""
         try:
             data = body.take(self._buffer)
         except Malformed as problem:
             exchange.spoil(problem)
             self._buffer.clear()
-            self._discarded = 0  # nobody knows where the next request would begin
+            self._discarded = 0  # where the next request would start is unknown
             return
         if exchange.feed(data, body.done) > HIGH_WATER and not body.done:
             self._pause()
 
     def finished(self) -> None:
-        """The answer is complete: on to the next request, or to the end."""
+        """The answer is complete: continue with the next request, or close."""
         keep = self._exchange is not None and self._exchange.keep_alive
         whole = self._body is not None and self._body.done
         self._exchange = self._body = None
@@ -162,13 +162,13 @@ class Connection(asyncio.BufferedProtocol):
             self.resume_reading()
 
     def take_turn(self) -> None:
-        """What was sent ahead may begin now."""
+        """The pipelined request of this connection may start now."""
         self._has_turn = True
         if not self._transport.is_closing():
             self.resume_reading()
             self._advance()
         if self._exchange is None:
-            self._end_turn()  # it is gone, or only a part of it is there yet
+            self._end_turn()  # the client has gone, or only a part of the request has arrived
 
     def _end_turn(self) -> None:
         if self._has_turn:
@@ -176,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.end_turn()
 
     def shutdown(self) -> None:
-        """No further request; one that has begun is still answered."""
+        """Accept no further request; one that has started is still answered."""
         if self._exchange is not None:
             self._exchange.keep_alive = False
         elif self._discarded < 0:
@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             await asyncio.shield(self._drained)
 
     def _refuse(self, status: int, text: str, headers: bytes = b"") -> None:
-        """The answer to what never reaches the application; nothing can follow it."""
+        """Answer a request that never reaches the application, and close."""
         body = json_bytes({"error": text})
         head = b"%bdate: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
         self.write(head % (status_line(status), self._hub.date(), len(body), headers) + body)
@@ -202,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close(linger=True)
 
     def _close(self, linger: bool) -> None:
-        """To close while the client still sends would destroy the answer on its way: the rest is read and dropped."""
+        """Closing while the client still sends would destroy the answer on its way, so the rest is read and dropped."""
         self._discarded = 0
         self._within(LINGER if self.writable else self._hub.limits.seconds, self.abort)
         if linger and not self._transport.is_closing():

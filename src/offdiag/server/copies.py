@@ -1,4 +1,4 @@
-"""Copies of model files for this process alone, so that nobody can change weights that are mapped."""
+"""Private copies of model files, so that nobody can change weights while they are mapped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offdiag.errors import OffdiagError
 def private_copy(file: int, name: str) -> Iterator[Path]:
     """The content of an open file under a path of its own, on disk or, where there is no room, in memory.
 
-    The path is gone afterwards; what was mapped from it stays until nobody uses it.
+    The path disappears afterwards; what was mapped from it stays valid.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
@@ -63,7 +63,7 @@ def _fill(path: Path, file: int) -> None:
 
 
 def unchangeable(path: Path) -> bool:
-    """Whether nobody can write to the file here, because all of its disk is read-only."""
+    """Whether the file cannot be written to because its file system is read-only."""
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:

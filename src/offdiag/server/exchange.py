@@ -30,13 +30,13 @@ class Exchange:
     def __init__(self, connection: Connection, head: Head, hub: Hub) -> None:
         self._connection, self._head, self._hub = connection, head, hub
         self.keep_alive = head.keep_alive
-        self._arrived = bytearray()  # of the body, and not yet asked for
-        self._ended = self._delivered = False  # whether the end of the body has arrived, and was handed over
+        self._arrived = bytearray()  # of the body, not yet passed on
+        self._ended = self._delivered = False  # whether the end of the body has arrived, and was passed on
         self._lost = False  # the client has gone
         self._spoilt: Malformed | None = None  # what is wrong with the body
         self._wants_continue = head.expects_continue
         self._wakeup: asyncio.Future[None] | None = None
-        self._pending = b""  # the head of the answer, until its body is there
+        self._pending = b""  # the head of the answer, held back until its body is there
         self._left: int | None = None  # bytes of the answer still to come; None: up to the end of the connection
         self.complete = False
 

@@ -21,7 +21,7 @@ from offdiag.server.replies import error
 from offdiag.server.store import Store
 from offdiag.server.turns import Turns
 
-AT_ONCE = 24  # questions that are being answered; the others wait with their body
+AT_ONCE = 24  # questions in progress; the others wait, their bodies already read
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
@@ -74,13 +74,13 @@ class Gate:
         late = Refused(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
         try:
             self._admit(scope, path)
-            if scope["path"] == "*":  # OPTIONS * [RFC 9110, 9.3.7]
+            if scope["path"] == "*" and scope["method"] == "OPTIONS":  # [RFC 9110, 9.3.7]
                 await Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})(scope, receive, answer)
                 return
             async with asyncio.timeout(self.limits.seconds):
                 if scope["method"] == "POST":
                     await body.read()
-                    async with self._turns:  # a question costs time on the event loop, and the rest is to stay prompt
+                    async with self._turns:  # questions take time on the event loop; everything else must stay prompt
                         await self.app(scope, body, answer)
                 else:
                     if answer.bodiless:  # HEAD: as GET, without the body [RFC 9110, 9.3.2]
@@ -140,10 +140,10 @@ class _Answer:
 
 
 class _Body:
-    """The body of a question, whole, within the limits, whether its length was announced or not.
+    """The whole body of a question, within the limits, whether its length was announced or not.
 
-    The first bytes are always received; what is beyond them counts against a sum over all requests, so that many
-    large bodies at once stay bounded, too.
+    A small body is always received. What is beyond that counts towards a limit for all requests together, so that
+    many large bodies at once are bounded, too.
     """
 
     def __init__(self, receive: Receive, gate: Gate) -> None:

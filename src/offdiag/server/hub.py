@@ -1,4 +1,4 @@
-"""What all connections of one process share: the application, the bounds on their number, deadlines and turns."""
+"""What the connections of one process share: the application, limits on their number, deadlines and turns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from offdiag.server.connection import Connection
     from offdiag.server.exchange import Exchange
 
-SCRATCH = memoryview(bytearray(64 << 10))  # every read of this process goes here first, one after the other
-AT_THE_DOOR = 32  # new connections taken at once
-TURNS = 8  # requests sent ahead that are answered at the same time, of all connections together
-LINGERING = 64  # connections that are turned away with a reason at the same time; more are only cut off
+SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads: they happen one after the other
+NEW_AT_ONCE = 32  # connections accepted in one round of the event loop
+TURNS = 8  # pipelined requests in progress, of all connections together
+LINGERING = 64  # refused connections that are sent a reason at the same time; others are only closed
 LOOK = 0.25  # seconds between two looks at the deadlines, at most
 
 
@@ -35,7 +35,7 @@ class Hub:
         self._turned_away: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ahead: deque[Connection] = deque()  # connections whose next request was sent ahead
+        self._ahead: deque[Connection] = deque()  # connections whose next request was pipelined
         self._turns = 0
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
@@ -50,18 +50,18 @@ class Hub:
             self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
 
     def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
-        """Take all that wait at the door, up to a bound that leaves some to other processes.
+        """Accept all connections that wait, up to a limit that leaves some to other processes.
 
-        Not ``loop.create_server``: uvloop takes one per round, and a round with many busy clients is long.
+        Not ``loop.create_server``: uvloop accepts one per round, and with many busy clients a round is long.
         """
-        for _ in range(AT_THE_DOOR):
+        for _ in range(NEW_AT_ONCE):
             try:
                 plain, _ = listener.accept()
-            except BlockingIOError:  # none are left
+            except BlockingIOError:  # no more are waiting
                 return
-            except ConnectionError:  # one has gone again
+            except ConnectionError:  # the client has already gone
                 continue
-            except OSError:  # too many open files: later, rather than again and again
+            except OSError:  # too many open files: try again later, without spinning
                 self._loop.remove_reader(listener.fileno())
                 self._loop.call_later(LOOK, self.listen, listener, protocol)
                 return
@@ -86,7 +86,7 @@ class Hub:
         return True
 
     def may_linger(self, connection: Connection) -> bool:
-        """Whether one that was turned away can be told why."""
+        """Whether a refused connection gets an answer that says why."""
         if len(self._turned_away) >= LINGERING:
             return False
         self._turned_away.add(connection)
@@ -111,7 +111,7 @@ class Hub:
         task.add_done_callback(self._tasks.discard)
 
     def queue(self, connection: Connection) -> None:
-        """Its next request was sent ahead: it gets its turn after those of others that came before."""
+        """Its next request was pipelined: it waits for its turn."""
         self._ahead.append(connection)
         self._hand_out()
 
@@ -157,7 +157,7 @@ class Hub:
 
 
 def source(address: str) -> str:
-    """Whom connections are counted by: an IPv4 address, or the network of 64 bits that one customer gets."""
+    """What connections are counted by: an IPv4 address, or the /64 network that one customer usually has."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -17,10 +17,10 @@ class Limits:
     waiting: int = 2000  # requests that may wait for the scorer; more are turned away at once
     headers: int = 32 << 10  # bytes of the request line and all headers
     connections: int = 1024  # open at once
-    per_address: int = 512  # of them from one address: no single one can take them all
-    large: int = 64 << 20  # bytes of all bodies together that are being received, beyond SMALL of each
+    per_address: int = 512  # of them from one address, so that no single client can take all
+    large: int = 64 << 20  # bytes of all bodies being received together, not counting the first SMALL of each
 
-    SMALL = 64 << 10  # bytes of a body that may always be received
+    SMALL = 64 << 10  # bytes of a body that are always received
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a failure

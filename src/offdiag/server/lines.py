@@ -1,4 +1,4 @@
-"""Lines for somebody who may stop reading: written by a thread of their own, and dropped when too many wait."""
+"""Log lines for a reader that may stop reading: written by a separate thread, and dropped when too many wait."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 MOST = 10_000  # lines that wait; more are dropped and counted
-AT_ONCE = 4096  # bytes of one write: a pipe takes as much whole, also from several processes
-GATHER = 0.02  # seconds in which lines come together: waking a thread for each would cost more than writing it
+AT_ONCE = 4096  # bytes of one write: up to here a write to a pipe is atomic, also with several processes
+GATHER = 0.02  # seconds to collect lines: waking the thread for each would cost more than writing it
 
 
 class Lines:
-    """A full pipe, or a disk that hangs, stops this thread and nothing else; not even the end of the process."""
+    """A full pipe or a hanging disk stops this thread and nothing else, not even the end of the process."""
 
     def __init__(self, write: Callable[[bytes], None], dropped: Callable[[], None] = lambda: None) -> None:
         self._write, self._dropped = write, dropped
@@ -32,7 +32,7 @@ class Lines:
             self._put(line.encode("utf-8", "backslashreplace") + b"\n")
 
     def after(self, work: Callable[[], None]) -> None:
-        """Do this when the lines before it are written."""
+        """Call this once the lines before it are written."""
         self._put(work)
 
     def flush(self, seconds: float = 1.0) -> None:
@@ -93,7 +93,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 class Handler(logging.Handler):
-    """What libraries log, on the same way."""
+    """Sends what libraries log through the same thread."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__(logging.WARNING)

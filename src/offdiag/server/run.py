@@ -130,7 +130,7 @@ def work(
         counters=counters,
         hosts=_hosts(service, listener),
     )
-    operator.flush()  # what was said while loading comes before the address
+    operator.flush()  # messages about loading come before the address
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is here now stays: collections after a reload need not look at it
@@ -142,7 +142,7 @@ def work(
 
 
 def _within_files(limits: Limits) -> Limits:
-    """Each connection is an open file to the system; some are needed for models and logs."""
+    """Each connection is an open file; some more are needed for models and logs."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -193,7 +193,7 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
 
 
 def _aside(work: Callable[[], None]) -> None:
-    """In a thread that the end of the process does not wait for: it may read from a disk that hangs."""
+    """In a thread that the end of the process does not wait for, since a disk may hang."""
     threading.Thread(target=work, daemon=True).start()
 
 

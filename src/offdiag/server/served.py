@@ -105,7 +105,7 @@ class Served:
             messages.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = container.one_line(error)
-            raise OffdiagError(f"the description in {str(self.path)!r} is none of a model: {what}") from None
+            raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
         return card
 
     def _card(self) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Store:
                     lease.release()
 
     def _let_go(self, name: str, lease: Lease) -> None:
-        """Use the file no longer. Without room for a copy the model is gone for a while, but not the service."""
+        """Stop using the file. Without room for a copy this model pauses, and the rest of the service continues."""
         old = self._served[name]
         if old is None:
             return
@@ -140,7 +140,7 @@ class Store:
         return fresh
 
     def _held(self, name: str, path: Path, loaded: Served | None = None) -> tuple[Served, Lease]:
-        """A model whose file cannot change while it is used: lent by the system, copied, or on a read-only disk."""
+        """A model whose file cannot change while it is in use: leased, copied, or on a read-only file system."""
         for _ in range(ATTEMPTS):
             now = stamp(path)
             lease = Lease(path, now)
@@ -208,9 +208,9 @@ class Store:
         return titling.read(self._titles_path, *self._title_columns)
 
     def watch(self, every: float) -> Callable[[], None]:
-        """Look for new files every so many seconds, until the answer is called.
+        """Look for new files at this interval, in seconds; returns a function that stops it.
 
-        In a thread that the end of the process does not wait for: a disk may hang for ever.
+        The end of the process does not wait for this thread: a disk may hang forever.
         """
         stop = threading.Event()
 

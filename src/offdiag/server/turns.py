@@ -1,4 +1,4 @@
-"""So many at once; the others wait in the order in which they came."""
+"""A limit on how many do something at once; the others wait in order of arrival."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Turns:
-    """``async with turns:``. Unlike a semaphore of asyncio it belongs to no event loop, as the application does not."""
+    """``async with turns:``. Unlike a semaphore of asyncio it is not bound to one event loop."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -22,7 +22,7 @@ class Turns:
         try:
             await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():  # it came, but too late
+            if turn.done() and not turn.cancelled():  # the turn came, but too late
                 self._pass_on()
             raise
 
@@ -30,7 +30,7 @@ class Turns:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """To who waits longest; nobody can take it in between."""
+        """To the one that waits longest; nobody can take it in between."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

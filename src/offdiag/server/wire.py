@@ -1,9 +1,9 @@
-"""HTTP/1.1 requests from bytes [RFC 9112], strictly: what two programs could read differently is refused.
+"""HTTP/1.1 requests from bytes [RFC 9112], strictly: a request that two programs could read differently is refused.
 
-Nothing here does input or output. Where the RFC lets a server choose between repairing a request and refusing it (bare
-line feeds, folded lines, repeated lengths), it is refused: a proxy in front may have repaired it in another way, and
-whoever disagrees about where a request ends can be made to read one that nobody sent. `Upgrade` is not looked at at
-all: a request that asks for another protocol is answered as if it did not [RFC 9110, 7.8].
+No input or output happens here. Where the RFC lets a server either repair or refuse a request (bare line feeds, folded
+lines, repeated lengths), it is refused: a proxy in front may have repaired it differently, and two programs that
+disagree about where a request ends can be made to see one that nobody sent. `Upgrade` is ignored: a request that
+offers another protocol is answered as usual [RFC 9110, 7.8].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_FIELDS = 100  # header fields of one request
 CHUNK_LINE = 256  # bytes of the line before a chunk, with its extensions
 MOST_CHUNKS = 8192  # of one body: each costs time, however short it is
 TRAILER = 4096  # bytes after the last chunk
-BLANK_LINES = 2  # that may stand before a request: old clients end a body with one too many
+BLANK_LINES = 2  # allowed before a request: old clients send one after a body
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _TEXT = rb"[^\x00-\x08\x0a-\x1f\x7f]*+"
@@ -54,7 +54,7 @@ class Head:
 
 
 def check_beginning(data: bytes) -> None:
-    """Refuse at once what can never become a request, so that nobody waits for the rest of it."""
+    """Refuse at once what can never become a request, instead of waiting for the rest of it."""
     line, end, _ = data.partition(b"\r\n")
     begun = _REQUEST_LINE.fullmatch(line) if end else _BEGINNING.match(data)
     if begun is None or _BARE.search(data):
@@ -62,7 +62,7 @@ def check_beginning(data: bytes) -> None:
 
 
 def _no_request() -> Malformed:
-    return Malformed(400, "this is no HTTP/1.1 request; check the client")
+    return Malformed(400, "this is not an HTTP/1.1 request; check the client")
 
 
 def parse_head(data: bytes) -> Head:
@@ -73,7 +73,7 @@ def parse_head(data: bytes) -> Head:
         raise _no_request()
     method, target, major, minor = found.groups()
     if major != b"1":
-        raise Malformed(505, "this service speaks HTTP/1.1; no other version")
+        raise Malformed(505, "this service supports HTTP/1.1 only")
     headers = _fields(rest + b"\r\n" if rest else b"")
     modern = minor != b"0"
     named: dict[bytes, list[bytes]] = {}
@@ -106,7 +106,7 @@ def _target(method: bytes, target: bytes) -> tuple[bytes | None, bytes, bytes]:
     """(authority if the target names one, path, query)."""
     authority = None
     if method == b"CONNECT":
-        raise Malformed(501, "this service is no proxy; CONNECT is not supported")
+        raise Malformed(501, "this service is not a proxy; CONNECT is not supported")
     if not target.startswith(b"/"):
         if target == b"*" and method == b"OPTIONS":
             return None, target, b""
@@ -129,16 +129,16 @@ def _check_host(hosts: list[bytes], modern: bool) -> None:
 
 
 def _length(named: dict[bytes, list[bytes]], modern: bool) -> int | None:
-    """How long the body is. Two answers to that, or an unclear one, are how requests are smuggled."""
+    """The length of the body. Two lengths, or an unclear one, are how requests are smuggled."""
     lengths, codings = named.get(b"content-length", []), named.get(b"transfer-encoding", [])
     if codings:
         if lengths or not modern:
-            raise Malformed(400, "Transfer-Encoding does not go with Content-Length or HTTP/1.0; send one of them")
+            raise Malformed(400, "Transfer-Encoding cannot be combined with Content-Length or HTTP/1.0")
         if len(codings) == 1 and codings[0].lower() == b"chunked":
             return None
         listed = [one.strip().lower() for one in b",".join(codings).split(b",")]
         if listed[-1] == b"chunked" and listed.count(b"chunked") == 1 and all(listed):
-            raise Malformed(501, "the only transfer coding here is chunked; send the body as it is")
+            raise Malformed(501, "the only supported transfer coding is chunked; send the body unencoded")
         raise Malformed(400, "the last transfer coding of a request must be chunked, and only once")
     if not lengths:
         return 0
@@ -149,12 +149,12 @@ def _length(named: dict[bytes, list[bytes]], modern: bool) -> int | None:
 
 def _expects(values: list[bytes]) -> bool:
     if values and (len(values) > 1 or values[0].lower() != b"100-continue"):
-        raise Malformed(417, "the only expectation that can be met here is 100-continue")
+        raise Malformed(417, "the only supported expectation is 100-continue")
     return bool(values)
 
 
 class Body:
-    """What follows the head of one request. ``take`` moves its bytes out of a buffer and leaves what comes after.
+    """The body of one request. ``take`` moves its bytes out of a buffer and leaves what follows it.
 
     ``most``: bytes of all chunks together; where the length is known, the application decides.
     """
