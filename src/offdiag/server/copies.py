@@ -11,6 +11,8 @@ from pathlib import Path
 from offdiag import memory
 from offdiag.errors import OffdiagError
 
+BLOCK = 1 << 24  # bytes read at once
+
 
 @contextmanager
 def private_copy(file: int, name: str) -> Iterator[Path]:
@@ -56,10 +58,11 @@ def _fill(path: Path, file: int) -> None:
     size, at = os.fstat(file).st_size, 0
     with open(path, "wb") as copy:
         while at < size:
-            step = os.sendfile(copy.fileno(), file, at, min(size - at, 1 << 26))
-            if not step:
+            block = os.pread(file, min(size - at, BLOCK), at)
+            if not block:
                 raise OSError("it became shorter while it was copied")
-            at += step
+            copy.write(block)
+            at += len(block)
 
 
 def unchangeable(path: Path) -> bool:
