@@ -35,12 +35,12 @@ def make_models(folder):
 class Service:
     """The process. ``log`` is what it said on stderr."""
 
-    def __init__(self, folder, *args, env=None):
+    def __init__(self, folder, *args, env=None, **popen):
         self.path = folder / f"stderr-{time.monotonic_ns()}.txt"
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | (env or {})
         command = [sys.executable, "-m", "offdiag", "serve", *map(str, args), "--port", "0"]
         with self.path.open("wb") as said:
-            self.process = subprocess.Popen(command, cwd=folder, env=environment, stderr=said)
+            self.process = subprocess.Popen(command, cwd=folder, env=environment, stderr=said, **popen)
         self.port = int(self.wait_for(r"http://[^ ]*:(\d+)")[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, timeout=30)

@@ -15,7 +15,7 @@ from tests.page_service import HOSTILE, Service, make_models
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the page is tested with playwright: pip install playwright"
 )
-pytest.importorskip("uvicorn", reason="the service needs offdiag[serve]")
+pytest.importorskip("fastapi", reason="the service needs offdiag[serve]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
 expect = sync_api.expect
@@ -299,10 +299,20 @@ def test_a_link_to_what_is_not_here_is_told(watched, service, folder):
     page = watched().open(service.url, h=[*known, 999_999])
     listed(page)
     expect(page.locator("#lists-note")).to_contain_text("For the 2 items in your history")
+    expect(page.locator("#lists-note")).to_contain_text("One more is not in this catalogue and left out")
     page.goto("about:blank")
     page.goto(service.url + "#h=[[1],null,1e400&b=nonsense&k=-3&o=%7B")
     listed(page)
     expect(page.locator("#history li")).to_have_count(0)
+
+
+def test_a_link_with_ids_as_text_shows_the_same_items(watched, service, folder, titles):
+    known = od.load(folder / "exact.od").item_ids_[:3].tolist()
+    wanted = listed(watched().open(service.url, h=known[:2], b=known[2:]))
+    page = watched().open(service.url, h=[str(x) for x in known[:2]], b=[str(known[2])])
+    assert listed(page) == wanted
+    expect(page.locator("#history .title")).to_have_text([titles[str(x)] for x in known[:2]])
+    expect(page.locator("#lists-title")).to_have_text("Recommended")
 
 
 def test_everything_can_be_done_with_the_keyboard(watched, service, folder, titles):

@@ -1,5 +1,6 @@
 """The service gives what the library gives, and one clear line for every mistake."""
 
+import asyncio
 import json
 import re
 import socket
@@ -18,9 +19,12 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag import reasons
+from offdiag.data.ids import of_type
 from offdiag.server import answers, messages
 from offdiag.server import titles as titling
+from offdiag.server.app import create
 from offdiag.server.counters import PATHS, SECONDS, WIDTH, Counters
+from offdiag.server.limits import Limits
 from offdiag.server.served import Served
 from tests.serving import Service, has_read, make_models, until
 
@@ -116,10 +120,105 @@ def test_unknown_ids_are_left_out_and_named(service, models):
     same(listed(nothing), expected(models["exact"], [], 5))
 
 
-def test_ids_are_compared_with_their_type(service, models):
-    first = models["sparse"].item_ids_[0].item()
-    got = service.post("/recommend", history=[str(first), 10**30, -(10**30)], k=1, model="sparse").json()
-    assert got["unknown"] == [str(first), 10**30, -(10**30)]
+def figure(service, name):
+    """A number of /metrics."""
+    found = re.search(rf"^{re.escape(name)} (\d+)", service.client.get("/metrics").text, re.M)
+    return int(found[1])
+
+
+@pytest.mark.parametrize("path", ["/recommend", "/explain"])
+def test_ids_of_the_other_type_mean_the_same_item(service, models, path):
+    ids = models["sparse"].item_ids_[:4].tolist()
+    words = {"model": "sparse"} | ({"item": ids[3]} if path == "/explain" else {"k": 5, "block": ids[3:]})
+    as_text = words | {name: [str(x) for x in ids[3:]] for name in ("block",) if name in words}
+    as_text |= {"item": str(ids[3])} if path == "/explain" else {}
+    before = figure(service, 'offdiag_fallbacks_total{history="unknown"}')
+    plain = service.post(path, history=ids[:3], **words)
+    text = service.post(path, history=[str(x) for x in ids[:3]], **as_text)
+    assert text.status_code == 200
+    assert text.json() == plain.json()
+    assert text.json()["unknown"] == []
+    assert figure(service, 'offdiag_fallbacks_total{history="unknown"}') == before
+
+
+def test_ids_of_the_other_type_are_found_everywhere(service, models):
+    a, b = models["sparse"].item_ids_[[3, 5]].tolist()
+    for item in (a, str(a)):
+        assert service.post("/similar", item=item, model="sparse").json()["item"]["id"] == a
+    got = service.post("/compare", history=[str(a)], models=["sparse", "low-rank"], block=[str(b)]).json()
+    assert got == service.post("/compare", history=[a], models=["sparse", "low-rank"], block=[b]).json()
+    assert got["unknown"] == [[], []]
+
+
+@pytest.mark.parametrize("other", ["007", " 7", "7.0", "+7", "٧", "7\n", "1_0", "0x7", "9" * 19, "-0"])
+def test_only_what_is_written_like_a_number_becomes_one(other):
+    assert of_type(other, whole=True) == other
+    assert of_type("7", whole=True) == 7
+    assert of_type("-7", whole=True) == -7
+    assert of_type(7, whole=False) == "7"
+    assert of_type("7", whole=False) == "7"
+    assert of_type(7, whole=True) == 7
+
+
+def test_a_list_of_popular_items_says_so(service, models):
+    before = {kind: figure(service, f'offdiag_fallbacks_total{{history="{kind}"}}') for kind in ("empty", "unknown")}
+    unknown = figure(service, "offdiag_unknown_ids_total")
+    first = models["exact"].item_ids_[0].item()
+    assert service.post("/recommend", history=[first, "?"], k=1).json()["fallback"] is None
+    assert service.post("/recommend", history=[], k=1).json()["fallback"] == "popular"
+    got = service.post("/recommend", history=["nobody's", "no one's", 7], k=1).json()
+    assert (got["fallback"], got["unknown"]) == ("popular", ["nobody's", "no one's", 7])
+    got = service.post("/compare", history=[first], models=["exact", "sparse"]).json()
+    assert (got["fallback"], got["unknown"]) == ([None, "popular"], [[], [first]])
+    assert figure(service, 'offdiag_fallbacks_total{history="empty"}') == before["empty"] + 1
+    assert figure(service, 'offdiag_fallbacks_total{history="unknown"}') == before["unknown"] + 2
+    assert figure(service, "offdiag_unknown_ids_total") == unknown + 1 + 3 + 1
+
+
+def test_filters_may_name_items_that_are_newer_than_the_model(service, models):
+    ids = models["exact"].item_ids_.tolist()
+    got = service.post("/recommend", history=ids[:2], k=200, allow=[*ids[5:9], "new"], block=[ids[6], "newer"])
+    assert got.json()["unknown"] == ["newer", "new"]
+    assert {item["id"] for item in got.json()["items"]} == {ids[5], ids[7], ids[8]}
+    assert service.post("/recommend", history=ids[:2], allow=["new"]).json()["items"] == []
+
+
+@pytest.mark.parametrize("words", [{"history": ["new"]}, {"allow": ["new"]}, {"block": ["new"]}])
+def test_unknown_ids_are_refused_where_that_is_asked_for(service, models, words):
+    asked = {"history": models["exact"].item_ids_[:2].tolist()} | words
+    answer = service.post("/recommend", **asked, strict=True)
+    one_error(answer, 404)
+    assert "'new'" in answer.json()["error"]
+    assert service.post("/recommend", **asked, strict=False).status_code == 200
+
+
+def test_strict_holds_for_explanations_and_comparisons(service, models):
+    ids = models["exact"].item_ids_.tolist()
+    one_error(service.post("/explain", history=["new"], item=ids[0], strict=True), 404)
+    one_error(service.post("/compare", history=[ids[0]], models=["exact", "sparse"], strict=True), 404)
+    assert service.post("/compare", history=[ids[0]], models=["exact", "dense"], strict=True).status_code == 200
+    many = service.post("/recommend", history=[f"{'x' * 300}{n}" for n in range(50)], strict=True)
+    one_error(many, 404)
+    assert len(many.text) < 5000
+
+
+@pytest.mark.parametrize("name", ["allow", "block"])
+def test_filters_are_bounded(folder, models, name):
+    app = create([folder / "exact.od"], limits=Limits(filter=50))
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            answers = [await client.post("/recommend", json={"history": [], name: [1] * n}) for n in (50, 51)]
+            described = (await client.get("/openapi.json")).json()
+        body = described["paths"]["/recommend"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        return answers, json.dumps(body["properties"][name])
+
+    (good, bad), described = asyncio.run(run())
+    assert good.status_code == 200
+    one_error(bad, 422)
+    assert bad.json()["error"] == f"{name}: at most 50 ids, received 51"
+    assert '"maxItems": 50' in described
 
 
 def test_whole_numbers_that_json_readers_round_travel_as_text(tmp_path):
@@ -132,7 +231,7 @@ def test_whole_numbers_that_json_readers_round_travel_as_text(tmp_path):
     assert [int(one) for one in served.shown] == ids.tolist()
     for place, one in enumerate(ids.tolist()):
         assert served.columns([one]) == ([place], [])
-        assert served.columns([str(one)]) == (([place], []) if place > 2 else ([], [str(one)]))
+        assert served.columns([str(one)]) == ([place], [])
     told = answers.explain(served, messages.Explain(history=[str(2**53), 3], item=str(2**53 + 1)))
     assert told["item"]["id"] == str(2**53 + 1)
     assert {part["id"] for part in told["contributions"]} == {str(2**53), 3}

@@ -20,7 +20,9 @@ def service(tmp_path_factory):
     od.EDLAE(dropout=0.5, l2=20.0).fit(inter).save(folder / "text.od", updatable=True)
     numbers = od.Interactions(inter.matrix, inter.user_ids, range(1, 41))
     od.SparseEDLAE(neighbours=6).fit(numbers).save(folder / "numbers.od")
-    with Service(folder, "numbers.od", "text.od", "--max-k", 50, "--max-history", 60, "--max-body", 60_000) as running:
+    with Service(
+        folder, "numbers.od", "text.od", "--max-k", 50, "--max-history", 60, "--max-filter", 60, "--max-body", 60_000
+    ) as running:
         yield running
     assert running.process.returncode is not None
     assert "Traceback" not in running.log

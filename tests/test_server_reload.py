@@ -13,6 +13,7 @@ import pytest
 
 import offdiag as od
 from offdiag.server import store as storing
+from offdiag.server.copies import private_copy
 from offdiag.server.lease import BeingWritten, Lease
 from offdiag.server.served import stamp
 from tests.serving import Service, until
@@ -248,8 +249,9 @@ def test_a_file_that_is_being_written_is_not_lent(made, tmp_path):
         Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     lease = Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     assert not lease.wanted_back
-    lease.copy(tmp_path / "copy.od")
-    assert (tmp_path / "copy.od").read_bytes() == (made / "old.od").read_bytes()
+    with private_copy(lease.file, "copy.od") as copy:
+        assert copy.read_bytes() == (made / "old.od").read_bytes()
+    assert not copy.exists()
     lease.release()
     other = Lease(tmp_path / "model.od", (0, 0, 0))
     assert not other.wanted_back

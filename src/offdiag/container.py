@@ -22,6 +22,7 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -164,12 +165,19 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.isdir(path):
         raise OffdiagError(f"expected a model file, received the folder {str(path)!r}: name the file inside it")
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OffdiagError(f"expected a model file, received {str(path)!r}, which is not an ordinary file")
             yield file
     except FileNotFoundError as error:
         raise OffdiagError(f"no model file at {str(path)!r}: check the path, or save the model first") from error
     except OSError as error:
         raise OffdiagError(f"cannot read {str(path)!r}: {error.strerror or one_line(error)}") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe in the place of a file would keep `open` waiting for somebody who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:

@@ -140,17 +140,10 @@ def prepared(
 
 def typed_ids(texts: Iterable[str], model: Any) -> list[Any]:
     """Ids as typed, turned into whole numbers when the model's ids are; what is no number stays text."""
-    if model.item_ids_.dtype.kind not in "iu":
-        return list(texts)
-    return [_whole(text) for text in texts]
+    from offdiag.data.ids import of_type
 
-
-def _whole(text: str) -> Any:
-    try:
-        number = int(text)
-    except ValueError:
-        return text
-    return number if -(2**63) <= number < 2**63 else text
+    whole = model.item_ids_.dtype.kind in "iu"
+    return [of_type(text, whole) for text in texts]
 
 
 def typed_history(text: str, model: Any) -> list[Any]:

@@ -37,7 +37,16 @@ def serve(
     ] = None,
     max_k: Annotated[int, typer.Option("--max-k", min=1, help="Items in one list, at most.")] = 1000,
     max_history: Annotated[int, typer.Option("--max-history", min=1, help="Ids in one history, at most.")] = 5000,
+    max_filter: Annotated[
+        int, typer.Option("--max-filter", min=1, help="Ids in one list of allowed or blocked items, at most.")
+    ] = 20_000,
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of one request, at most.")] = 1 << 20,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, help="Connections of one process, at most.")
+    ] = 1024,
+    max_per_address: Annotated[
+        int, typer.Option("--max-per-address", min=1, help="Of them from one address; behind a proxy, all are.")
+    ] = 512,
     timeout: Annotated[float, typer.Option("--timeout", min=0.01, help="Seconds for one request, at most.")] = 10.0,
     reload_every: Annotated[
         float, typer.Option("--reload-every", min=0, help="Look for new files every so many seconds; 0: never.")
@@ -54,7 +63,10 @@ def serve(
     token = _token(token_env)
     service = run.Service(
         tuple(models), host, port, titles, (id_column, title_column), workers, token,
-        Limits(k=max_k, history=max_history, body=max_body, seconds=timeout), reload_every, access_log,
+        Limits(
+            k=max_k, history=max_history, filter=max_filter, body=max_body, seconds=timeout,
+            connections=max_connections, per_address=max_per_address,
+        ), reload_every, access_log,
         tuple(map(_host, allow_host or ())),
     )  # fmt: skip
     run.serve(service, console.message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 4096  # characters of a text id; in an array all ids take the room of the longest
 WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero belongs to the id, so 007 is text
+
+
+def of_type(item: Any, whole: bool) -> Any:
+    """An id that came in the other type, where that is unambiguous: "82" is 82 among whole numbers, 82 is "82" in text.
+
+    Text counts as a number only where reading a table would turn it into one; what cannot be converted stays as it is.
+    """
+    if whole and isinstance(item, str) and re.fullmatch(WHOLE, item, re.ASCII) and -(2**63) <= int(item) < 2**63:
+        return int(item)
+    return str(item) if not whole and isinstance(item, int) and not isinstance(item, bool) else item
 
 
 def whole_numbers(column: pl.Series) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from offdiag.server.scorer import Ranked, Scorer
 from offdiag.server.served import Served, rows
 
 FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
+BREATH = 4  # items whose reasons are found before other requests get a turn
 THROUGH = 10  # third items that the reason of a pair names
-WITH_REASONS = 100  # items in a list with reasons: they are found while other requests wait
+WITH_REASONS = 100  # items in a list with reasons
+NAMED = 20  # unknown ids that an error names
 MANY = 200  # items in a history, above which the place without each of them is not worked out: it costs their square
 
 
@@ -70,6 +73,8 @@ async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -
     if asked.allow is not None:
         allow, more = served.columns(asked.allow)
         unknown += more
+    unknown = list(dict.fromkeys(unknown))
+    refuse_unknown(served, unknown, asked.strict)
     found, scores = await ranked(
         scorer, served, history, asked.k, exclude_seen=asked.exclude_seen, block=block, allow=allow
     )
@@ -80,9 +85,27 @@ async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -
     ]
     if asked.reasons:
         at = np.array(history, np.int64)
-        for item, column in zip(items, found.tolist(), strict=True):
-            item["reasons"] = reasons(served, at, column, asked.reasons)
-    return {"model": served.name, "items": items, "unknown": list(dict.fromkeys(unknown))}
+        async with scorer.reasons:
+            for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
+                item["reasons"] = reasons(served, at, column, asked.reasons)
+                if n % BREATH == 0:
+                    await asyncio.sleep(0)
+    return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback(history)}
+
+
+def fallback(history: list[int]) -> str | None:
+    """What a list is made from instead of the history, if none of it is known."""
+    return None if history else "popular"
+
+
+def refuse_unknown(served: Served, unknown: list[Any], strict: bool) -> None:
+    if strict and unknown:
+        shown = ranking.shorten([_cut(item) for item in unknown], NAMED)
+        raise Refused(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
+
+
+def _cut(item: Any) -> Any:
+    return item[:100] if isinstance(item, str) else item
 
 
 def reasons(served: Served, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
@@ -113,6 +136,8 @@ async def similar(scorer: Scorer, served: Served, asked: messages.Similar) -> di
 def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
     column = known(served, asked.item)
     history, unknown = served.columns(asked.history)
+    unknown = list(dict.fromkeys(unknown))
+    refuse_unknown(served, unknown, asked.strict)
     try:
         reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
         rank = reason.rank
@@ -130,7 +155,7 @@ def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
             {**served.item(served.column[item]), "contribution": amount, "rank_without": place}
             for item, amount, place in zip(items, amounts, places, strict=True)
         ],
-        "unknown": list(dict.fromkeys(unknown)),
+        "unknown": unknown,
     }
 
 
@@ -148,20 +173,29 @@ def pair(served: Served, asked: messages.Pair) -> dict[str, Any]:
 
 
 def compare(pair: tuple[Served, Served], asked: messages.Compare) -> dict[str, Any]:
-    histories = [served.columns(asked.history)[0] for served in pair]
-    blocks = [served.columns(asked.block)[0] for served in pair]
+    histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
+    blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
+    unknown = [list(dict.fromkeys(a + b)) for a, b in zip(unknown_items, unknown_blocks, strict=True)]
+    for served, ids in zip(pair, unknown, strict=True):
+        refuse_unknown(served, ids, asked.strict)
     orders = [_full(*facts) for facts in zip(pair, histories, blocks, strict=True)]
     lists = []
     for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):
         other, place = pair[1 - own], orders[1 - own][2]
         entries = []
         for rank, column in enumerate(order[: asked.k].tolist(), 1):
-            there = other.column.get(served.ids[column])
+            there = other.find(served.ids[column])
             other_rank = None if there is None else int(place[there]) or None
             entries.append({**served.item(column), "score": scores[column], "rank": rank, "other_rank": other_rank})
         lists.append(entries)
     shared = len({entry["id"] for entry in lists[0]} & {entry["id"] for entry in lists[1]})
-    return {"models": [served.name for served in pair], "lists": lists, "shared": shared}
+    return {
+        "models": [served.name for served in pair],
+        "lists": lists,
+        "shared": shared,
+        "unknown": unknown,
+        "fallback": [fallback(history) for history in histories],
+    }
 
 
 def _full(
@@ -182,12 +216,9 @@ def _full(
 
 
 def known(served: Served, item: Any) -> int:
-    column = served.column.get(item)
+    column = served.find(item)
     if column is None:
-        shown = ranking.shorten([item if isinstance(item, int) else item[:100]])
-        raise Refused(
-            404, f"the model {served.name!r} does not know the item {shown}; ids are compared with their type"
-        )
+        raise Refused(404, f"the model {served.name!r} does not know the item {_cut(item)!r}")
     return column
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +14,6 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 import offdiag
 from offdiag.server import answers, messages, pages
@@ -58,14 +57,11 @@ def create(
     searching = ThreadPoolExecutor(1, "offdiag search")  # a page asks at every key: not behind long explanations
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
         scorer.start()
-        watcher = asyncio.create_task(_watch(store, reload_every)) if reload_every else None
+        stop_watching = store.watch(reload_every) if reload_every else lambda: None
         yield
-        if watcher is not None:
-            watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await watcher
+        stop_watching()
         await asyncio.to_thread(scorer.stop)
         for pool in (aside, searching):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -82,9 +78,9 @@ def create(
     )
     _errors(app)
     _state(app, store, counts, searching)
-    _questions(app, store, scorer, bounds, aside)
+    _questions(app, store, scorer, bounds, aside, counts)
     _pages(app)
-    return Gate(app, counts, bounds, token, access_log, store, hosts)
+    return Gate(app, counts, bounds, token, access_log, store, hosts, lifespan)
 
 
 ALWAYS = {
@@ -117,12 +113,6 @@ async def _in(aside: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -
     return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
 
 
-async def _watch(store: Store, every: float) -> None:
-    while True:
-        await asyncio.sleep(every)
-        await asyncio.to_thread(store.reload)
-
-
 def _errors(app: FastAPI) -> None:
     """Every error is one line of JSON; what went wrong inside is for the log only."""
 
@@ -137,7 +127,10 @@ def _errors(app: FastAPI) -> None:
             405: "this path takes another method",
         }
         text = known.get(problem.status_code, str(problem.detail))
-        return error(problem.status_code, text, **dict(problem.headers or {}))
+        headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
+        if headers.get("allow") == "GET":
+            headers["allow"] = "GET, HEAD"  # the gate makes one of the other
+        return error(problem.status_code, text, **headers)
 
     @app.exception_handler(Exception)
     async def failed(request: Request, problem: Exception) -> Response:
@@ -182,7 +175,9 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecut
         return json_reply(await _in(aside, answers.search, served, q, offset, limit))
 
 
-def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside: ThreadPoolExecutor) -> None:
+def _questions(
+    app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside: ThreadPoolExecutor, counts: Counters
+) -> None:
     def post(
         path: str, body: type[messages.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -197,20 +192,32 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
             openapi_extra={"requestBody": {"required": True, "content": content}},
         )
 
-    def checked(history: Sequence[Any], k: int = 1) -> None:
+    def checked(history: Sequence[Any], k: int = 1, **filters: Sequence[Any] | None) -> None:
         if len(history) > bounds.history:
             raise Refused(422, f"history: at most {bounds.history} ids, received {len(history)}")
         if k > bounds.k:
             raise Refused(422, f"k: at most {bounds.k}, received {k}")
+        for name, ids in filters.items():
+            if ids is not None and len(ids) > bounds.filter:
+                raise Refused(422, f"{name}: at most {bounds.filter} ids, received {len(ids)}")
+
+    def counted(answer: dict[str, Any], history: Sequence[Any]) -> Response:
+        """What the lists had to leave out, or to replace, is counted: nobody may look at the answers."""
+        several = "lists" in answer
+        counts.unknown(sum(map(len, answer["unknown"])) if several else len(answer["unknown"]))
+        for fallback in answer["fallback"] if several else [answer.get("fallback")]:
+            if fallback is not None:
+                counts.fallback(bool(history))
+        return json_reply(answer)
 
     @post("/recommend", messages.Recommend, messages.Recommendations, {"history": [3, 7], "k": 5, "reasons": 2})
     async def recommend(request: Request) -> Response:
         """The best items for a history, best first."""
         asked = await _parsed(request, messages.Recommend)
-        checked(asked.history, asked.k)
+        checked(asked.history, asked.k, block=asked.block, allow=asked.allow)
         served = store.get(asked.model)
         request.scope["offdiag.items"] = len(asked.history)
-        return json_reply(await answers.recommend(scorer, served, asked))
+        return counted(await answers.recommend(scorer, served, asked), asked.history)
 
     @post("/similar", messages.Similar, messages.Likes, {"item": 3, "k": 5})
     async def similar(request: Request) -> Response:
@@ -225,7 +232,7 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
         asked = await _parsed(request, messages.Explain)
         checked(asked.history)
         request.scope["offdiag.items"] = len(asked.history)
-        return json_reply(await _in(aside, answers.explain, store.get(asked.model), asked))
+        return counted(await _in(aside, answers.explain, store.get(asked.model), asked), asked.history)
 
     @post("/pair", messages.Pair, messages.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
@@ -237,18 +244,15 @@ def _questions(app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside
     async def compare(request: Request) -> Response:
         """The lists of two models side by side, with the place of each item in the other list."""
         asked = await _parsed(request, messages.Compare)
-        checked(asked.history, asked.k)
+        checked(asked.history, asked.k, block=asked.block)
         request.scope["offdiag.items"] = len(asked.history)
         pair = (store.get(asked.models[0]), store.get(asked.models[1]))
-        return json_reply(await _in(aside, answers.compare, pair, asked))
+        return counted(await _in(aside, answers.compare, pair, asked), asked.history)
 
 
 async def _parsed(request: Request, form: type[Body]) -> Body:
     """The body, held against its description. The gate has bounded its size and time."""
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise Refused(499, "the client went away") from None  # nobody reads this; it is counted
+    body = await request.body()
     try:
         return form.model_validate_json(body)
     except pydantic.ValidationError as problem:
@@ -264,6 +268,10 @@ def _bounded(schema: dict[str, Any], bounds: Limits) -> None:
         properties["k"]["maximum"] = bounds.k
     if "history" in properties:
         properties["history"]["maxItems"] = bounds.history
+    for name in {"allow", "block"} & set(properties):
+        for part in properties[name].get("anyOf", [properties[name]]):
+            if part.get("type") == "array":
+                part["maxItems"] = bounds.filter
 
 
 def _pages(app: FastAPI) -> None:

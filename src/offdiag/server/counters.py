@@ -17,7 +17,7 @@ PATHS = (
     "/", "/static", "/health", "/metrics", "/model", "/items", "/recommend", "/similar", "/explain", "/pair",
     "/compare", "/docs", "/openapi.json", "unknown",
 )  # fmt: skip
-STATUSES = (200, 206, 304, 307, 400, 401, 404, 405, 408, 409, 413, 416, 422, 499, 500, 503, 504)
+STATUSES = (200, 206, 304, 307, 400, 401, 404, 405, 408, 409, 413, 416, 417, 422, 499, 500, 501, 503, 504, 505)
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 _AT_STATUS = {status: at for at, status in enumerate(STATUSES)}
@@ -31,7 +31,12 @@ _BATCH = _LATENCY_SUM + len(PATHS)
 _BATCH_SUM = _BATCH + len(SIZES) + 1
 _RELOADS = _BATCH_SUM + 1  # done, failed
 _IN_FLIGHT = _RELOADS + 2
-WIDTH = _IN_FLIGHT + 1
+_CONNECTIONS = _IN_FLIGHT + 1
+_TURNED_AWAY = _CONNECTIONS + 1
+_UNKNOWN = _TURNED_AWAY + 1
+_FALLBACKS = _UNKNOWN + 1  # for an empty history, for one of unknown ids
+_DROPPED = _FALLBACKS + 2
+WIDTH = _DROPPED + 1
 
 
 class Counters:
@@ -40,7 +45,7 @@ class Counters:
     def __init__(self, table: NDArray[np.float64] | None = None, row: int = 0) -> None:
         self.table = np.zeros((1, WIDTH)) if table is None else table
         self.own = self.table[row]
-        self.own[_IN_FLIGHT] = 0  # of a process that died here before
+        self.own[_IN_FLIGHT] = self.own[_CONNECTIONS] = 0  # of a process that died here before
 
     def begin(self) -> None:
         self.own[_IN_FLIGHT] += 1
@@ -55,6 +60,21 @@ class Counters:
     def batch(self, size: int) -> None:
         self.own[_BATCH + bisect_left(SIZES, size)] += 1
         self.own[_BATCH_SUM] += size
+
+    def connected(self, number: int) -> None:
+        self.own[_CONNECTIONS] = number
+
+    def turn_away(self) -> None:
+        self.own[_TURNED_AWAY] += 1
+
+    def drop_line(self) -> None:
+        self.own[_DROPPED] += 1
+
+    def unknown(self, number: int) -> None:
+        self.own[_UNKNOWN] += number
+
+    def fallback(self, unknown: bool) -> None:
+        self.own[_FALLBACKS + unknown] += 1
 
     def reload(self, done: bool) -> None:
         self.own[_RELOADS + (not done)] += 1
@@ -73,9 +93,20 @@ class Counters:
         lines += _histogram("offdiag_batch_size", SIZES, total[_BATCH:_BATCH_SUM], total[_BATCH_SUM])
         lines += _family("offdiag_requests_in_flight", "gauge", "Requests being answered now.")
         lines.append(f"offdiag_requests_in_flight {_number(total[_IN_FLIGHT])}")
+        lines += _family("offdiag_connections", "gauge", "Connections that are open now.")
+        lines.append(f"offdiag_connections {_number(total[_CONNECTIONS])}")
+        lines += _family("offdiag_connections_refused_total", "counter", "Connections beyond the limits.")
+        lines.append(f"offdiag_connections_refused_total {_number(total[_TURNED_AWAY])}")
+        lines += _family("offdiag_unknown_ids_total", "counter", "Ids of requests that the catalogue did not have.")
+        lines.append(f"offdiag_unknown_ids_total {_number(total[_UNKNOWN])}")
+        lines += _family("offdiag_fallbacks_total", "counter", "Lists of popular items, by what the history was.")
+        for at, history in enumerate(("empty", "unknown")):
+            lines.append(f'offdiag_fallbacks_total{{history="{history}"}} {_number(total[_FALLBACKS + at])}')
         lines += _family("offdiag_reloads_total", "counter", "Files of models or titles loaded again, by outcome.")
         for at, outcome in enumerate(("done", "failed")):
             lines.append(f'offdiag_reloads_total{{outcome="{outcome}"}} {_number(total[_RELOADS + at])}')
+        lines += _family("offdiag_log_lines_dropped_total", "counter", "Lines of the access log that nobody took.")
+        lines.append(f"offdiag_log_lines_dropped_total {_number(total[_DROPPED])}")
         lines += _family("offdiag_processes", "gauge", "Processes that serve together.")
         lines.append(f"offdiag_processes {len(self.table)}")
         known = list(models)

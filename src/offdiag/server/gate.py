@@ -10,14 +10,18 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from offdiag.server.counters import PATHS, Counters
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.replies import error
 from offdiag.server.store import Store
+from offdiag.server.turns import Turns
 
+AT_ONCE = 24  # questions in progress; the others wait, their bodies already read
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
@@ -35,14 +39,18 @@ class Gate:
         access_log: Callable[[str], None] | None,
         store: Store,
         hosts: frozenset[str] | None,
+        lifespan: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
         self.app = app
+        self.lifespan = lifespan  # for a server that does not speak the lifespan protocol of ASGI
         self.hosts = hosts
         self.counters = counters
         self.limits = limits
         self.store = store
         self._token = None if token is None else b"bearer " + token.encode()
         self._log = access_log
+        self.receiving = 0  # bytes of large bodies
+        self._turns = Turns(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -50,7 +58,7 @@ class Gate:
             return
         begun = time.perf_counter()
         path = _template(scope["path"])
-        answer = _Answer(send)
+        answer = _Answer(send, bodiless=scope["method"] == "HEAD")
         self.counters.begin()
         try:
             await self._through(scope, path, receive, answer)
@@ -62,26 +70,38 @@ class Gate:
                 self._log(_line(scope, path, status, seconds))
 
     async def _through(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
-        body = _Body(receive, self.limits.body)
+        body = _Body(receive, self)
+        late = Refused(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
         try:
             self._admit(scope, path)
+            if scope["path"] == "*" and scope["method"] == "OPTIONS":  # [RFC 9110, 9.3.7]
+                await Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})(scope, receive, answer)
+                return
             async with asyncio.timeout(self.limits.seconds):
-                await self.app(scope, body, answer)
-        except Refused as refused:  # only what this file raised: the application answers for itself
+                if scope["method"] == "POST":
+                    await body.read()
+                    async with self._turns:  # questions take time on the event loop; everything else must stay prompt
+                        await self.app(scope, body, answer)
+                else:
+                    if answer.bodiless:  # HEAD: as GET, without the body [RFC 9110, 9.3.2]
+                        scope = {**scope, "method": "GET"}
+                    await self.app(scope, receive, answer)
+        except Refused as refused:  # only what was raised around the application: it answers for itself
             problem = refused
         except TimeoutError:
-            problem = self._late(waiting=scope["method"] == "POST" and not body.whole)
+            problem = late if body.whole or scope["method"] != "POST" else self._slow_body()
         except Exception:
             LOG.exception("a request to %s failed", path)
             problem = Refused(500, "something went wrong here; the log of the service tells what")
         else:
             return
+        finally:
+            body.release()
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
 
-    def _late(self, waiting: bool) -> Refused:
-        text = "the body came too slowly" if waiting else "it took too long"
-        return Refused(408 if waiting else 504, f"{text}: at most {self.limits.seconds:g} s", connection="close")
+    def _slow_body(self) -> Refused:
+        return Refused(408, f"the body came too slowly: at most {self.limits.seconds:g} s", connection="close")
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])
@@ -106,32 +126,64 @@ class Gate:
 class _Answer:
     """``send``, remembering the status."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, bodiless: bool) -> None:
         self._send = send
         self.status: int | None = None
+        self.bodiless = bodiless
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+        elif self.bodiless:
+            message = {**message, "body": b""}
         await self._send(message)
 
 
 class _Body:
-    """``receive`` up to so many bytes, whether their number was announced or not."""
+    """The whole body of a question, within the limits, whether its length was announced or not.
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._most = receive, most
-        self._seen = 0
+    A small body is always received. What is beyond that counts towards a limit for all requests together, so that
+    many large bodies at once are bounded, too.
+    """
+
+    def __init__(self, receive: Receive, gate: Gate) -> None:
+        self._receive, self._gate = receive, gate
+        self._parts: list[bytes] = []
+        self._large = 0
         self.whole = False
 
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            if self._seen > self._most:
-                raise _too_large(self._most)
+    async def read(self) -> None:
+        limits, seen = self._gate.limits, 0
+        while not self.whole:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise Refused(499, "the client went away")  # nobody reads this; it is counted
+            part = message.get("body", b"")
+            seen += len(part)
+            if seen > limits.body:
+                raise _too_large(limits.body)
+            if seen > limits.SMALL:
+                self._hold(seen - limits.SMALL)
+            self._parts.append(part)
             self.whole = not message.get("more_body", False)
-        return message
+
+    async def __call__(self) -> Message:
+        """What the application receives: all of it at once."""
+        if not self._parts:
+            return await self._receive()
+        body, self._parts = b"".join(self._parts), []
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    def _hold(self, large: int) -> None:
+        self._gate.receiving += large - self._large
+        self._large = large
+        if self._gate.receiving > self._gate.limits.large:
+            text = "too many large requests at once; try again in a moment"
+            raise Refused(503, text, retry_after="1", connection="close")
+
+    def release(self) -> None:
+        self._gate.receiving -= self._large
+        self._large = 0
 
 
 def _ours(host: bytes | None, names: frozenset[str]) -> bool:

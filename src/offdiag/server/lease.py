@@ -4,7 +4,7 @@ A file that is replaced (``model.save``, ``mv``) leaves the old one to those who
 (``cp``, a download) would change the weights under a running request, or end the process when it becomes shorter. Linux
 lends out files: it tells the holder of a lease by SIGIO when somebody wants to write, and lets the writer wait until
 the lease is given back, for at most /proc/sys/fs/lease-break-time seconds. Elsewhere, and for files of other
-users, there is no lease, and files must be replaced, not overwritten.
+users, there is no lease, and the service reads from a copy instead (`copies.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class BeingWritten(OffdiagError):  # noqa: N818 - what it is, not a mistake
 class Lease:
     """A lease on the file with this stamp, if it can be had."""
 
-    def __init__(self, path: Path, wanted: Stamp) -> None:
+    def __init__(self, path: Path, wanted: Stamp | None) -> None:
         self._file = -1
         if fcntl is None or not hasattr(fcntl, "F_SETLEASE"):
             return
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never wait for a pipe
             if stamp_of(os.fstat(self._file)) != wanted:
                 raise OSError("another file by now")
             fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -54,12 +54,10 @@ class Lease:
         """Whether a writer waits."""
         return self.held and fcntl.fcntl(self._file, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
-    def copy(self, target: Path) -> None:
-        """The file as it was lent, under another name."""
-        os.lseek(self._file, 0, os.SEEK_SET)
-        with open(target, "xb") as copy:
-            while os.sendfile(copy.fileno(), self._file, None, 1 << 26):
-                pass
+    @property
+    def file(self) -> int:
+        """The file as it was lent."""
+        return self._file
 
     def release(self) -> None:
         if self._file >= 0:

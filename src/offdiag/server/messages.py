@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -63,6 +63,17 @@ History = Annotated[
 Block = Annotated[list[Id], FIRST_WRONG, Field(description="Ids that must not be in the list.")]
 
 
+Strict = Annotated[
+    bool,
+    Field(strict=True, description="Refuse ids that are not in the catalogue (404) instead of leaving them out."),
+]
+Fallback = Annotated[
+    Literal["popular"] | None,
+    Field(description="popular: nothing in the history is known, so these are the most popular items."),
+]
+Unknown = Annotated[list[Id], Field(description="Ids of the request that are not in the catalogue; left out.")]
+
+
 class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -75,7 +86,10 @@ class Recommend(Request):
         Annotated[list[Id], FIRST_WRONG] | None, Field(description="If given, only these may be in the list.")
     ] = None
     exclude_seen: Annotated[bool, Field(strict=True, description="Leave out the items of the history.")] = True
-    reasons: Annotated[int, _number(0, 5), Field(description="So many reasons for each item, of at most 100.")] = 0
+    reasons: Annotated[
+        int, _number(0, 5), Field(description="Number of reasons for each item; then at most 100 items.")
+    ] = 0
+    strict: Strict = False
     model: Name = None
 
 
@@ -88,6 +102,7 @@ class Similar(Request):
 class Explain(Request):
     history: History
     item: Annotated[Id, Field(description="The item whose score is to be explained.")]
+    strict: Strict = False
     model: Name = None
 
 
@@ -101,6 +116,7 @@ class Compare(Request):
     history: History
     k: Annotated[int, _number(1), Field(description="How many items in each list.")] = 10
     block: Block = []
+    strict: Strict = False
     models: Annotated[
         list[Annotated[str, Field(strict=True)]], Field(min_length=2, max_length=2, description="Two models by name.")
     ]
@@ -139,7 +155,8 @@ class Recommended(Scored):
 class Recommendations(BaseModel):
     model: str
     items: list[Recommended]
-    unknown: Annotated[list[Id], Field(description="Ids of the request that are not in the catalogue; left out.")]
+    unknown: Unknown
+    fallback: Fallback
 
 
 class Likes(BaseModel):
@@ -158,7 +175,7 @@ class Explanation(BaseModel):
     score: float
     rank: Annotated[int | None, Field(description="Its place in the whole list, from 1; null if it is in the history.")]
     contributions: Annotated[list[Contribution], Field(description="Strongest first; they add up to the score.")]
-    unknown: list[Id]
+    unknown: Unknown
 
 
 class Through(Item):
@@ -189,6 +206,8 @@ class Comparison(BaseModel):
     models: list[str]
     lists: list[list[Place]]
     shared: Annotated[int, Field(description="Items that are in both lists.")]
+    unknown: Annotated[list[Unknown], Field(description="For each model, ids of the request that it does not know.")]
+    fallback: Annotated[list[Fallback], Field(description="For each list, what it is made from if not the history.")]
 
 
 class Metric(BaseModel):

@@ -6,8 +6,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 SAFE = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -25,7 +26,11 @@ table { border-collapse: collapse } td, th { text-align: left; padding: .15rem .
 
 
 class Static(StaticFiles):
-    """The files of the page; asked for again each time, so that old and new ones are never mixed."""
+    """The files of the page, always whole; asked for again each time, so that old and new ones are never mixed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [field for field in scope["headers"] if field[0] != b"range"]  # may be ignored [RFC 9110, 14.2]
+        await super().__call__({**scope, "headers": headers}, receive, send)
 
     def file_response(self, *args: Any, **words: Any) -> Response:
         response = super().file_response(*args, **words)
@@ -36,7 +41,7 @@ class Static(StaticFiles):
 def front(static: Path) -> Response:
     index = static / "index.html"
     if index.is_file():
-        return FileResponse(index, media_type="text/html", headers=SAFE)
+        return HTMLResponse(index.read_bytes(), headers=SAFE)
     text = (
         '<!doctype html><meta charset="utf-8"><title>offdiag</title>'
         '<p>offdiag serves here: <a href="/docs">what it answers</a>.'

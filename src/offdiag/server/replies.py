@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import http
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import pydantic_core
 from starlette.responses import Response
+
+
+def _status_line(status: int) -> bytes:
+    phrase = http.HTTPStatus(status).phrase if status in http.HTTPStatus.__members__.values() else "Unknown"
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode("ascii")
+
+
+status_line = {status: _status_line(status) for status in range(100, 600)}.__getitem__
 
 
 def json_bytes(value: Any) -> bytes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import ipaddress
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from offdiag.server.counters import WIDTH, Counters
 from offdiag.server.limits import Limits
 
 BACKLOG = 2048
-KEEP_ALIVE = 75  # seconds that an idle connection is kept
+FILES = 64  # open files besides connections
 # Seconds after which a busy thread lets another one run: the scorer must not wait for the 5 ms that Python gives.
 SWITCH = 0.001
 
@@ -44,13 +44,13 @@ class Service:
 
 
 def serve(service: Service, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` gets lines for the operator."""
+    """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` prints notes before that."""
     needs()
     with listening(service.host, service.port) as listener:
         if service.token is None and not _loopback(listener):
             say(f"note: anybody who reaches {service.host} can ask this service; --token-env makes it ask for a token")
         if service.workers == 1:
-            work(service, listener, Counters(), say, lambda: say(_where(service, listener)))
+            work(service, listener, Counters(), lambda: say(_where(service, listener)))
         else:
             from offdiag.server import workers
 
@@ -59,12 +59,9 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
 
 def needs() -> None:
     try:
-        import fastapi
-        import httptools
-        import uvicorn  # noqa: F401
+        import fastapi  # noqa: F401
     except ImportError as error:
         raise OffdiagError(f"the service needs {error.name}; install it with: pip install 'offdiag[serve]'") from None
-    del fastapi, httptools
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -107,7 +104,6 @@ def work(
     service: Service,
     listener: socket.socket,
     counters: Counters,
-    say: Callable[[str], None],
     ready: Callable[[], None],
     lifeline: int | None = None,
 ) -> None:
@@ -115,77 +111,90 @@ def work(
 
     It also ends when ``lifeline``, a pipe to the process that started it, is closed at the other end.
     """
-    import uvicorn
-
-    from offdiag.server import app, protocol
+    from offdiag.server import app
     from offdiag.server.access_log import AccessLog
+    from offdiag.server.lines import Handler, Operator
 
-    log = None if service.access_log is None else AccessLog(service.access_log)
+    log = None if service.access_log is None else AccessLog(service.access_log, counters.drop_line)
+    operator = Operator()
+    logging.getLogger().addHandler(Handler(operator.lines))
     gate = app.create(
         service.models,
         titles=service.titles,
         title_columns=service.title_columns,
-        limits=service.limits,
+        limits=_within_files(service.limits),
         token=service.token,
         reload_every=service.reload_every,
         access_log=log,
-        say=say,
+        say=operator,
         counters=counters,
         hosts=_hosts(service, listener),
     )
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what matters is said here, once
+    operator.flush()  # messages about loading come before the address
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is here now stays: collections after a reload need not look at it
-
-    config = uvicorn.Config(
-        gate,
-        http=protocol.bounded(service.limits),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=round(service.limits.seconds) + 5,
-        backlog=BACKLOG,
-    )
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_server(config, gate.store, log, ready, lifeline).serve([listener]))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(gate, listener, log, ready, lifeline))
+    for lines in (operator, log):
+        if lines is not None:
+            lines.flush()
 
 
-def _server(config: Any, store: Any, log: Any, ready: Callable[[], None], lifeline: int | None) -> Any:
-    import uvicorn
+def _within_files(limits: Limits) -> Limits:
+    """Each connection is an open file; some more are needed for models and logs."""
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most == resource.RLIM_INFINITY:
+        return limits
+    return replace(limits, connections=min(limits.connections, max(most - FILES, 1)))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # slower, otherwise the same
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[], None], lifeline: int | None) -> None:
+    """From the first connection to the end of the last request."""
+    from offdiag.server.connection import Connection
+    from offdiag.server.hub import Hub
+
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
     def reload() -> None:
         if log is not None:
             log.reopen()
-        store.reload(force=True)
+        gate.store.reload(force=True)
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            store.hold()
-            ready()
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            """SIGTERM and Ctrl-C end the service in order, SIGHUP loads everything again, SIGIO announces a writer."""
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.handle_exit, number, None)
-            for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, store.rescue)):
-                loop.add_signal_handler(number, loop.run_in_executor, None, work)
-            if lifeline is not None:
-                loop.add_reader(lifeline, self._orphaned, loop, lifeline)
-            yield
-
-        def _orphaned(self, loop: asyncio.AbstractEventLoop, lifeline: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, gate.store.rescue)):
+        loop.add_signal_handler(number, _aside, work)
+    if lifeline is not None:
+        loop.add_reader(lifeline, stop.set)
+    async with gate.lifespan():
+        hub = Hub(gate, gate.limits, gate.counters)
+        listener.setblocking(False)
+        hub.listen(listener, lambda: Connection(hub))
+        gate.store.hold()
+        ready()
+        await stop.wait()
+        if lifeline is not None:
             loop.remove_reader(lifeline)
-            self.should_exit = True
+        loop.remove_reader(listener.fileno())
+        hub.closing = True
+        listener.close()
+        await hub.close(gate.limits.seconds + 5)
 
-    return Server(config)
+
+def _aside(work: Callable[[], None]) -> None:
+    """In a thread that the end of the process does not wait for, since a disk may hang."""
+    threading.Thread(target=work, daemon=True).start()
 
 
 def shared_counters(processes: int) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from offdiag import ranking
 from offdiag.server.limits import Refused
 from offdiag.server.served import Served, rows
+from offdiag.server.turns import Turns
 
 BATCH = 64  # requests in one call: more would only make the first of them wait
 IDS = 8192  # ids in the histories of one call, likewise
@@ -44,6 +45,7 @@ class Scorer:
     def __init__(self, waiting: int, observe: Callable[[int], None] = lambda size: None) -> None:
         self.waiting = waiting
         self.observe = observe  # hears the size of every batch
+        self.reasons = Turns(1)  # lists whose reasons are being found: on the event loop, a few items at a time
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import container, persist, ranking, switch
+from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
+from offdiag.server import messages
 from offdiag.server.titles import Search, title_of
 
 Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
@@ -46,6 +48,7 @@ class Served:
         self.weights = self.model.weights_
         self.ids: list[Any] = self.model.item_ids_.tolist()
         self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers go out as text, since a browser would round them, and come back as either.
         self.shown: list[Any] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.shown, range(len(self.ids)), strict=True))
@@ -53,6 +56,7 @@ class Served:
         self.untitled = 0 if titles is None else sum(str(item) not in titles for item in self.ids)
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
+        self.card = self._checked_card()
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
 
     @cached_property
@@ -69,10 +73,17 @@ class Served:
         for item in ids:
             place = column.get(item)
             if place is None:
+                place = self.find(item)
+            if place is None:
                 unknown.append(item)
             else:
                 known.add(place)
         return sorted(known), unknown
+
+    def find(self, item: Any) -> int | None:
+        """The column of an id, which may have come in the other type; None if the model does not know it."""
+        place = self.column.get(item)
+        return self.column.get(of_type(item, self._whole)) if place is None else place
 
     def item(self, column: int) -> dict[str, Any]:
         return {"id": self.shown[column], "title": self.titles[column]}
@@ -87,8 +98,17 @@ class Served:
         with suppress(OffdiagError):  # a model without reasons says so when it is asked
             self.weights.column(np.zeros(1, np.int64), 0)
 
-    def card(self) -> dict[str, Any]:
-        """What ``/model`` tells."""
+    def _checked_card(self) -> dict[str, Any]:
+        """What ``/model`` answers. A file whose description is forged or damaged is refused now, not at a request."""
+        try:
+            card = self._card()
+            messages.Card.model_validate({**card, "models": []})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = container.one_line(error)
+            raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
+        return card
+
+    def _card(self) -> dict[str, Any]:
         about = self.about
         return {
             "name": self.name,
@@ -140,7 +160,16 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
     if not isinstance(stored, dict):
         return None
     if isinstance(stored.get("mean"), dict):
-        sem = stored.get("sem") or {}
-        return {name: {"mean": mean, "sem": sem.get(name)} for name, mean in stored["mean"].items()}
-    numbers = {name: value for name, value in stored.items() if isinstance(value, int | float)}
-    return {name: {"mean": value, "sem": None} for name, value in numbers.items()} or None
+        sem = stored.get("sem")
+        sem = sem if isinstance(sem, dict) else {}
+        stored = stored["mean"]
+    else:
+        sem = {}
+    known = {name: value for name, value in stored.items() if _is_number(value)}
+    return {
+        name: {"mean": value, "sem": sem[name] if _is_number(sem.get(name)) else None} for name, value in known.items()
+    } or None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 import threading
 import time
 import weakref
@@ -11,14 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from offdiag import container
 from offdiag.errors import OffdiagError
 from offdiag.server import titles as titling
+from offdiag.server.copies import private_copy, unchangeable
 from offdiag.server.lease import BeingWritten, Lease
 from offdiag.server.limits import Refused
-from offdiag.server.served import Served, Stamp, stamp
+from offdiag.server.served import ATTEMPTS, Served, Stamp, stamp, stamp_of
 
 Say = Callable[[str], None]
-PATIENCE = 500  # times 10 ms that requests in flight may take to let go of an old file
+PATIENCE = 3000  # times 10 ms that requests in flight may take to let go of an old file; a writer waits for 45 s
 
 
 class Store:
@@ -39,8 +41,11 @@ class Store:
         self._busy = threading.Lock()  # one reload at a time
         self._titles_stamp: Stamp | None = None
         self._titles = self._read_titles()
-        self._served = {name: Served(name, path, self._titles) for name, path in self._paths.items()}
-        for served in self._served.values():
+        # None: its file is being overwritten, and there was no room for a copy
+        self._served: dict[str, Served | None] = {
+            name: Served(name, path, self._titles) for name, path in self._paths.items()
+        }
+        for served in self.models:
             served.warm()
             if lacking := self._without_titles(served):
                 say(f"model {served.name}: {lacking}")
@@ -53,20 +58,25 @@ class Store:
 
     @property
     def models(self) -> list[Served]:
-        return list(self._served.values())
+        return [served for served in self._served.values() if served is not None]
 
     @property
     def problems(self) -> list[str]:
         """What could not be loaded lately, without paths: anyone may read it."""
+        gone = {name for name, served in self._served.items() if served is None}
         kept = "the one before is still in use"
-        return [f"the file of {name} cannot be loaded; {kept}" for name in self._refused]
+        return [f"the file of {name} cannot be loaded; {kept}" for name in self._refused if name not in gone] + [
+            f"the file of {name} is being overwritten; it is not served until that has ended" for name in gone
+        ]
 
     def get(self, name: str | None) -> Served:
         if name is None:
-            return next(iter(self._served.values()))
-        served = self._served.get(name)
-        if served is None:
+            name = next(iter(self._served))
+        elif name not in self._served:
             raise Refused(404, f"there is no model {name[:100]!r}; there are {', '.join(map(repr, self.names))}")
+        served = self._served[name]
+        if served is None:
+            raise Refused(503, f"the file of the model {name!r} is being overwritten; try again later", retry_after="5")
         return served
 
     def reload(self, force: bool = False) -> int:
@@ -75,7 +85,8 @@ class Store:
             changed = self._reload_titles()
             for name, path in self._paths.items():
                 now = stamp(path)
-                same = now == self._served[name].stamp
+                served = self._served[name]
+                same = served is not None and now == served.stamp
                 if same:
                     self._refused.pop(name, None)
                 known_bad = name in self._refused and self._refused[name] == now
@@ -84,31 +95,35 @@ class Store:
             return changed
 
     def hold(self) -> None:
-        """Ask to be told before a served file is overwritten in place; ``rescue`` is then to be called on SIGIO."""
+        """From now on no served file can change under a request; ``rescue`` is to be called on SIGIO."""
         with self._busy:
             self._leases = {}
-            for name, served in self._served.items():
+            for served in self.models:
                 with suppress(BeingWritten):
-                    self._leases[name] = Lease(served.path, served.stamp)
+                    fresh, self._leases[served.name] = self._held(served.name, served.path, served)
+                    self._served = {**self._served, served.name: fresh}
 
     def rescue(self) -> None:
         """Serve from a copy what is about to be overwritten, then let the writer go on."""
         with self._busy:
             for name, lease in (self._leases or {}).items():
                 if lease.wanted_back:
-                    try:
-                        self._serve_copy(name, lease)
-                    except (OffdiagError, OSError) as error:
-                        self._failed(f"model {name} is being overwritten and could not be copied: {error}")
+                    self._let_go(name, lease)
                     lease.release()
 
-    def _serve_copy(self, name: str, lease: Lease) -> None:
+    def _let_go(self, name: str, lease: Lease) -> None:
+        """Stop using the file. Without room for a copy this model pauses, and the rest of the service continues."""
         old = self._served[name]
-        with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
-            copy = Path(folder) / old.path.name
-            lease.copy(copy)
-            fresh = Served(name, copy, self._titles)
-        fresh.path, fresh.stamp = old.path, old.stamp
+        if old is None:
+            return
+        path, known, fresh = old.path, old.stamp, None
+        said = "served from a copy until the new one is whole"
+        try:
+            fresh = self._copied(name, path, lease.file)
+            fresh.stamp = known
+        except (OffdiagError, OSError, MemoryError) as error:
+            self._count(False)
+            said = f"not served until the new one is whole ({error})"
         self._served = {**self._served, name: fresh}
         used = weakref.ref(old)
         del old
@@ -116,13 +131,41 @@ class Store:
             if used() is None:
                 break
             time.sleep(0.01)
-        self._say(f"model {name}: its file is being overwritten; served from a copy until the new one is whole")
+        self._say(f"model {name}: its file is being overwritten; {said}")
+
+    def _copied(self, name: str, path: Path, file: int) -> Served:
+        with private_copy(file, path.name) as copy:
+            fresh = Served(name, copy, self._titles)
+        fresh.path = path
+        return fresh
+
+    def _held(self, name: str, path: Path, loaded: Served | None = None) -> tuple[Served, Lease]:
+        """A model whose file cannot change while it is in use: leased, copied, or on a read-only file system."""
+        for _ in range(ATTEMPTS):
+            now = stamp(path)
+            lease = Lease(path, now)
+            if not lease.held and not unchangeable(path):
+                with container.opened(path) as file:
+                    known = stamp_of(os.fstat(file.fileno()))
+                    fresh = self._copied(name, path, file.fileno())
+                    fresh.stamp = known
+                    if stamp_of(os.fstat(file.fileno())) == known:
+                        return fresh, lease
+            else:
+                fresh = loaded if loaded is not None and loaded.stamp == now else Served(name, path, self._titles)
+                if fresh.stamp == now:
+                    return fresh, lease
+            lease.release()
+        raise OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
 
     def _reload_model(self, name: str, path: Path, now: Stamp | None) -> int:
+        lease = None
         try:
-            fresh = Served(name, path, self._titles)
+            if self._leases is None:
+                fresh = Served(name, path, self._titles)
+            else:
+                fresh, lease = self._held(name, path)
             fresh.warm()
-            lease = None if self._leases is None else Lease(path, fresh.stamp)
         except Exception as error:  # whatever it is, it must not end the watching
             told = name in self._refused
             busy = isinstance(error, BeingWritten)
@@ -164,6 +207,20 @@ class Store:
         self._titles_stamp = stamp(self._titles_path)
         return titling.read(self._titles_path, *self._title_columns)
 
+    def watch(self, every: float) -> Callable[[], None]:
+        """Look for new files at this interval, in seconds; returns a function that stops it.
+
+        The end of the process does not wait for this thread: a disk may hang forever.
+        """
+        stop = threading.Event()
+
+        def look() -> None:
+            while not stop.wait(every):
+                self.reload()
+
+        threading.Thread(target=look, name="offdiag reload", daemon=True).start()
+        return stop.set
+
     def _without_titles(self, served: Served) -> str:
         """Items without a title are shown by their id; if all are, the table is likely that of another catalogue."""
         if self._titles is None or not served.untitled:
@@ -201,4 +258,4 @@ def by_name(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str
 
 
 def about(store: Store, name: str | None) -> dict[str, Any]:
-    return {**store.get(name).card(), "models": store.names}
+    return {**store.get(name).card, "models": store.names}

@@ -15,6 +15,7 @@ from typing import Any
 
 from offdiag import persist
 from offdiag.errors import OffdiagError
+from offdiag.server.lines import Operator
 from offdiag.server.run import Service, counters_of, shared_counters, work
 from offdiag.server.store import by_name
 
@@ -27,7 +28,7 @@ def supervise(service: Service, listener: socket.socket, say: Callable[[str], No
     """Start the workers, start again one that dies, hand on signals, and wait for all at the end."""
     for path in by_name(service.models).values():
         persist.describe(path)  # a wrong file is told once, here
-    ended = _Signals()
+    ended, operator = _Signals(), Operator()
     memory = shared_counters(service.workers)
     crew = [_Worker(service, listener, memory, row) for row in range(service.workers)]
     try:
@@ -43,7 +44,7 @@ def supervise(service: Service, listener: socket.socket, say: Callable[[str], No
             connection.wait([worker.process.sentinel for worker in crew], timeout=LOOK)
             for at, worker in enumerate(crew):
                 if not worker.process.is_alive() and not ended.stop:
-                    say(f"a serving process {worker.end()}; starting another")
+                    operator(f"a serving process {worker.end()}; starting another")
                     time.sleep(AGAIN)
                     crew[at] = _Worker(service, listener, memory, at)
     finally:
@@ -52,6 +53,7 @@ def supervise(service: Service, listener: socket.socket, say: Callable[[str], No
             worker.signal(signal.SIGTERM)
         for worker in crew:
             worker.process.join()
+        operator.flush()
 
 
 class _Signals:
@@ -111,12 +113,8 @@ def _work(service: Service, listener: socket.socket, memory: Any, row: int, pipe
     """The life of a worker. It says None when it serves, or a line why it cannot."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
 
-    def say(text: str) -> None:
-        sys.stderr.write(f"offdiag: {text}\n")
-        sys.stderr.flush()
-
     try:
-        work(service, listener, counters_of(memory, row), say, lambda: pipe.send(None), pipe.fileno())
+        work(service, listener, counters_of(memory, row), lambda: pipe.send(None), pipe.fileno())
     except OffdiagError as error:
         pipe.send(str(error))
         sys.exit(2)

@@ -118,7 +118,7 @@ async function showLists() {
       ? await post("compare", { ...body, models: [modelName(), other] }, signal)
       : await recommended({ ...body, model: state.model }, signal);
     learn(other ? said.lists.flat() : said.items);
-    strange = new Set((said.unknown ?? []).map(keyOf));
+    strange = unknownIn(said, other);
     await findTitles(signal);
     pickedAgain();
     calm();
@@ -126,6 +126,13 @@ async function showLists() {
     keepFocus(() => render(said, other));
     reopen();
   });
+}
+
+/** Ids that no model on the page knows. */
+function unknownIn(said, other) {
+  if (!other) return new Set(said.unknown.map(keyOf));
+  const [first, second] = said.unknown.map((ids) => new Set(ids.map(keyOf)));
+  return new Set([...first].filter((key) => second.has(key)));
 }
 
 async function recommended(body, signal) {
@@ -148,13 +155,15 @@ async function findTitles(signal) {
 }
 
 function render(said, other) {
-  const n = state.history.length - state.history.filter((id) => strange.has(keyOf(id))).length;
+  const lost = state.history.filter((id) => strange.has(keyOf(id))).length;
+  const n = state.history.length - lost;
   const length = other ? said.lists[0].length : said.items.length;
-  const popular = n === 0;
+  const popular = other ? said.fallback.every(Boolean) : said.fallback === "popular";
   $("lists-title").textContent = other ? "Two models, one history" : popular ? "Popular items" : "Recommended";
   $("lists-note").textContent = [
     notice,
     popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Without a history"}; these are the most used items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
+    lost && !popular ? `${lost === 1 ? "One more is" : `${count(lost)} more are`} not in this catalogue and left out.` : "",
     other ? `${count(said.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
       : popular || !length ? "" : silent.has(modelName()) ? "This model gives no reasons."
         : "Bars show what speaks most for an item or against it; open it to see all.",

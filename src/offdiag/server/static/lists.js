@@ -31,6 +31,8 @@ export function twoLists(said, act) {
     const id = `list-${side}`;
     return h("div", { class: "column" },
       h("h3", { id }, model),
+      said.fallback[side] && !said.fallback.every(Boolean)
+        ? h("p", { class: "only" }, "Popular items: nothing in your history is known to this model.") : null,
       h("ol", { class: "items", "aria-labelledby": id }, items.map((item) =>
         row(item, item.rank, model, act, { ...difference(item, items.length), score: null, side }))));
   });

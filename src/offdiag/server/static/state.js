@@ -2,8 +2,8 @@
 
 export const FIRST = 20; // length of a list before anyone asks for more
 
-/** 7 and "7" are different items. */
-export const keyOf = (id) => JSON.stringify(id);
+/** The service takes 7 for "7" where only one of them can be meant, so here they are the same item. */
+export const keyOf = (id) => String(id);
 
 export function empty() {
   return { history: [], block: [], model: null, other: null, k: FIRST, open: null };

@@ -1,0 +1,241 @@
+"""One connection: bytes to requests, one at a time, and answers back.
+
+While a request is being answered, nothing more is read from its connection. A client that sends requests without
+waiting for answers (pipelining) therefore fills its own buffers, not those of the service. Pipelined requests of all
+clients take turns; clients that wait for their answers never queue behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from offdiag.server.exchange import Exchange
+from offdiag.server.hub import SCRATCH, Hub
+from offdiag.server.replies import json_bytes, status_line
+from offdiag.server.wire import BLANK_LINES, Body, Malformed, check_beginning, parse_head
+
+KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
+LINGER = 1.0  # seconds for a client to stop sending and to read why it was refused
+LINGER_BYTES = 1 << 20  # it may still send in that time
+HIGH_WATER = 64 << 10  # bytes of a body that may wait for the application
+NEVER = float("inf")
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._transport: Any = None
+        self._buffer = bytearray()  # read, but not yet part of a request
+        self._searched = 0  # bytes of it that hold no end of a head
+        self._exchange: Exchange | None = None
+        self._body: Body | None = None
+        self._reading = self.writable = True
+        self._drained: asyncio.Future[None] | None = None
+        self._has_turn = False
+        self._discarded = -1  # bytes dropped after the last answer; -1: the connection is still in use
+        self._on_deadline: Callable[[], None] | None = None
+        self.deadline = NEVER
+        self.address = ""
+        self.client: tuple[str, int] | None = None
+        self.server: tuple[str, int] | None = None
+
+    # What the transport calls
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.client = (peer[0], peer[1]) if peer else None
+        self.server = (own[0], own[1]) if own else None
+        if self._hub.enter(self):
+            self._within(self._hub.limits.seconds, self._too_slow)
+        elif self._hub.may_linger(self):
+            self._refuse(503, "too many connections are open; try again in a moment", b"retry-after: 1\r\n")
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hub.leave(self)
+        self._end_turn()
+        if self._exchange is not None:
+            self._exchange.lost()
+        self.resume_writing()
+        self.deadline = NEVER
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return SCRATCH
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._discarded >= 0:
+            self._discarded += nbytes
+            if self._discarded > LINGER_BYTES:
+                self.abort()
+            return
+        self._buffer += SCRATCH[:nbytes]
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """A client may close its side after the last request, and still read the answer."""
+        if self._exchange is None or self._body is None or not self._body.done:
+            return False
+        self._exchange.keep_alive = False
+        return True
+
+    def pause_writing(self) -> None:
+        self.writable = False
+        self._within(self._hub.limits.seconds, self.abort)
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        if self._discarded < 0:
+            idle = self._exchange is None
+            self._within(KEEP_ALIVE if idle else NEVER, self._transport.close if idle else None)
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # Requests
+
+    def _advance(self) -> None:
+        if self._exchange is None:
+            self._begin()
+        elif self._body is not None and not self._body.done:
+            self._receive(self._body, self._exchange)
+        if self._buffer and self._exchange is not None and self._body is not None and self._body.done:
+            self._pause()  # pipelined: the rest stays with the client until this one is answered
+
+    def _begin(self) -> None:
+        """Start a request if its head has arrived."""
+        buffer, most = self._buffer, self._hub.limits.headers
+        for _ in range(BLANK_LINES):
+            if buffer.startswith(b"\r\n"):
+                del buffer[:2]
+        if not buffer:
+            return
+        end = buffer.find(b"\r\n\r\n", max(self._searched - 3, 0))
+        try:
+            if (len(buffer) if end < 0 else end) > most:
+                raise Malformed(400, f"the headers are too long: at most {most} bytes")
+            if end < 0:
+                self._searched = len(buffer)
+                if self._on_deadline != self._too_slow:
+                    self._within(self._hub.limits.seconds, self._too_slow)
+                check_beginning(bytes(buffer))
+                return
+            head = parse_head(bytes(buffer[:end]))
+        except Malformed as problem:
+            self._refuse(problem.status, problem.text)
+            return
+        del buffer[: end + 4]
+        self._searched = 0
+        self._within(NEVER)
+        body = self._body = Body(head.length, self._hub.limits.body)
+        exchange = self._exchange = Exchange(self, head, self._hub)
+        self._receive(body, exchange)
+        self._hub.start(exchange)
+
+    def _receive(self, body: Body, exchange: Exchange) -> None:
+        """Pass what has arrived of a body to its request."""
+        try:
+            data = body.take(self._buffer)
+        except Malformed as problem:
+            exchange.spoil(problem)
+            self._buffer.clear()
+            self._discarded = 0  # where the next request would start is unknown
+            return
+        if exchange.feed(data, body.done) > HIGH_WATER and not body.done:
+            self._pause()
+
+    def finished(self) -> None:
+        """The answer is complete: continue with the next request, or close."""
+        keep = self._exchange is not None and self._exchange.keep_alive
+        whole = self._body is not None and self._body.done
+        self._exchange = self._body = None
+        self._end_turn()
+        if not (keep and whole) or self._hub.closing:
+            self._close(linger=not whole or bool(self._buffer))
+        elif self._buffer:
+            self._hub.queue(self)
+        else:
+            if self.writable:
+                self._within(KEEP_ALIVE, self._transport.close)
+            self.resume_reading()
+
+    def take_turn(self) -> None:
+        """The pipelined request of this connection may start now."""
+        self._has_turn = True
+        if not self._transport.is_closing():
+            self.resume_reading()
+            self._advance()
+        if self._exchange is None:
+            self._end_turn()  # the client has gone, or only a part of the request has arrived
+
+    def _end_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._hub.end_turn()
+
+    def shutdown(self) -> None:
+        """Accept no further request; one that has started is still answered."""
+        if self._exchange is not None:
+            self._exchange.keep_alive = False
+        elif self._discarded < 0:
+            self._close(linger=False)
+
+    # Answers
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    async def drain(self) -> None:
+        while not self.writable:
+            if self._drained is None or self._drained.done():
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+
+    def _refuse(self, status: int, text: str, headers: bytes = b"") -> None:
+        """Answer a request that never reaches the application, and close."""
+        body = json_bytes({"error": text})
+        head = b"%bdate: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
+        self.write(head % (status_line(status), self._hub.date(), len(body), headers) + body)
+        self._hub.refused(status)
+        self._close(linger=True)
+
+    def _close(self, linger: bool) -> None:
+        """Closing while the client still sends would destroy the answer on its way, so the rest is read and dropped."""
+        self._discarded = 0
+        self._within(LINGER if self.writable else self._hub.limits.seconds, self.abort)
+        if linger and not self._transport.is_closing():
+            self._buffer.clear()
+            self._transport.write_eof()
+            self.resume_reading()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Time and flow
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _pause(self) -> None:
+        if self._reading and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _within(self, seconds: float, otherwise: Callable[[], None] | None = None) -> None:
+        self._on_deadline = otherwise
+        self.deadline = self._hub.now() + seconds
+
+    def late(self) -> None:
+        """The deadline has passed."""
+        act, self._on_deadline, self.deadline = self._on_deadline, None, NEVER
+        if act is not None:
+            act()
+
+    def _too_slow(self) -> None:
+        self._refuse(408, f"the headers came too slowly: at most {self._hub.limits.seconds:g} s")

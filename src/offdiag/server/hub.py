@@ -1,0 +1,169 @@
+"""What the connections of one process share: the application, limits on their number, deadlines and turns."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp
+
+from offdiag.server.counters import Counters
+from offdiag.server.limits import Limits
+
+if TYPE_CHECKING:
+    from offdiag.server.connection import Connection
+    from offdiag.server.exchange import Exchange
+
+SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads: they happen one after the other
+NEW_AT_ONCE = 32  # connections accepted in one round of the event loop
+TURNS = 8  # pipelined requests in progress, of all connections together
+LINGERING = 64  # refused connections that are sent a reason at the same time; others are only closed
+LOOK = 0.25  # seconds between two looks at the deadlines, at most
+
+
+class Hub:
+    def __init__(self, app: ASGIApp, limits: Limits, counters: Counters) -> None:
+        self.app, self.limits, self.counters = app, limits, counters
+        self.connections: set[Connection] = set()
+        self.closing = False
+        self._turned_away: set[Connection] = set()
+        self._per_address: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ahead: deque[Connection] = deque()  # connections whose next request was pipelined
+        self._turns = 0
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        self._date = b""
+        self._every = min(LOOK, limits.seconds / 4)
+        self._look()
+
+    # Who is connected
+
+    def listen(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+        if not self.closing:
+            self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
+
+    def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+        """Accept all connections that wait, up to a limit that leaves some to other processes.
+
+        Not ``loop.create_server``: uvloop accepts one per round, and with many busy clients a round is long.
+        """
+        for _ in range(NEW_AT_ONCE):
+            try:
+                plain, _ = listener.accept()
+            except BlockingIOError:  # no more are waiting
+                return
+            except ConnectionError:  # the client has already gone
+                continue
+            except OSError:  # too many open files: try again later, without spinning
+                self._loop.remove_reader(listener.fileno())
+                self._loop.call_later(LOOK, self.listen, listener, protocol)
+                return
+            plain.setblocking(False)
+            self._keep(self._loop.create_task(self._connect(plain, protocol)))
+
+    async def _connect(self, plain: socket.socket, protocol: Callable[[], Connection]) -> None:
+        with suppress(OSError):
+            await self._loop.connect_accepted_socket(protocol, plain)
+
+    def enter(self, connection: Connection) -> bool:
+        """Whether there is room for it."""
+        address = source(connection.client[0]) if connection.client else ""
+        full = len(self.connections) >= self.limits.connections
+        if self.closing or full or (address and self._per_address[address] >= self.limits.per_address):
+            self.counters.turn_away()
+            return False
+        connection.address = address
+        self._per_address[address] += 1
+        self.connections.add(connection)
+        self.counters.connected(len(self.connections))
+        return True
+
+    def may_linger(self, connection: Connection) -> bool:
+        """Whether a refused connection gets an answer that says why."""
+        if len(self._turned_away) >= LINGERING:
+            return False
+        self._turned_away.add(connection)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        self._turned_away.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
+            self.counters.connected(len(self.connections))
+
+    # What is answered
+
+    def start(self, exchange: Exchange) -> None:
+        self._keep(self._loop.create_task(exchange.run()))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def queue(self, connection: Connection) -> None:
+        """Its next request was pipelined: it waits for its turn."""
+        self._ahead.append(connection)
+        self._hand_out()
+
+    def end_turn(self) -> None:
+        self._turns -= 1
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._ahead and self._turns < TURNS:
+            self._turns += 1
+            self._loop.call_soon(self._ahead.popleft().take_turn)
+
+    def refused(self, status: int) -> None:
+        self.counters.begin()
+        self.counters.end("unknown", status, 0.0)
+
+    # Time
+
+    def date(self) -> bytes:
+        return self._date
+
+    def _look(self) -> None:
+        now = self.now()
+        self._date = formatdate(usegmt=True).encode()
+        for connection in [one for one in (*self.connections, *self._turned_away) if one.deadline <= now]:
+            connection.late()
+        self._looking = self._loop.call_later(self._every, self._look)
+
+    async def close(self, patience: float) -> None:
+        """Finish what is being answered, for at most so many seconds."""
+        self.closing = True
+        for connection in list(self.connections):
+            connection.shutdown()
+        end = self.now() + patience
+        while (self.connections or self._tasks) and self.now() < end:
+            await asyncio.sleep(0.02)
+        for task in self._tasks:
+            task.cancel()
+        for connection in [*self.connections, *self._turned_away]:
+            connection.abort()
+        await asyncio.sleep(0)
+        self._looking.cancel()
+
+
+def source(address: str) -> str:
+    """What connections are counted by: an IPv4 address, or the /64 network that one customer usually has."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found)
