@@ -250,6 +250,27 @@ def test_the_log_of_a_first_format_file_continues(tmp_path, model, inter):
     assert plan.ledger.n_users == 79
 
 
+def test_the_command_says_what_a_file_of_the_first_format_revealed(tmp_path, model, inter, monkeypatch, capsys):
+    import csv
+
+    from offdiag import cli
+
+    monkeypatch.chdir(tmp_path)
+    first_format(tmp_path, model, ledger=True)
+    assert cli.main(["info", "old.od"]) == 0
+    assert "first file format" in capsys.readouterr().out
+    rows = [(int(u), inter.item_ids[i]) for u in (7, 9) for i in inter.matrix[[u]].indices]
+    with open("leaving.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("user", "item"), *rows])
+    assert cli.main(["forget", "old.od", "--users", "leaving.csv"]) == 0
+    said = capsys.readouterr().err
+    assert "could reveal users' histories" in said
+    assert said.count("\n") == 1
+    assert cli.main(["info", "old.od"]) == 0
+    assert "by old.od.living" in capsys.readouterr().out
+    assert od.load("old.od").n_users_ == 78
+
+
 def test_certificates_of_the_same_change_share_nothing(tmp_path, model, inter):
     model.save(tmp_path / "m.od", updatable=True)
     ones = [od.load(tmp_path / "m.od").forget(inter.select_users(np.array([0]))).to_dict() for _ in range(2)]

@@ -84,7 +84,7 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     g = G.own_diagonal()
     if is_plain(matrix, G.user_power, float(g.max(initial=0.0)), float(G.item_sums.max(initial=0.0))):
         return G, None
-    from offdiag import kernels, kernels_living
+    from offdiag import kernels, kernels_exact
     from offdiag.solvers import ranked
 
     pattern = sparse_gram(matrix, G.user_power)
@@ -94,13 +94,13 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     wide = np.zeros(G.n_items, dtype=bool)
 
     def work(lo: int, hi: int) -> None:
-        kernels_living.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
+        kernels_exact.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
 
     kernels.run_parallel(work, kernels.ranges(G.n_items, 8 * kernels.n_threads()))
     if wide.any():
         raise OffdiagError(TOO_WIDE)
     sums, sums_rest = np.zeros(G.n_items), np.zeros(G.n_items)
-    kernels_living.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
+    kernels_exact.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
     high = replace(pattern, values=values, item_sums=sums)
     low = pruned(replace(pattern, values=rest, item_sums=sums_rest))
     if isinstance(G, Gram):

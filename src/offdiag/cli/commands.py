@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from offdiag.cli import answers, compressing, console, facts, fitting, living, reading, reproduce, serving, tuning
-from offdiag.cli.options import DEFAULT_METRICS, AtLeast, DataFile, Json, Metrics, MinItems, MinUsers, ModelFile, Seed
+from offdiag.cli.options import (
+    DEFAULT_METRICS,
+    AtLeast,
+    DataFile,
+    Json,
+    KeyFile,
+    Metrics,
+    MinItems,
+    MinUsers,
+    ModelFile,
+    Seed,
+)
 from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
 
@@ -226,12 +237,13 @@ def explain(
         tuple[str, str] | None,
         typer.Option("--pair", metavar="ITEM OTHER", help="Two items: what a weight says beyond co-occurrence."),
     ] = None,
+    key_file: KeyFile = None,
     json: Json = False,
 ) -> None:
     """Show what each item of a history adds to the score of another item, and its rank without that item.
 
     The parts sum to the score exactly. With --pair, show through which items two items have something in common; this
-    needs a model that was saved with its Gram.
+    needs a model that was saved with `--updatable`, and its key.
     """
     import offdiag as od
 
@@ -241,7 +253,7 @@ def explain(
         raise OffdiagError(f"explain needs --history and --item, or --pair; missing: {missing}")
     if pair is not None and asked:
         raise OffdiagError(f"--pair explains two items on their own, received {' and '.join(asked)} as well; leave out")
-    fitted = od.load(model)
+    fitted = od.load(model, key=key_file)
     if pair is not None:
         two = reading.typed_ids(list(pair), fitted)
         for one in two:

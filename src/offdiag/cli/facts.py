@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,17 @@ def model_pairs(about: dict[str, Any]) -> dict[str, str]:
 
 def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
     return sum(t["bytes"] for name, t in about["tensors"].items() if name.startswith(part))
+
+
+def key_pairs(out: str, key_file: str | None) -> dict[str, str]:
+    """Where the key of a model's living state is kept, which nothing can replace."""
+    from offdiag import keys, switch
+
+    if not switch.living_path(Path(os.path.realpath(out))).exists():
+        return {}
+    known = keys.keys_of(key_file)
+    where = f"the variable {keys.KEY}" if known.given else str(known.path)
+    return {"key": f"in {where}: keep a copy, apart from the model"}
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:

@@ -182,6 +182,7 @@ def fit(
             **({} if cluster is None else clustering.pairs(reports)),
             "time": console.seconds(time.perf_counter() - start),
             "saved to": f"{out} ({facts.size(os.path.getsize(out))})",
+            **facts.key_pairs(out, key_file),
         }
     )
     if result is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 import os
 import time
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from offdiag import keys, lock, switch
 from offdiag.cli import choosing, console, facts, logs, reading
 from offdiag.cli.logs import LogColumns
 from offdiag.cli.options import Json, KeyFile
-from offdiag.errors import OffdiagError
+from offdiag.errors import EarlierFormatWarning, OffdiagError
 
 if TYPE_CHECKING:
     from offdiag.data.events import Plan
@@ -208,10 +209,21 @@ class _Change:
         rotate_key: bool = False,
         note: switch.Note | None = None,
     ) -> None:
-        from offdiag import persist
+        from offdiag import living_state, persist
 
         fitted._ledger = ledger
         work.begin("saving")
+        first_format = fitted._first_format
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EarlierFormatWarning)  # said below, in the way of a command
+            self._write(persist, fitted, unchanged, work, rotate_key, note)
+        if first_format:
+            beside = switch.living_path(Path(self._target)).name
+            console.note(f"{console.printable(self._target)}: {living_state.REVEALED.format(living=beside)}")
+
+    def _write(
+        self, persist: Any, fitted: Any, unchanged: Any, work: console.Work, rotate_key: bool, note: switch.Note | None
+    ) -> None:
         persist.save(
             fitted,
             self._target,
