@@ -39,7 +39,8 @@ class Writer:
         salt = secrets.token_bytes(SALT_BYTES)
         self._header = (MAGIC + bytes.fromhex(key.id) + salt).ljust(HEADER, b"\0")
         self._cipher = _cipher(key, salt)
-        self._file, self._number, self._held, self._filled = file, 0, memoryview(bytearray(CHUNK)), 0
+        self._file, self._number, self._filled = file, 0, 0
+        self._held, self._sealed = memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK + TAG))
         file.write(self._header)
 
     def write(self, piece: bytes | memoryview) -> None:
@@ -56,8 +57,9 @@ class Writer:
         self._put(last=True)
 
     def _put(self, *, last: bool) -> None:
-        chunk = self._held[: self._filled]
-        self._file.write(self._cipher.encrypt(_nonce(self._number, last), chunk, self._header))
+        sealed = self._sealed[: self._filled + TAG]
+        self._cipher.encrypt_into(_nonce(self._number, last), self._held[: self._filled], self._header, sealed)
+        self._file.write(sealed)
         self._number += 1
         self._filled = 0
 
@@ -92,6 +94,8 @@ def _id_of(path: str | os.PathLike[str], header: bytes) -> str:
 
 def unseal(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[memoryview, Key]:
     """The plain text of a sealed file, in memory that may be changed, and the key it was sealed with."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from cryptography.exceptions import InvalidTag
 
     with container.opened(path) as file:
@@ -105,13 +109,19 @@ def unseal(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[memoryv
             raise _refused(path)
         memory.require(total, f"the living state {Path(path).name!r}", "give the machine more memory")
         plain = np.empty(total, dtype=np.uint8).data
-        cipher = _cipher(key, header[len(MAGIC) + 8 : len(MAGIC) + 8 + SALT_BYTES])
-        done = 0
+        salt = header[len(MAGIC) + 8 : len(MAGIC) + 8 + SALT_BYTES]
+
+        def open_some(numbers: range) -> None:
+            cipher = _cipher(key, salt)
+            for n in numbers:
+                chunk = os.pread(file.fileno(), CHUNK + TAG, HEADER + n * (CHUNK + TAG))
+                into = plain[n * CHUNK : (n + 1) * CHUNK]
+                cipher.decrypt_into(_nonce(n, n == count - 1), chunk, header, into)
+
+        threads = min(4, os.cpu_count() or 1, count)  # decryption leaves the interpreter lock
         try:
-            for number in range(count):
-                chunk = cipher.decrypt(_nonce(number, number == count - 1), file.read(CHUNK + TAG), header)
-                plain[done : done + len(chunk)] = chunk
-                done += len(chunk)
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(open_some, [range(n, count, threads) for n in range(threads)]))
         except (InvalidTag, ValueError) as error:
             raise _refused(path) from error
     return plain, key
