@@ -21,7 +21,7 @@ from offdiag.server.replies import error
 from offdiag.server.store import Store
 from offdiag.server.turns import Turns
 
-AT_ONCE = 24  # questions in progress; the others wait, their bodies already read
+AT_ONCE = 64  # questions in progress; the others wait, their bodies already read
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
