@@ -25,7 +25,7 @@ from offdiag.server.access_log import AccessLog
 from offdiag.server.app import create
 from offdiag.server.counters import Counters
 from offdiag.server.limits import Limits
-from offdiag.server.served import Served
+from offdiag.server.served import Served, stamp
 from offdiag.server.store import Store
 from tests.serving import Service, until
 from tests.test_server_reload import HISTORY, Load, answer_of, now, replace
@@ -233,14 +233,67 @@ def test_a_copy_goes_to_memory_where_the_disk_is_full(model, monkeypatch):
 
 def test_where_no_file_is_lent_the_served_one_is_a_copy(model, made, monkeypatch):
     monkeypatch.setattr(lease, "fcntl", None)
-    store = Store([model])
-    store.hold()
+    store = Store([model], hold=True)
     overwrite(model, (made / "new.od").read_bytes(), lambda: None)
     served = store.get(None)
     wanted = od.load(made / "old.od").weights_
     assert np.array_equal(served.weights.toarray(), wanted.toarray())
     assert store.reload() == 1
     assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "new.od").weights_.toarray())
+
+
+def can_lend(path):
+    if not (found := lease.Lease(path, stamp(path))).held:
+        pytest.skip("this system lends no files")
+    found.release()
+
+
+def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, made):
+    """A lease that outlives the attempt made the next writer wait for 45 seconds."""
+    can_lend(model)
+    store = Store([model], hold=True)
+    held = store._leases["model"]
+    replace_with(model, b"rubbish")
+    assert store.reload() == 0
+    begun = time.monotonic()
+    model.write_bytes((made / "new.od").read_bytes())
+    assert time.monotonic() - begun < 5
+    assert store.reload() == 1
+    assert not held.held
+    store._leases["model"].release()
+
+
+def replace_with(path, content):
+    path.with_name("other").write_bytes(content)
+    os.replace(path.with_name("other"), path)
+
+
+def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, made):
+    """Between loading and serving, too: the writer waits until the service has a copy."""
+    can_lend(model)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        store = Store([model], hold=True)
+        writer = threading.Thread(target=model.write_bytes, args=(b"",))
+        writer.start()
+        until(lambda: store._leases["model"].wanted_back)
+        assert model.stat().st_size
+        wanted = od.load(made / "old.od").weights_.toarray()
+        assert np.array_equal(store.get(None).weights.toarray(), wanted)
+        store.rescue()
+        writer.join(20)
+        assert not model.stat().st_size
+        assert np.array_equal(store.get(None).weights.toarray(), wanted)
+    finally:
+        signal.signal(signal.SIGIO, before)
+
+
+def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, made):
+    can_lend(model)
+    with open(model, "r+b") as writer:
+        store = Store([model], hold=True)
+        writer.truncate(0)
+        assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "old.od").weights_.toarray())
 
 
 # Descriptions that make no sense

@@ -18,7 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import atomic, container, keys, sealed, switch
+from offdiag import atomic, container, keys, memory, sealed, switch
+from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.progress import Progress
 
@@ -262,10 +263,20 @@ def _decode_ids(tensors: dict[str, NDArray[Any]], about: dict[str, Any]) -> NDAr
             raise ValueError("the item ids do not fit their offsets")
         pairs = pairwise(offsets)
         texts = [utf8[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in pairs]
-        ids = np.array(texts, dtype=about["item_ids_dtype"])
+        ids = np.array(texts, dtype=_text_type(about["item_ids_dtype"], texts))
     if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != about["n_items"]:
         raise ValueError("the item ids do not fit the model")
     return ids
+
+
+def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
+    """The type of text ids, whose stated width is the memory that each takes."""
+    dtype = np.dtype(name)
+    longest = max(map(len, texts), default=1)
+    if dtype.kind != "U" or not 1 <= dtype.itemsize // 4 <= max(longest, MAX_LENGTH):
+        raise ValueError(f"the item ids cannot be of type {str(name)[:40]!r}")
+    memory.require(len(texts) * dtype.itemsize, f"the ids of {len(texts):,} items", "use shorter ids")
+    return dtype
 
 
 def _model_class(name: str) -> Any:

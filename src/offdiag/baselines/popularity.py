@@ -57,7 +57,10 @@ class Popularity(Recommender):
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
         G = change.G
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
-        return Relearned({"weights_": _shares(G.item_sums)}, "counts", 0.0, 0.0, 0.0)
+        return Relearned({"weights_": _shares(G.item_sums)}, "counts", 0.0, 0.0)
+
+    def _accepted(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError("Popularity gives everyone the same list: no item of the history contributes to a score")

@@ -55,7 +55,7 @@ def gram(
     exact = parts.n_users <= EXACT_FLOAT32 or dtype == np.float64
     wide = dtype if exact else np.dtype(np.float64)
     n_bytes = packed.size(m) * wide.itemsize
-    workers = len(session.workers_of(client))
+    workers = max(len(session.workers_of(client)), 1)  # none: the only one is being started again
     groups = _groups(parts.entries, min(workers, len(parts.futures)))
     rows = 3 * parts.nbytes // len(groups)
     less = "use od.cluster.fit_full_rank, which never holds the whole Gram, or keep fewer items"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
-from offdiag.data.parquet import reading_parquet, verify_pages
+from offdiag.data.parquet import check_file, reading_parquet, verify_pages
 from offdiag.data.table import Duplicates, Table, assemble
 from offdiag.errors import OffdiagError
 
@@ -134,6 +134,7 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
     frame = source
     if not is_frame(source):
         with reading_parquet(where):
+            check_file(source)
             names = list(pl.read_parquet_schema(source))
             at = find_columns(names, wanted.columns(), where)
             if wanted.verify:

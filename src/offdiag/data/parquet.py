@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import mmap
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offdiag import memory
+from offdiag.data import parquet_sizes
 from offdiag.data.failures import polars_failures
 from offdiag.data.text_files import is_gzip, unpacked
 from offdiag.errors import OffdiagError
@@ -18,9 +22,26 @@ if TYPE_CHECKING:
 def read_parquet(path: Path) -> pl.DataFrame:
     import polars as pl
 
-    packed = is_gzip(path)
     with reading_parquet(path.name):
-        return pl.read_parquet(io.BytesIO(unpacked(path)) if packed else path)
+        if is_gzip(path):
+            content = unpacked(path)
+            check_pages(content)
+            return pl.read_parquet(io.BytesIO(content))
+        check_file(path)
+        return pl.read_parquet(path)
+
+
+def check_file(path: str | Path) -> None:
+    """As ``check_pages``, for a file on disk; call it where ``reading_parquet`` explains errors."""
+    if os.path.getsize(path):
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            check_pages(data)
+
+
+def check_pages(data: bytes | mmap.mmap) -> None:
+    """Refuse pages whose stated size would make polars end the process."""
+    there = memory.available()
+    parquet_sizes.check(data, 1 << 62 if there is None else there)
 
 
 def verify_pages(path: str, columns: list[str], name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from offdiag.data.archive import files, first_file
 from offdiag.data.lines import parse_lines
+from offdiag.data.parquet import check_pages, reading_parquet
 from offdiag.data.table import Table, concatenate
 from offdiag.errors import OffdiagError
 
@@ -71,7 +72,9 @@ def movielens_1m(source: Path) -> Table:
     if name.endswith(".parquet"):
         import polars as pl
 
-        frame = pl.read_parquet(io.BytesIO(content))
+        with reading_parquet(name):
+            check_pages(content)
+            frame = pl.read_parquet(io.BytesIO(content))
         user, item = (frame.get_column(c).cast(pl.Int64) for c in ("userID", "movieID"))
         return Table(user, item, where=name)
     user, item, value, time = _delimited(content, name, "::", ["int", "int", "float", "int"])

@@ -106,6 +106,12 @@ class _FullRank(Recommender):
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
         return full_rank_living.relearned(self, change, progress)
 
+    def _accepted(self) -> tuple[float, float]:
+        """Of a residual and of an error of the weights: what may be without a new fit."""
+        tolerance = full_rank_living.TOLERANCE[self.dtype]
+        rarity = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
+        return tolerance, tolerance * float(rarity.max(initial=0.0))
+
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
         return defaults.from_scale(settings, scale)

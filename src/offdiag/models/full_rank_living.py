@@ -47,9 +47,7 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
         raise
     rarity = np.divide(weights.scale, solution.scale, where=solution.scale != 0, out=np.ones(m, dtype=C.dtype))
     error = float((np.abs(rarity) * off).max(initial=0.0))  # in the weights as they are, divided by popularity or not
-    return Relearned(
-        {"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, tolerance, error
-    )
+    return Relearned({"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, error)
 
 
 def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:

@@ -55,7 +55,6 @@ class Relearned:
     attributes: dict[str, Any]  # weights_ and what else the fit would have set
     method: str
     residual: float  # how far the weights are from optimal, relative
-    tolerance: float  # what is accepted without a new fit
     weight_error: float  # the largest difference from the weights of a new fit, estimated
 
 
@@ -72,8 +71,9 @@ class Certificate:
     gone_items: list[Any]
     method: str  # "woodbury", "columns", "warm restart", "refit"
     residual: float
-    tolerance: float
+    tolerance: float  # what is accepted of a residual, whoever comes or goes
     weight_error: float
+    bound: float  # what is accepted of a weight error, likewise
     proof: float | None  # the largest weight difference from a full refit, measured where it was asked for
     nonce: str  # random, so that no two certificates can be compared
     before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
@@ -83,10 +83,12 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """What may be kept: nothing here depends on which items the users had, or on how many.
 
-        Errors are rounded up to a power of ten, and the method is left out: both vary a little with the histories.
+        The method is left out, since a long history makes a refit more likely, and so is the error, which is smaller
+        after a refit: what is kept is what this model accepts, or the next power of ten above an error beyond that.
         """
         kept = {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
-        return kept | {name: _at_most(kept[name]) for name in ("residual", "weight_error", "proof")}
+        accepted = {"residual": self.tolerance, "weight_error": self.bound, "proof": self.bound}
+        return kept | {name: _at_most(kept[name], most) for name, most in accepted.items()}
 
     def matches(self, model: Any) -> bool:
         """Whether a model is in the state after this change; it must be the same model, with its living state."""
@@ -95,12 +97,15 @@ class Certificate:
         return roll is not None and self.after == digest_of(roll, self.nonce, fingerprint_of(model))
 
 
-_OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds")
+_OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds", "bound")
 
 
-def _at_most(error: float | None) -> float | None:
-    """The next power of ten."""
-    return error if not error else float(10.0 ** np.ceil(np.log10(error)))
+def _at_most(error: float | None, accepted: float) -> float | None:
+    """The next power of ten above what is accepted, or above an error beyond that."""
+    if error is None:
+        return None
+    largest = max(error, accepted)
+    return float(10.0 ** np.ceil(np.log10(largest))) if largest else 0.0
 
 
 def digest_of(roll: Roll | None, nonce: str, text: str) -> str:
@@ -138,7 +143,7 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     with _Shield() as shield:
         shield.release()
         if not rows.shape[0]:
-            relearned = Relearned({}, "nothing to do", 0.0, 0.0, 0.0)
+            relearned = Relearned({}, "nothing to do", 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
             if roll is None:
                 sums = coming.Sums(coming.summed(coming.wide_enough(grown, rows, facts), rows, facts, sign), None)
@@ -197,6 +202,7 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             model._source = model._user_ids = model._ledger = None  # they tell of before; a new ledger is the caller's
         model._roll = roll
         model._low = sums.low
+        tolerance, bound = model._accepted()
         model.last_change = Certificate(
             action="update" if sign > 0 else "forget",
             users=rows.shape[0],
@@ -207,8 +213,9 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             gone_items=catalogue.item_ids[gone].tolist(),
             method=relearned.method,
             residual=relearned.residual,
-            tolerance=relearned.tolerance,
+            tolerance=tolerance,
             weight_error=relearned.weight_error,
+            bound=bound,
             proof=None if fresh is None else difference(model.weights_, fresh.weights_),
             nonce=nonce,
             before=fingerprint,
@@ -271,7 +278,7 @@ def refit(model: Any, G: Gram | SparseGram, progress: Progress | None) -> Relear
     fresh = model._refitted(G, progress)
     apart = ("item_ids_", "popularity_", "n_users_", "settings_")
     learned = {name: value for name, value in vars(fresh).items() if name.endswith("_") and name not in apart}
-    return Relearned(learned, "refit", 0.0, 0.0, 0.0)
+    return Relearned(learned, "refit", 0.0, 0.0)
 
 
 def difference(W: Any, other: Any) -> float:

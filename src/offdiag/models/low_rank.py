@@ -100,6 +100,9 @@ class _LowRank(Recommender):
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
         return low_rank_living.relearned(self, change, progress)
 
+    def _accepted(self) -> tuple[float, float]:
+        return low_rank_living.accepted(self)
+
     def _solve(
         self,
         product: Product,

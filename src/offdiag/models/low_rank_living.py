@@ -39,12 +39,18 @@ def relearned(model: _LowRank, change: Change, progress: Progress | None) -> Rel
     attributes, gain = model._learned(product, settings, progress, _start(model, change) if warm else None)
     if attributes["stopped_"] == "interrupted":
         raise KeyboardInterrupt  # half a change is none: the model stays what it was
-    error = (
-        SPREAD[attributes["stopped_"] in ("closed form", "full rank")]
-        * float(np.sqrt(gain))
-        * _largest(attributes["weights_"])
-    )
-    return Relearned(attributes, "warm restart" if warm else "refit", gain, model._tolerance(), error)
+    error = _spread(attributes["stopped_"], gain) * _largest(attributes["weights_"])
+    return Relearned(attributes, "warm restart" if warm else "refit", gain, error)
+
+
+def accepted(model: _LowRank) -> tuple[float, float]:
+    """Of the gain of the last round and of an error of the weights: what may be without another round."""
+    tolerance = model._tolerance()
+    return tolerance, _spread(model.stopped_, tolerance) * _largest(model.weights_)
+
+
+def _spread(stopped: str, gain: float) -> float:
+    return SPREAD[stopped in ("closed form", "full rank")] * float(np.sqrt(gain))
 
 
 def _share_changed(change: Change) -> float:

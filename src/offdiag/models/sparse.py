@@ -147,6 +147,9 @@ class SparseEDLAE(Recommender):
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
         return sparse_living.relearned(self, change, progress)
 
+    def _accepted(self) -> tuple[float, float]:
+        return sparse_living.accepted(self)
+
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
         model, ratio = turned(self, power)

@@ -65,8 +65,13 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
     attributes = _solved(model, G, B, places, fresh, k, progress)
     if isinstance(W, Smoothed):
         attributes["weights_"] = _smoothed(model, change.G, attributes["weights_"], progress)
-    rounding = 8 * float(np.finfo(model.dtype).eps)  # what the solver leaves of a column's residual
-    return Relearned(attributes, "columns", rounding, rounding, rounding)
+    return Relearned(attributes, "columns", *accepted(model))
+
+
+def accepted(model: SparseEDLAE) -> tuple[float, float]:
+    """What the solver leaves of a column's residual, and so of its weights."""
+    rounding = 8 * float(np.finfo(model.dtype).eps)
+    return rounding, rounding
 
 
 def _all_are_neighbours(model: SparseEDLAE, G: SparseGram) -> bool:

@@ -43,15 +43,17 @@ def create(
     say: Callable[[str], None] = lambda text: None,
     counters: Counters | None = None,
     hosts: frozenset[str] | None = None,
+    hold: bool = False,
 ) -> Gate:
     """The ASGI application that serves the given model files; the first is the default model.
 
     ``titles`` is a table with the columns ``title_columns``. ``reload_every`` looks for new files every so many
     seconds. ``access_log`` gets a line of JSON per request, ``say`` a line of text when a file is loaded again.
-    ``hosts``: if given, only requests to these names are answered, and to this machine by its own.
+    ``hosts``: if given, only requests to these names are answered, and to this machine by its own. ``hold``: files that
+    are being overwritten are served from a copy; ``store.rescue`` is to be called on SIGIO.
     """
     bounds, counts = limits or Limits(), counters or Counters()
-    store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.reload)
+    store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.reload, hold)
     scorer = Scorer(bounds.waiting, counts.batch)
     aside = ThreadPoolExecutor(ASIDE, "offdiag aside")
     searching = ThreadPoolExecutor(1, "offdiag search")  # a page asks at every key: not behind long explanations

@@ -118,8 +118,10 @@ def work(
     log = None if service.access_log is None else AccessLog(service.access_log, counters.drop_line)
     operator = Operator()
     logging.getLogger().addHandler(Handler(operator.lines))
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # files are held from now on; who wants one back waits for `rescue`
     gate = app.create(
         service.models,
+        hold=True,
         titles=service.titles,
         title_columns=service.title_columns,
         limits=_within_files(service.limits),
@@ -181,7 +183,7 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
         hub = Hub(gate, gate.limits, gate.counters)
         listener.setblocking(False)
         hub.listen(listener, lambda: Connection(hub))
-        gate.store.hold()
+        _aside(gate.store.rescue)  # writers who have come since the files were loaded
         ready()
         await stop.wait()
         if lifeline is not None:

@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,9 @@ class Store:
         title_columns: tuple[str, str] = ("item", "title"),
         say: Say = lambda text: None,
         count: Callable[[bool], None] = lambda done: None,
+        hold: bool = False,
     ) -> None:
+        """``hold``: from the first byte on, no served file can change under a request; call ``rescue`` on SIGIO."""
         self._paths = by_name(models)
         self._titles_path = None if titles is None else Path(titles)
         self._title_columns = title_columns
@@ -41,16 +42,15 @@ class Store:
         self._busy = threading.Lock()  # one reload at a time
         self._titles_stamp: Stamp | None = None
         self._titles = self._read_titles()
+        self._leases: dict[str, Lease] | None = {} if hold else None
+        self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
         # None: its file is being overwritten, and there was no room for a copy
-        self._served: dict[str, Served | None] = {
-            name: Served(name, path, self._titles) for name, path in self._paths.items()
-        }
-        for served in self.models:
+        self._served: dict[str, Served | None] = {}
+        for name, path in self._paths.items():
+            served = self._served[name] = self._first(name, path)
             served.warm()
             if lacking := self._without_titles(served):
                 say(f"model {served.name}: {lacking}")
-        self._leases: dict[str, Lease] | None = None
-        self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
 
     @property
     def names(self) -> list[str]:
@@ -94,15 +94,6 @@ class Store:
                     changed += self._reload_model(name, path, now)
             return changed
 
-    def hold(self) -> None:
-        """From now on no served file can change under a request; ``rescue`` is to be called on SIGIO."""
-        with self._busy:
-            self._leases = {}
-            for served in self.models:
-                with suppress(BeingWritten):
-                    fresh, self._leases[served.name] = self._held(served.name, served.path, served)
-                    self._served = {**self._served, served.name: fresh}
-
     def rescue(self) -> None:
         """Serve from a copy what is about to be overwritten, then let the writer go on."""
         with self._busy:
@@ -139,24 +130,47 @@ class Store:
         fresh.path = path
         return fresh
 
-    def _held(self, name: str, path: Path, loaded: Served | None = None) -> tuple[Served, Lease]:
+    def _first(self, name: str, path: Path) -> Served:
+        """The model that the service starts with; a file that somebody has open for writing is copied."""
+        if self._leases is None:
+            return Served(name, path, self._titles)
+        try:
+            fresh, self._leases[name] = self._held(name, path)
+        except BeingWritten:
+            return self._as_it_was(name, path)
+        return fresh
+
+    def _held(self, name: str, path: Path) -> tuple[Served, Lease]:
         """A model whose file cannot change while it is in use: leased, copied, or on a read-only file system."""
         for _ in range(ATTEMPTS):
             now = stamp(path)
             lease = Lease(path, now)
-            if not lease.held and not unchangeable(path):
-                with container.opened(path) as file:
-                    known = stamp_of(os.fstat(file.fileno()))
-                    fresh = self._copied(name, path, file.fileno())
-                    fresh.stamp = known
-                    if stamp_of(os.fstat(file.fileno())) == known:
-                        return fresh, lease
-            else:
-                fresh = loaded if loaded is not None and loaded.stamp == now else Served(name, path, self._titles)
+            try:  # a lease that nobody knows of would keep every writer waiting
+                if not lease.held and not unchangeable(path):
+                    return self._as_it_was(name, path), lease
+                fresh = Served(name, path, self._titles)
                 if fresh.stamp == now:
                     return fresh, lease
+            except BaseException:
+                lease.release()
+                raise
             lease.release()
-        raise OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
+        raise self._too_fast(path)
+
+    def _as_it_was(self, name: str, path: Path) -> Served:
+        """A model from a copy that was made while its file did not change."""
+        for _ in range(ATTEMPTS):
+            with container.opened(path) as file:
+                known = stamp_of(os.fstat(file.fileno()))
+                fresh = self._copied(name, path, file.fileno())
+                if stamp_of(os.fstat(file.fileno())) == known:
+                    fresh.stamp = known
+                    return fresh
+        raise self._too_fast(path)
+
+    @staticmethod
+    def _too_fast(path: Path) -> OffdiagError:
+        return OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
 
     def _reload_model(self, name: str, path: Path, now: Stamp | None) -> int:
         lease = None

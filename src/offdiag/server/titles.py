@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from offdiag.data.parquet import read_parquet
 from offdiag.errors import OffdiagError
 
 BETWEEN = "\x00"  # stands between titles and in none of them
@@ -59,11 +60,7 @@ def _delimited(file: Path) -> list[list[str]]:
 def _parquet(file: Path) -> list[list[str]]:
     import polars as pl
 
-    try:
-        table = pl.read_parquet(file)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise OffdiagError(f"expected a Parquet table of titles, received {file.name} ({reason})") from None
+    table = read_parquet(file)
     columns = [table[name].cast(pl.String, strict=False).fill_null("").to_list() for name in table.columns]
     return [list(table.columns), *map(list, zip(*columns, strict=True))]
 

@@ -1,0 +1,163 @@
+"""Page headers: every whole file passes, and a number that no whole file states is refused before it is used."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import offdiag as od
+from offdiag import memory
+from offdiag.data import parquet, parquet_sizes
+from offdiag.data.parquet_sizes import DamagedError
+from offdiag.server import titles
+
+ROWS = {
+    "user": [1, 2, 3, 4] * 50,
+    "item": ["a", "b", None, "d"] * 50,
+    "flag": [True, False, None, True] * 50,
+    "list": [[1, 2], [], None, [3]] * 50,
+    "struct": [{"x": 1, "y": "u"}] * 200,
+    "empty": [None] * 200,
+}
+
+
+def whole_files(tmp_path):
+    frame = pl.DataFrame(ROWS)
+    for compression in ("zstd", "snappy", "gzip", "lz4", "uncompressed"):
+        path = tmp_path / f"polars-{compression}.parquet"
+        frame.write_parquet(path, compression=compression, row_group_size=64, data_page_size=128)
+        yield path
+    frame.clear().write_parquet(tmp_path / "nothing.parquet")
+    yield tmp_path / "nothing.parquet"
+    arrow = pytest.importorskip("pyarrow.parquet")
+    for version in ("1.0", "2.0"):
+        for plain in (True, False):
+            path = tmp_path / f"arrow-{version}-{plain}.parquet"
+            arrow.write_table(
+                frame.to_arrow(), path, data_page_version=version, use_dictionary=not plain, data_page_size=64,
+                write_page_checksum=plain, write_page_index=True,
+            )  # fmt: skip
+            yield path
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "duckdb.parquet"
+    duckdb.sql(f"copy (select * from '{tmp_path / 'polars-zstd.parquet'}') to '{path}' (format parquet)")
+    yield path
+
+
+def test_whole_files_of_every_writer_pass(tmp_path):
+    for path in whole_files(tmp_path):
+        parquet.check_file(path)
+        assert parquet.read_parquet(path).height in (200, 0)
+
+
+def varint(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def whole(number):
+    return varint((number << 1) ^ (number >> 63))
+
+
+def struct(**fields):
+    """A struct of the compact protocol from f1=…, f2=…: numbers, or bytes of a struct or a list of structs."""
+    out, last = b"", 0
+    for name, value in fields.items():
+        number = int(name[1:])
+        kind = 5 if isinstance(value, int) else 9 if isinstance(value, list) else 12
+        body = whole(value) if kind == 5 else bytes([len(value) << 4 | 12]) + b"".join(value) if kind == 9 else value
+        out += bytes([number - last << 4 | kind]) + body
+        last = number
+    return out + b"\0"
+
+
+def file_of(page, values=4, at=4, body=b"12345678"):
+    """A file of one column with one page, whose header is given."""
+    column = struct(f5=values, f7=100, f9=at)
+    footer = struct(f1=1, f4=[struct(f1=[struct(f2=4, f3=column)], f3=values)])
+    return b"PAR1" + page + body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def page(unpacked=8, packed=8, values=4, **more):
+    return struct(f1=0, f2=unpacked, f3=packed, f5=struct(f1=values), **more)
+
+
+def test_a_page_that_fits_passes():
+    parquet_sizes.check(file_of(page()), 1000)
+    parquet_sizes.check(file_of(struct(f1=3, f2=8, f3=8, f8=struct(f1=4, f5=3, f6=5))), 1000)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (page(values=-1), "number of values"),
+        (page(values=5), "number of values"),
+        (page(unpacked=-1), "size"),
+        (page(unpacked=1001), "size"),
+        (page(packed=-1), "size"),
+        (page(packed=10**6), "size"),
+        (struct(f1=3, f2=8, f3=8, f8=struct(f1=4, f5=2**30)), "number of values"),
+        (struct(f1=2, f2=8, f3=8, f7=struct(f1=2**30)), "number of values"),
+        (struct(f1=2, f2=8, f3=8, f7=struct(f1=1)), "a"),  # the page of data is missing
+        (struct(f1=0, f2=[struct(f1=1)], f3=8), "of its type"),
+        (b"\xff" * 30, "too long|no type"),
+        (b"\x1c" * 30, "nested"),
+        (b"\x19\x19" * 30, "nested"),
+    ],
+)
+def test_impossible_numbers_are_refused(made, words):
+    with pytest.raises(DamagedError, match=words):
+        parquet_sizes.check(file_of(made), 1000)
+
+
+def test_a_column_outside_of_the_file_is_refused():
+    for at in (10**6, -5):
+        with pytest.raises(DamagedError):
+            parquet_sizes.check(file_of(page(), at=at), 1000)
+    with pytest.raises(DamagedError):
+        parquet_sizes.check(file_of(page(), values=-4), 1000)
+
+
+def test_what_is_no_parquet_is_left_to_the_reader():
+    for data in (b"", b"PAR1", b"no parquet at all", b"PAR1" + b"\xff" * 20 + b"PARE"):
+        parquet_sizes.check(data, 1000)
+
+
+def test_random_bytes_never_hang_or_crash_the_check():
+    rng = np.random.default_rng(0)
+    good = file_of(page())
+    for _ in range(3000):
+        data = bytearray(good)
+        for at in rng.integers(4, len(data) - 8, rng.integers(1, 5)):
+            data[at] = rng.integers(256)
+        try:
+            parquet_sizes.check(bytes(data), 1000)
+        except DamagedError:
+            continue
+
+
+def test_a_page_larger_than_the_memory_is_one_clear_line(tmp_path, monkeypatch):
+    pl.DataFrame({"user": np.arange(50_000), "item": np.arange(50_000)}).write_parquet(tmp_path / "t.parquet")
+    assert od.read(tmp_path / "t.parquet").nnz == 50_000
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(od.OffdiagError, match=r"t\.parquet.*impossible size.*complete"):
+        parquet.read_parquet(tmp_path / "t.parquet")
+
+
+def test_titles_from_damaged_parquet_are_one_clear_line(tmp_path):
+    table = pl.DataFrame({"item": [1, 2], "title": ["a", "b"]})
+    table.write_parquet(tmp_path / "t.parquet", compression="uncompressed")
+    assert titles.read(tmp_path / "t.parquet") == {"1": "a", "2": "b"}
+    data = bytearray((tmp_path / "t.parquet").read_bytes())
+    said = []
+    for at in range(4, 40):
+        for to in (0x81, 0xFF):
+            (tmp_path / "bad.parquet").write_bytes(bytes(data[:at]) + bytes([to]) + bytes(data[at + 1 :]))
+            try:
+                titles.read(tmp_path / "bad.parquet")
+            except od.OffdiagError as error:
+                said.append(str(error))
+    assert len(said) > 10
+    assert not [text for text in said if "\n" in text]
