@@ -288,8 +288,8 @@ def test_frames_of_every_column_type_are_read_or_refused_in_one_line():
                 assert "\n" not in (said or "")
 
 
-DAMAGE = """
-import random, sys
+DAMAGE = r"""
+import random, re, sys
 from pathlib import Path
 import polars as pl
 import offdiag as od
@@ -300,8 +300,9 @@ for kind in ("zstd", "snappy", "uncompressed"):
     frame.write_parquet("whole.parquet", compression=kind, row_group_size=300)
     whole = Path("whole.parquet").read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
-    # The first page header, where one byte can ask for 2^61 bytes, then anywhere.
-    changes = [[(at, to)] for at in range(4, 40) for to in (0x15, 0x81, 0xFF)]
+    # The 300 values that a page header states become -300, which polars takes for 2^64 - 300; then anything anywhere.
+    changes = [[(found.start() + 1, 0xD7)] for found in re.finditer(rb"\x15\xd8\x04", whole)]
+    assert changes
     for turn in range(100):
         first = len(whole) - 8 - footer if turn % 2 else 0
         changes.append(
@@ -317,7 +318,7 @@ for kind in ("zstd", "snappy", "uncompressed"):
             outcomes.add("read")
         except od.OffdiagError as error:
             outcomes.add("refused")
-            assert "\\n" not in str(error), str(error)
+            assert "\n" not in str(error), str(error)
 print(*sorted(outcomes))
 """
 
