@@ -16,6 +16,13 @@ def living(found: dict[str, Any]) -> Lines:
         ]
         for name, one in found["one user"].items()
     ]  # fmt: skip
+    files = [
+        [
+            name, f"{one['bytes'] / 1e6:,.0f} MB", f"{one['unseal_seconds']:.2f} s", f"{one['forget_seconds']:.2f} s",
+            f"{one['seal_seconds']:.2f} s", f"{one['plain_seconds']:.2f} s", f"{one['sealed_ratio']:.3f}",
+        ]
+        for name, one in found["one user"].items()
+    ]  # fmt: skip
     many = [
         [
             name, str(run["changes"]), f"{run['seconds']:.0f} s", f"{run['refit_seconds']:.1f} s",
@@ -53,6 +60,11 @@ def living(found: dict[str, Any]) -> Lines:
             ),
             ones,
         ),
+        "The same from file to file, as `offdiag forget` does it: the living state is decrypted before and encrypted "
+        "after. Next to it, how long the same bytes take to be written in the clear with checksums, as in the first "
+        "file format:",
+        "",
+        *table(("model", "living state", "decrypt", "forget", "encrypt", "in the clear", "ratio to a refit"), files),
         "Users who come and go in a row (goal: drift ≤ 1e-5, Gram identical):",
         "",
         *table(("model", "changes", "time", "one refit", "ways", "drift from a refit", "Gram identical"), many),

@@ -1,6 +1,7 @@
 """The same application behind other servers: raw cases of the RFCs, floods, slow headers, throughput.
 
-Needs uvicorn, hypercorn and granian for their rows; what is not installed is left out. Prints a table.
+Needs uvicorn, hypercorn and granian for their rows; what is not installed is left out. Prints a table, and writes it to
+docs/serving.md and results/serving_servers.json.
 
     python benchmarks/serving_servers.py [--seconds 10] [--path FOLDER_WITH_PACKAGES]
 """
@@ -24,11 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import machine
+from readme import replace_between
 from serving import asked, made, wrk
 from serving_attack import GET, flood, request
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+RESULTS = ROOT / "benchmarks" / "results" / "serving_servers.json"
+PAGE = ROOT / "docs" / "serving.md"
+NEVER = float("inf")
 APPLICATION = "import sys\nfrom offdiag.server.app import create\napp = create([{!r}], hosts=frozenset())\n"
 SERVERS = {
     "offdiag": "-m offdiag serve {path} --port {port}",
@@ -135,27 +141,40 @@ def main() -> None:
     parser.add_argument("--path", help="a folder with packages that are not installed")
     parser.add_argument("--only", help="servers, divided by semicolons")
     words = parser.parse_args()
-    print(
-        "| server | against the RFCs | Upgrade | no error line | slow headers | lists/s | p99, 256 | flood: MB, p99 |"
-    )
+    report: dict[str, Any] = {"machine": machine(), "servers": {}}
     with tempfile.TemporaryDirectory() as folder:
         path = made("sparse", words.items, Path(folder))
         for name, command in SERVERS.items():
             if words.only and name not in words.only.split(";"):
                 continue
             try:
-                seen = measure(command, path, words.items, words.seconds, words.path)
+                report["servers"][name] = measure(command, path, words.items, words.seconds, words.path)
             except ModuleNotFoundError as error:
                 print(name, "is left out:", error)
                 continue
-            few, many, flooded = seen["8 connections"], seen["256 connections"], seen["flood"]
-            print(
-                f"| {name} | {seen['against the RFCs']} of {seen['cases']} | {seen['of them Upgrade']} "
-                f"| {seen['errors without a line']} | {seen['slow headers']} | {few['per_second']:,.0f} "
-                f"| {many['p99_ms']:.0f} ms | {flooded['memory_growth_mb']}, {flooded['health']['p99_ms']} ms |",
-                flush=True,
-            )
-            print(json.dumps(seen["which"]), file=sys.stderr, flush=True)
+            print(table(report["servers"]).splitlines()[-1], flush=True)
+    if not words.only:
+        RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+        page = PAGE.read_text()
+        PAGE.write_text(replace_between(page, "servers", table(report["servers"])))
+
+
+def table(servers: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "| server | raw cases answered against the RFCs | of them `Upgrade` | errors without a line of JSON "
+        "| headers that never end | lists/s, 8 connections | p99, 256 connections | flood: memory, p99 of others |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, seen in servers.items():
+        few, many, flooded = seen["8 connections"], seen["256 connections"], seen["flood"]
+        late = flooded["health"]["p99_ms"]
+        lines.append(
+            f"| {name} | {seen['against the RFCs']} of {seen['cases']} | {seen['of them Upgrade']} "
+            f"| {seen['errors without a line']} | {seen['slow headers']} | {few['per_second']:,.0f} "
+            f"| {many['p99_ms']:.0f} ms | +{flooded['memory_growth_mb']:,.0f} MB, "
+            f"{f'{late:,.0f} ms' if late < NEVER else 'no answer in 60 s'} |"
+        )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from offdiag.server.counters import PATHS, Counters
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.replies import error
+from offdiag.server.scorer import BATCH
 from offdiag.server.store import Store
 from offdiag.server.turns import Turns
 
-AT_ONCE = 64  # questions in progress; the others wait, their bodies already read
+AT_ONCE = 2 * BATCH  # questions in progress: one batch is ranked while the next is read; the others wait, bodies read
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
