@@ -1,0 +1,1 @@
+"""Neural baselines, trained with torch and scored without it."""

@@ -1,0 +1,1 @@
+"""Figures: SVG drawn by hand; those of the theory papers with matplotlib."""
