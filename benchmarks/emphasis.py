@@ -19,8 +19,8 @@ from readme import replace_between
 from run import say
 
 import offdiag as od
-from offdiag import plots_lab
 from offdiag.data.split import Split
+from offdiag.plots import papers
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "emphasis.json"
@@ -98,7 +98,7 @@ def table(results: dict[str, Any]) -> str:
 
 def picture(results: dict[str, Any]) -> bytes:
     """Accuracy against the weight of kept entries, a panel per data set."""
-    figure, axes = plots_lab.panels(1, len(results["data"]), width=3.6)
+    figure, axes = papers.panels(1, len(results["data"]), width=3.6)
     names = {"EmphasizedDAE": "non-linear", "LowRankEDLAE": "linear, rank 256"}
     for axis, (name, r) in zip(axes[0], results["data"].items(), strict=True):
         for n, (kind, label) in enumerate(names.items()):
@@ -106,13 +106,13 @@ def picture(results: dict[str, Any]) -> bytes:
             gains = [row["minus_no_emphasis"] for row in rows]
             errors = [row["minus_no_emphasis_sem"] for row in rows]
             axis.errorbar(
-                KEPT_WEIGHTS, gains, errors, label=label, color=plots_lab.COLOURS[n], marker="o", capsize=3, lw=1.6
+                KEPT_WEIGHTS, gains, errors, label=label, color=papers.COLOURS[n], marker="o", capsize=3, lw=1.6
             )
-        axis.axhline(0, color=plots_lab.COLOURS[-1], lw=1)
+        axis.axhline(0, color=papers.COLOURS[-1], lw=1)
         axis.set(title=name, xlabel="weight of kept entries")
     axes[0, 0].set_ylabel("gain over no emphasis, nDCG@100")
     axes[0, 0].legend(frameon=False, fontsize=8.5)
-    return plots_lab.rendered(figure, "png")
+    return papers.rendered(figure, "png")
 
 
 def renew() -> None:

@@ -107,10 +107,10 @@ def matrix_free_product(data: str, rank: str) -> dict[str, float]:
 
 def bandwidth() -> float:
     """Bytes per second of a copy by all threads, reads and writes counted; the best of five."""
-    from offdiag import kernels
+    from offdiag._kernels import parallel
 
     source, target = np.ones(1 << 28, dtype=np.float32), np.empty(1 << 28, dtype=np.float32)
-    parts = [(slice(a, b),) for a, b in kernels.ranges(len(source), kernels.n_threads())]
+    parts = [(slice(a, b),) for a, b in parallel.ranges(len(source), parallel.n_threads())]
 
     def copy(part: slice) -> None:
         target[part] = source[part]
@@ -118,14 +118,14 @@ def bandwidth() -> float:
     best = np.inf
     for _ in range(5):
         start = time.perf_counter()
-        kernels.run_parallel(copy, parts)
+        parallel.run_parallel(copy, parts)
         best = min(best, time.perf_counter() - start)
     return 2 * source.nbytes / best
 
 
 def random_row_bandwidth(V: NDArray[np.float32]) -> float:
     """Bytes per second of reading whole rows of V at random places by all threads; the best of three."""
-    from offdiag import kernels
+    from offdiag._kernels import embeddings, parallel
 
     n, eight = 1 << 20, 8  # each sum takes eight rows, so that writing it hardly counts
     columns = np.random.default_rng(1).integers(0, len(V), n * eight).astype(np.uint32)
@@ -134,7 +134,7 @@ def random_row_bandwidth(V: NDArray[np.float32]) -> float:
     best = np.inf
     for _ in range(3):
         start = time.perf_counter()
-        tasks = [(places, ptr, columns, ones, V, out.copy(), a, b) for a, b in kernels.ranges(n, kernels.n_threads())]
-        kernels.run_parallel(kernels.gather_rows, tasks)
+        tasks = [(places, ptr, columns, ones, V, out.copy(), a, b) for a, b in parallel.ranges(n, parallel.n_threads())]
+        parallel.run_parallel(embeddings.gather_rows, tasks)
         best = min(best, time.perf_counter() - start)
     return float(n * eight * V.shape[1] * 4 / best)

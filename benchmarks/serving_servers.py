@@ -84,7 +84,7 @@ def serving_process(pid: int) -> int:
 
 
 def raw_cases(port: int) -> dict[str, Any]:
-    http = import_module("tests.http_cases")
+    http = import_module("tests.fixtures.http_cases")
 
     def one(case: Any) -> tuple[str, str | None, int]:
         try:

@@ -22,8 +22,8 @@ from measure import machine, measured
 from run import say
 
 import offdiag as od
-from offdiag.gramian import weights_of
-from offdiag.solvers import gram_rows, ranked, support
+from offdiag.gramian.packed import weights_of
+from offdiag.solvers import gram_rows, popularity_order, support
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "sparse.json"
@@ -117,8 +117,10 @@ def rate(folder: Path) -> dict[str, Any]:
     split = od.datasets.published("gowalla", folder / "gowalla-lightgcn")
     X, m = split.train.matrix, split.train.n_items
     weight = weights_of(np.diff(X.indptr), 0.5)
-    data = ranked.by_popularity(X, weight, ranked.popularity_rank(np.bincount(X.indices, minlength=m)))
-    H = ranked.diagonal(data) * 3 + 60.0
+    data = popularity_order.by_popularity(
+        X, weight, popularity_order.popularity_rank(np.bincount(X.indices, minlength=m))
+    )
+    H = popularity_order.diagonal(data) * 3 + 60.0
     out = {}
     for length in LENGTHS:
         supports = support.choose(data, H, length, np.float32)

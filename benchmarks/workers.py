@@ -18,7 +18,7 @@ from measure import measured
 from scipy import sparse
 
 import offdiag as od
-from offdiag import packed
+from offdiag.gramian import layout
 from offdiag.solvers import lapack
 
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0}
@@ -71,7 +71,7 @@ def inverse(m: str, **_: str) -> dict[str, float]:
     sgemm = time.perf_counter() - start
     P[np.diag_indices(n)] += n
     del A
-    values = np.asarray(packed.pack(np.ascontiguousarray(P)))
+    values = np.asarray(layout.pack(np.ascontiguousarray(P)))
     del P
     start = time.perf_counter()
     if lapack.pftrf(values, n) or lapack.pftri(values, n):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import offdiag as od
-from tests.page_service import Service
+from tests.fixtures.page_service import Service
 
 DOCS = Path(__file__).parent
 DESKTOP, PHONE = (1180, 860), (390, 844)

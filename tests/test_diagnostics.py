@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import offdiag as od
 from offdiag import diagnostics
 from offdiag.weights import Constant, Dense, LowRank, Packed
-from tests.oracles import TOLERANCE
+from tests.laws.oracles import TOLERANCE
 
 DTYPES = ["float32", "float64"]
 

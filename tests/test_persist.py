@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag import container, persist
+from offdiag import persist
+from offdiag.files import container
 from offdiag.weights import LowRank, Packed
 
 TITLES = np.array(["Brazil", "Amélie", "千と千尋", "", "a\nb", "🎬", "Z", "x" * 40])

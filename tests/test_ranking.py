@@ -9,8 +9,8 @@ from scipy import sparse
 import offdiag as od
 from offdiag import ranking
 from offdiag.weights import Dense, tiles
-from tests import oracles
-from tests.strategies import interactions
+from tests.laws import oracles
+from tests.laws.strategies import interactions
 
 
 def fitted(X, **settings):

@@ -12,8 +12,8 @@ from scipy import sparse
 import offdiag as od
 from offdiag import ranking, reasons
 from offdiag.weights import LowRank
-from tests import oracles
-from tests.strategies import dtypes, interactions, powers
+from tests.laws import oracles
+from tests.laws.strategies import dtypes, interactions, powers
 
 
 def place(model, row, item):

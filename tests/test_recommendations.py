@@ -13,7 +13,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag import ranking
 from offdiag.data.ids import positions
-from tests.strategies import interactions
+from tests.laws.strategies import interactions
 
 ROWS = np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], np.float32)
 NUMBERS = np.array([0, 3, 5, 9])  # product 0 is a real one

@@ -25,8 +25,10 @@ import numpy as np
 
 import offdiag as od
 from offdiag import cli
-from offdiag.cli import steck2020, steck2020_page
+from offdiag.cli import steck2020_figure1
 from offdiag.cli.console import plain
+from offdiag.papers.steck2020 import figure1 as steck2020
+from offdiag.papers.steck2020 import figure1_page
 
 HERE = Path(__file__).parent
 OMEGAS = (1.0, 10.0, 100.0, 1000.0)
@@ -175,10 +177,10 @@ def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
         work=Told(),  # type: ignore[arg-type]
         choose=tuned if options.tune else None,
     )
-    for file, drawing in steck2020_page.drawings(figure).items():
+    for file, drawing in figure1_page.drawings(figure).items():
         drawing.save(options.out / f"{file}.svg")
-    steck2020_page.show(figure, [])
-    return steck2020_page.as_json(figure)
+    steck2020_figure1.show(figure, [])
+    return figure1_page.as_json(figure)
 
 
 def _or(given: float | None, otherwise: Any) -> Any:

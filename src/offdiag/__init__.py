@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offdiag import cluster, lab
-    from offdiag.baselines.autoencoders import EmphasizedDAE
-    from offdiag.baselines.cdae import CDAE
     from offdiag.baselines.item_knn import ItemKNN
-    from offdiag.baselines.mult import MultDAE, MultVAE
+    from offdiag.baselines.nets.autoencoders import EmphasizedDAE
+    from offdiag.baselines.nets.cdae import CDAE
+    from offdiag.baselines.nets.mult import MultDAE, MultVAE
     from offdiag.baselines.popularity import Popularity
     from offdiag.baselines.slim import SLIM
     from offdiag.baselines.wmf import WMF
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offdiag.data.read import read
     from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
     from offdiag.evaluation import Result, evaluate
-    from offdiag.gramian import Gram, gram
+    from offdiag.gramian.packed import Gram, gram
     from offdiag.models import spectral
     from offdiag.models.compression import compress
     from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
@@ -76,19 +76,19 @@ __all__ = [  # noqa: RUF022
 ]
 
 _HOME = {
-    "CDAE": "baselines.cdae",
+    "CDAE": "baselines.nets.cdae",
     "DLAE": "models.full_rank",
     "EASE": "models.full_rank",
     "EDLAE": "models.full_rank",
-    "EmphasizedDAE": "baselines.autoencoders",
-    "Gram": "gramian",
+    "EmphasizedDAE": "baselines.nets.autoencoders",
+    "Gram": "gramian.packed",
     "Interactions": "data.interactions",
     "InterruptedFitWarning": "errors",
     "ItemKNN": "baselines.item_knn",
     "LowRankDLAE": "models.low_rank",
     "LowRankEDLAE": "models.low_rank",
-    "MultDAE": "baselines.mult",
-    "MultVAE": "baselines.mult",
+    "MultDAE": "baselines.nets.mult",
+    "MultVAE": "baselines.nets.mult",
     "NotEnoughMemory": "errors",
     "OffdiagError": "errors",
     "Popularity": "baselines.popularity",
@@ -104,7 +104,7 @@ _HOME = {
     "ZeroDiagonalLAE": "models.low_rank",
     "compress": "models.compression",
     "evaluate": "evaluation",
-    "gram": "gramian",
+    "gram": "gramian.packed",
     "load": "persist",
     "read": "data.read",
     "tune": "tuning",

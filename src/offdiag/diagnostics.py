@@ -41,7 +41,7 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     Best first, ties to the earlier item, fewer columns when there are not n others. W is read in blocks of columns, so
     the memory is that of a block; meant for the full-rank model [Steck20 section 6].
     """
-    from offdiag import kernels
+    from offdiag._kernels import parallel, topk
 
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise OffdiagError(f"n must be a whole number of at least 1, received {n!r}")
@@ -56,13 +56,13 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     width = max(1, BLOCK_BYTES // (m * weights.dtype.itemsize))
 
     def select(block: NDArray[np.floating], first: int) -> None:
-        kernels.select_tile(block, 0, anything, own, itself, first, scores, groups)
+        topk.select_tile(block, 0, anything, own, itself, first, scores, groups)
 
     for lo in range(0, m, width):
         block = _columns(weights, lo, min(lo + width, m))
-        shares = kernels.ranges(len(block), kernels.n_threads())
-        kernels.run_parallel(select, [(block[a:b], lo + a) for a, b in shares])
-    kernels.sort_heaps(0, m, scores, groups)
+        shares = parallel.ranges(len(block), parallel.n_threads())
+        parallel.run_parallel(select, [(block[a:b], lo + a) for a, b in shares])
+    topk.sort_heaps(0, m, scores, groups)
     return groups
 
 

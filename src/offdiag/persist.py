@@ -1,8 +1,8 @@
 """Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user's rows.
 
 Stored are the class name and its settings, the item ids, the popularity, the weights as they lie in memory, and the
-metrics given (``offdiag.container`` has the layout). What only a change of the model needs goes into a second file,
-encrypted (``offdiag.living_state``).
+metrics given (``offdiag.files.container`` has the layout). What only a change of the model needs goes into a second
+file, encrypted (``offdiag.living.state``).
 """
 
 import dataclasses
@@ -18,9 +18,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import atomic, container, keys, memory, sealed, switch
+from offdiag import memory
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
+from offdiag.files import atomic, container, keys, sealed, switch
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ _MODELS = {
     "Popularity": "offdiag.baselines.popularity",
     "SLIM": "offdiag.baselines.slim",
     "ItemKNN": "offdiag.baselines.item_knn",
-    "EmphasizedDAE": "offdiag.baselines.autoencoders",
+    "EmphasizedDAE": "offdiag.baselines.nets.autoencoders",
     "WMF": "offdiag.baselines.wmf",
-    "CDAE": "offdiag.baselines.cdae",
-    "MultDAE": "offdiag.baselines.mult",
-    "MultVAE": "offdiag.baselines.mult",
+    "CDAE": "offdiag.baselines.nets.cdae",
+    "MultDAE": "offdiag.baselines.nets.mult",
+    "MultVAE": "offdiag.baselines.nets.mult",
 }
 
 
@@ -65,7 +66,7 @@ def save(
 
     `metrics` (an evaluation's Result, or a dict) is kept in the header for `describe` and `offdiag info`.
     `updatable` also writes what `update` and `forget` need to `path` + ".living", encrypted with a key that is found
-    by `key` (see ``offdiag.keys``); `rotate_key` takes a new one and destroys the one before.
+    by `key` (see ``offdiag.files.keys``); `rotate_key` takes a new one and destroys the one before.
     `ready` is called once the new files are complete, before they take their place; an error there leaves the old ones.
     """
     target = Path(os.path.realpath(path))  # follow a link, rather than replace it
@@ -81,16 +82,15 @@ def save(
             container.write(file, about, tensors, progress)
         switch.drop_living(target)
         return
-    from offdiag import living_state
-    from offdiag.models import living
+    from offdiag.living import exact_change, state
 
-    living.check_able(model)
-    living.check_exact(model)
+    exact_change.check_able(model)
+    exact_change.check_exact(model)
     known = keys.keys_of(key)
     mine, retire = _key_of(target, known, rotate_key)
 
     def write_living(file: IO[bytes], fingerprint: str) -> None:
-        sealed.write(file, mine, *living_state.contents(model, mine, fingerprint), progress)
+        sealed.write(file, mine, *state.contents(model, mine, fingerprint), progress)
 
     switch.commit(
         target,
@@ -104,7 +104,7 @@ def save(
     if model._first_format:
         model._first_format = False
         beside = switch.living_path(target).name
-        warnings.warn(living_state.REVEALED.format(living=beside), EarlierFormatWarning, stacklevel=3)
+        warnings.warn(state.REVEALED.format(living=beside), EarlierFormatWarning, stacklevel=3)
 
 
 def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str | None]:
@@ -152,12 +152,12 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
-            from offdiag import living_state
+            from offdiag.living import state
 
             if own is not None:
-                living_state.restore_first(model, about, arrays)
+                state.restore_first(model, about, arrays)
             else:
-                model._living = living_state.Handle(target, key, header.fingerprint)
+                model._living = state.Handle(target, key, header.fingerprint)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OffdiagError) as error:
         raise OffdiagError(
             f"the model file {str(path)!r} is whole but makes no sense ({container.one_line(error)}): save it again"

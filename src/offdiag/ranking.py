@@ -15,7 +15,7 @@ from scipy import sparse
 from offdiag import reasons
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError, UnknownItemsWarning
-from offdiag.gramian import as_matrix
+from offdiag.gramian.packed import as_matrix
 from offdiag.recommendations import Recommendations, named_lists
 from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
 
@@ -87,21 +87,21 @@ def _fill_heaps(
     heap_scores: NDArray[np.floating],
     heap_items: NDArray[np.int64],
 ) -> None:
-    from offdiag import kernels
+    from offdiag._kernels import parallel, topk
 
     seen_ptr = X.indptr if exclude_seen else np.zeros_like(X.indptr)
-    shares = kernels.ranges(X.shape[0], -(-X.shape[0] // USERS_AT_ONCE))
+    shares = parallel.ranges(X.shape[0], -(-X.shape[0] // USERS_AT_ONCE))
 
     def rank(score: Any, lo: int, first: int, last: int) -> None:
-        kernels.select_tile(score(first, last), lo, allowed, seen_ptr, X.indices, first, heap_scores, heap_items)
+        topk.select_tile(score(first, last), lo, allowed, seen_ptr, X.indices, first, heap_scores, heap_items)
 
     if isinstance(weights, Sparse | Compressed):  # few items have a score at all: the others need not be looked at
-        kernels.run_parallel(weights.selector(X, seen_ptr, allowed, heap_scores, heap_items), shares)
+        parallel.run_parallel(weights.selector(X, seen_ptr, allowed, heap_scores, heap_items), shares)
     else:
         for lo, hi, score in weights.score_tiles(X):
             if allowed[lo:hi].any():
-                kernels.run_parallel(rank, [(score, lo, first, last) for first, last in shares])
-    kernels.run_parallel(kernels.sort_heaps, [(first, last, heap_scores, heap_items) for first, last in shares])
+                parallel.run_parallel(rank, [(score, lo, first, last) for first, last in shares])
+    parallel.run_parallel(topk.sort_heaps, [(first, last, heap_scores, heap_items) for first, last in shares])
 
 
 def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, list[list[Any]]]:

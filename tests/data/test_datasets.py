@@ -11,7 +11,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from offdiag.data import datasets, fetch
+from offdiag.data import datasets
+from offdiag.data._sets import download
 from offdiag.errors import OffdiagError
 
 RATINGS_CSV = "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,1029,3.0,1260759179\n2,31,4.0,835355493\n"
@@ -290,18 +291,18 @@ def test_a_download_is_checked_reported_and_kept(monkeypatch, tmp_path):
         asked.append(address)
         return Answer(content)
 
-    monkeypatch.setattr(fetch.urllib.request, "urlopen", open_address)
+    monkeypatch.setattr(download.urllib.request, "urlopen", open_address)
     checksum = "md5:" + hashlib.md5(content).hexdigest()
     target = tmp_path / "new" / "file.bin"
-    fetch.fetch("https://example.org/file.bin", target, checksum, lambda stage, done: stages.append((stage, done)))
+    download.fetch("https://example.org/file.bin", target, checksum, lambda stage, done: stages.append((stage, done)))
     assert target.read_bytes() == content
     assert stages[-1] == ("download file.bin", 1.0)
     assert [done for _, done in stages] == sorted(done for _, done in stages)
-    fetch.fetch("https://example.org/file.bin", target, checksum)
+    download.fetch("https://example.org/file.bin", target, checksum)
     assert len(asked) == 1  # the second time it was there
     target.write_bytes(b"changed")
     with pytest.raises(OffdiagError, match="delete it"):
-        fetch.fetch("https://example.org/file.bin", target, checksum)
+        download.fetch("https://example.org/file.bin", target, checksum)
 
 
 @pytest.mark.parametrize("trouble", ["wrong", "short", "offline", "interrupt"])
@@ -315,20 +316,20 @@ def test_a_failed_download_leaves_nothing_behind(trouble, monkeypatch, tmp_path)
         if trouble == "interrupt":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch.urllib.request, "urlopen", open_address)
+    monkeypatch.setattr(download.urllib.request, "urlopen", open_address)
     checksum = "md5:" + "0" * 32 if trouble == "wrong" else None
     expected = KeyboardInterrupt if trouble == "interrupt" else OffdiagError
     words = {"wrong": f"md5 {'0' * 32} for file.bin, received {hashlib.md5(b'abc').hexdigest()}", "short": "5 bytes"}
     with pytest.raises(expected, match=words.get(trouble)):
-        fetch.fetch("https://example.org/file.bin", tmp_path / "file.bin", checksum, stop)
+        download.fetch("https://example.org/file.bin", tmp_path / "file.bin", checksum, stop)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_half_a_download_names_the_checksum_and_how_much_came(monkeypatch, tmp_path):
-    monkeypatch.setattr(fetch.urllib.request, "urlopen", lambda address, timeout: Answer(b"abc", said=5))
+    monkeypatch.setattr(download.urllib.request, "urlopen", lambda address, timeout: Answer(b"abc", said=5))
     whole, part = (hashlib.md5(content).hexdigest() for content in (b"abcde", b"abc"))
     with pytest.raises(OffdiagError, match=f"md5 {whole} for file.bin, received {part}; only 3 of 5 bytes came"):
-        fetch.fetch("https://example.org/file.bin", tmp_path / "file.bin", f"md5:{whole}")
+        download.fetch("https://example.org/file.bin", tmp_path / "file.bin", f"md5:{whole}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -338,7 +339,7 @@ def test_download_fills_the_cache_and_load_finds_it(monkeypatch, tmp_path):
         datasets.load("gowalla")
     files = {"train.txt": b"0 1 2\n", "test.txt": b"0 3\n"}
     monkeypatch.setattr(
-        fetch.urllib.request, "urlopen", lambda address, timeout: Answer(files[address.rpartition("/")[2]])
+        download.urllib.request, "urlopen", lambda address, timeout: Answer(files[address.rpartition("/")[2]])
     )
     assert datasets.download("gowalla") == tmp_path / "offdiag" / "gowalla"
     assert datasets.load("gowalla").nnz == 3

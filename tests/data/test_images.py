@@ -7,7 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from offdiag.data import images
+from offdiag.data._sets import images
 from offdiag.errors import OffdiagError
 
 

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import sort_pairs
+from offdiag.data.sparse_rows import sort_pairs
 from offdiag.errors import OffdiagError
 
 dense = arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.sampled_from([0, 0, 1, 2]))

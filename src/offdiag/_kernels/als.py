@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from offdiag import kernels
+from offdiag._kernels import parallel
 
 # Sums may be reordered, so that inner products use the vector units; the order is still the same in every run.
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
@@ -20,7 +20,7 @@ def _compiled(function: Any) -> Any:
 
     try:
         return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # nowhere to keep the machine code, as in ``kernels.compiled``
+    except RuntimeError:  # nowhere to keep the machine code, as in ``parallel.compiled``
         return njit(**_OPTIONS)(function)
 
 
@@ -182,4 +182,4 @@ def shares(indptr: Any, rank: int, parts: int) -> list[tuple[int, int]]:
 
 def run(work: Any, indptr: Any, rank: int) -> None:
     """``work(first, last)`` over all rows on all cores."""
-    kernels.run_parallel(work, shares(indptr, rank, 8 * kernels.n_threads()))
+    parallel.run_parallel(work, shares(indptr, rank, 8 * parallel.n_threads()))

@@ -2,13 +2,14 @@
 
 Row j of W is a run of (gap, code): each entry stands ``gap + 1`` columns after the one before it, the first ``gap``
 columns from the left edge. Its value is code × scale of its column, so that the scale is applied once per score.
-As in ``offdiag.kernels``, each loop works on a range without the interpreter lock, and has a slow twin in the tests.
+Each loop works on a range without the interpreter lock, and has a slow twin in the tests.
 """
 
 import numpy as np
 
-from offdiag.kernels import _sift_down, _worse, compiled
-from offdiag.kernels_sparse import _keep_best
+from offdiag._kernels.elastic_net import keep_best
+from offdiag._kernels.parallel import compiled
+from offdiag._kernels.topk import sift_down, worse
 
 
 @compiled
@@ -119,12 +120,12 @@ def select_coded(  # type: ignore[no-untyped-def]
             i = np.int64(touched[t])
             if allowed[i] and acc[i] > -np.inf:
                 score = acc[i] * scale[i]
-                if _worse(scores[u, 0], items[u, 0], score, i):
-                    _sift_down(scores[u], items[u], 0, k, score, i)
+                if worse(scores[u, 0], items[u, 0], score, i):
+                    sift_down(scores[u], items[u], 0, k, score, i)
         i = np.int64(0)
-        while i < m and _worse(scores[u, 0], items[u, 0], zero, i):
+        while i < m and worse(scores[u, 0], items[u, 0], zero, i):
             if stamp[i] != u and allowed[i]:
-                _sift_down(scores[u], items[u], 0, k, zero, i)
+                sift_down(scores[u], items[u], 0, k, zero, i)
             i += 1
 
 
@@ -167,7 +168,7 @@ def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, 
                 if s > top:
                     top, first_item[lo + c] = s, j
                 if crowded:
-                    size = _keep_best(s, j, best, who, size)
+                    size = keep_best(s, j, best, who, size)
         if entries > keep:
             cut[lo + c], cut_item[lo + c] = best[0], who[0]
     return finite

@@ -12,7 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address
 
-from offdiag.kernels import _sift_down, compiled
+from offdiag._kernels.parallel import compiled
+from offdiag._kernels.topk import sift_down
 
 
 def _fortran(module: str, name: str, arguments: int) -> Any:
@@ -59,15 +60,17 @@ def supports(  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         n = np.uint64(0)
         for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = _add_row(indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n)
+            n = add_user_row(
+                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
+            )
         r = i - lo
-        parent[r], below[r] = _best_supports(i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
         for t in range(n):
             acc[touched[t]] = 0.0
 
 
 @compiled
-def _add_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  # type: ignore[no-untyped-def]
+def add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  # type: ignore[no-untyped-def]
     """Add user u's row up to ``end`` to the sums of the item at ``at``; items met first are noted as touched.
 
     Sums are positive, so a sum of 0 says that an item was not met. No data means that all values are 1.
@@ -101,11 +104,11 @@ def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):  #
     for i in range(lo, hi):
         r = i - lo
         touched = np.flatnonzero(rows[r])
-        parent[r], below[r] = _best_supports(i, rows[r], touched, penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(i, rows[r], touched, penalty, fill, scores, items, who[r], share[r])
 
 
 @compiled
-def _best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  # type: ignore[no-untyped-def]
+def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  # type: ignore[no-untyped-def]
     """The k best of the touched items; between equals the more popular one stays. Returns parent and below."""
     m, k = len(penalty), len(scores)
     scores[:] = -np.inf
@@ -117,7 +120,7 @@ def _best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  
             continue
         value = acc[j] * (acc[j] * penalty[j])
         if value > scores[0] or (value == scores[0] and j < items[0]):
-            _sift_down(scores, items, 0, k, value, j)
+            sift_down(scores, items, 0, k, value, j)
         if j < i:
             below += 1
             if value > strongest or (value == strongest and j < parent):
@@ -170,7 +173,7 @@ def gram_rows(  # type: ignore[no-untyped-def]
         j = items[r]
         n = np.uint64(0)
         for q in range(col_ptr[j], col_ptr[j + 1]):
-            n = _add_row(indptr, indices, data, weight, users[q], positions[q], positions[q], acc, touched, n)
+            n = add_user_row(indptr, indices, data, weight, users[q], positions[q], positions[q], acc, touched, n)
         row, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
         if len(listed):
             for p in range(len(row)):

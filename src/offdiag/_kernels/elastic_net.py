@@ -1,11 +1,12 @@
-"""Compiled loops for sparse weights: elastic net by coordinate descent, nearest neighbours, scores and lists.
+"""The elastic net, column by column: coordinate descent on the items that matter, until a duality gap is reached.
 
-As in ``offdiag.kernels``, each works on a range without the interpreter lock, and has a slow twin in the tests.
+Each loop works on a range without the interpreter lock, and has a slow twin in the tests.
 """
 
 import numpy as np
 
-from offdiag.kernels import _sift_down, _worse, compiled
+from offdiag._kernels.parallel import compiled
+from offdiag._kernels.topk import sift_down, worse
 
 
 @compiled
@@ -119,17 +120,17 @@ def _descend_rows(G, w, z, beta, p, l1, l2, non_negative, sweeps):  # type: igno
 
 
 @compiled
-def _keep_best(value, item, best, who, size):  # type: ignore[no-untyped-def]
+def keep_best(value, item, best, who, size):  # type: ignore[no-untyped-def]
     """Put (value, item) into a heap of at most len(best); returns how many it holds."""
     if size < len(best):
         hole = size  # sift up
-        while hole > 0 and _worse(value, item, best[(hole - 1) // 2], who[(hole - 1) // 2]):
+        while hole > 0 and worse(value, item, best[(hole - 1) // 2], who[(hole - 1) // 2]):
             best[hole], who[hole] = best[(hole - 1) // 2], who[(hole - 1) // 2]
             hole = (hole - 1) // 2
         best[hole], who[hole] = value, item
         return size + 1
-    if _worse(best[0], who[0], value, item):
-        _sift_down(best, who, 0, size, value, item)
+    if worse(best[0], who[0], value, item):
+        sift_down(best, who, 0, size, value, item)
     return size
 
 
@@ -140,7 +141,7 @@ def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gai
     for j in range(len(z)):
         over = (z[j] if non_negative else abs(z[j])) - l1
         if over > 0.0 and member[j] == 0 and j != i and diagonal[j] + l2 > 0.0:
-            size = _keep_best(over * over / (diagonal[j] + l2), j, best, who, size)
+            size = keep_best(over * over / (diagonal[j] + l2), j, best, who, size)
     for at in range(size):
         w[p] = who[at]
         member[who[at]] = 1
@@ -259,128 +260,3 @@ def elastic_net_columns(G, diagonal, lo, hi, l1, l2, non_negative, tolerance, mo
                 filled += 1
                 counts[i - lo] += 1
     return counts, out_rows[:filled], out_values[:filled]
-
-
-@compiled
-def valid_rows(indptr, indices, m, first, last):  # type: ignore[no-untyped-def]
-    """Whether the rows first..last lie inside ``indices`` and hold strictly ascending columns below m."""
-    for r in range(first, last):
-        lo, hi = indptr[r], indptr[r + 1]
-        if lo < 0 or hi < lo or hi > len(indices):
-            return False
-        before = np.int64(-1)
-        for p in range(lo, hi):
-            if indices[p] <= before or indices[p] >= m:
-                return False
-            before = np.int64(indices[p])
-    return True
-
-
-@compiled
-def row_ends(indices, begin, end, hi, out):  # type: ignore[no-untyped-def]
-    """out[r]: the first place in begin[r]..end[r] whose column is not below hi."""
-    for r in range(len(begin)):
-        left, right = begin[r], end[r]
-        while left < right:
-            mid = (left + right) // 2
-            if indices[mid] < hi:
-                left = mid + 1
-            else:
-                right = mid
-        out[r] = left
-
-
-@compiled
-def score_sparse_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u; row r of W is at begin[r]..end[r]."""
-    for u in range(len(out)):
-        acc = out[u]
-        acc[:] = 0
-        for p in range(indptr[first + u], indptr[first + u + 1]):
-            x = data[p]
-            for q in range(begin[rows[p]], end[rows[p]]):
-                acc[columns[q] - lo] += x * values[q]
-
-
-@compiled
-def select_sparse(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):  # type: ignore[no-untyped-def]
-    """The k best items of users first..last into their heaps, looking only at items that the history leads to.
-
-    All others score 0; as many of them as there is room for follow, the earlier first, before any negative score.
-    """
-    m, k = len(allowed), scores.shape[1]
-    acc, stamp, touched = np.empty(m, values.dtype), np.full(m, -1, np.int32), np.empty(m, np.int32)
-    zero = values.dtype.type(0)
-    for u in range(first, last):
-        n = 0
-        for p in range(indptr[u], indptr[u + 1]):
-            x = data[p]
-            for q in range(W_ptr[history[p]], W_ptr[history[p] + 1]):
-                j = columns[q]
-                if stamp[j] != u:
-                    stamp[j] = u
-                    acc[j] = x * values[q]
-                    touched[n] = j
-                    n += 1
-                else:
-                    acc[j] += x * values[q]
-        for p in range(seen_ptr[u], seen_ptr[u + 1]):
-            if stamp[history[p]] != u:
-                stamp[history[p]] = u
-                touched[n] = history[p]
-                n += 1
-            acc[history[p]] = -np.inf  # worse than an empty place, which has a later item
-        for t in range(n):
-            j = touched[t]
-            if allowed[j] and acc[j] > -np.inf and _worse(scores[u, 0], items[u, 0], acc[j], j):
-                _sift_down(scores[u], items[u], 0, k, acc[j], j)
-        j = 0
-        while j < m and _worse(scores[u, 0], items[u, 0], zero, j):
-            if stamp[j] != u and allowed[j]:
-                _sift_down(scores[u], items[u], 0, k, zero, j)
-            j += 1
-
-
-@compiled
-def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type: ignore[no-untyped-def]
-    """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); 0 is not similar at all."""
-    size = 0
-    for t in range(n):
-        j = touched[t]
-        if j != i and acc[j] > 0.0:
-            size = _keep_best(best.dtype.type(acc[j] / (said[j] * heard[i] + shrink)), j, best, who, size)
-    for t in range(size, len(best)):
-        who[t] = -1
-
-
-@compiled
-def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
-    """For items lo..hi, the most similar other items; a row of ``who`` ends in -1 where there are no more.
-
-    The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, of which only the
-    items that share a user with i are looked at.
-    """
-    m = len(said)
-    acc, stamp, touched = np.zeros(m), np.full(m, -1, np.int64), np.empty(m, np.int64)
-    for i in range(lo, hi):
-        n = 0
-        for q in range(ptr[i], ptr[i + 1]):
-            u = users[q]
-            x = weight[u] * values[q]
-            for p in range(indptr[u], indptr[u + 1]):
-                j = indices[p]
-                if stamp[j] != i:
-                    stamp[j] = i
-                    acc[j] = 0.0
-                    touched[n] = j
-                    n += 1
-                acc[j] += x * data[p]
-        _neighbours_of(i, acc, touched, n, said, heard, shrink, who[i], best[i])
-
-
-@compiled
-def neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
-    """The same from rows lo..hi of G."""
-    everything = np.arange(len(said))
-    for i in range(lo, hi):
-        _neighbours_of(i, rows[i - lo], everything, len(said), said, heard, shrink, who[i], best[i])

@@ -1,8 +1,8 @@
-"""Compiled loops for sums that are never rounded; ``offdiag.exact`` says what they mean."""
+"""Compiled loops for sums that are never rounded; ``offdiag.gramian.exact`` says what they mean."""
 
 import numpy as np
 
-from offdiag.kernels import compiled
+from offdiag._kernels.parallel import compiled
 
 
 def _exactly(function):  # type: ignore[no-untyped-def]
@@ -12,7 +12,7 @@ def _exactly(function):  # type: ignore[no-untyped-def]
 
 @_exactly
 def _add_exactly(high, low, j, x):  # type: ignore[no-untyped-def]
-    """(high + low)[j] += x, as ``offdiag.exact.add``; returns whether digits were lost."""
+    """(high + low)[j] += x, as ``offdiag.gramian.exact.add``; returns whether digits were lost."""
     s = high[j] + x
     c = s - high[j]
     e = (high[j] - (s - c)) + (x - c)

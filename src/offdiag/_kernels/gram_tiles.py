@@ -1,6 +1,6 @@
 """The compiled loop of a cluster: one rectangle of the Gram from two blocks of columns."""
 
-from offdiag.kernels import compiled
+from offdiag._kernels.parallel import compiled
 
 
 @compiled

@@ -1,6 +1,6 @@
 """Compiled loops over packed symmetric matrices: products in double precision, another order of items, fingerprints.
 
-Positions follow ``offdiag.packed``; each releases the interpreter lock and works on a range of packed rows.
+Positions follow ``offdiag.gramian.layout``; each releases the interpreter lock and works on a range of packed rows.
 """
 
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
-from offdiag.kernels import compiled, in_any_order, n_threads, ranges, run_parallel
+from offdiag._kernels.parallel import compiled, in_any_order, n_threads, ranges, run_parallel
+from offdiag.gramian import layout
 
 FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
 
@@ -92,11 +92,11 @@ def fingerprint(words, size, first, last, out):  # type: ignore[no-untyped-def]
 
 def moved(values: NDArray[np.floating], m: int, at: NDArray[np.int64]) -> NDArray[np.floating]:
     """The packed matrix whose item i is item at[i] of this one, or new (−1: zeros)."""
-    out: NDArray[np.floating] = np.empty(packed.size(len(at)), dtype=values.dtype)
+    out: NDArray[np.floating] = np.empty(layout.size(len(at)), dtype=values.dtype)
     if not len(at):
         return out
-    (h, e, _), (new_h, new_e, _) = packed.layout(m), packed.layout(len(at))
-    old, new = packed.rectangle(values, m), packed.rectangle(out, len(at))
+    (h, e, _), (new_h, new_e, _) = layout.layout(m), layout.layout(len(at))
+    old, new = layout.rectangle(values, m), layout.rectangle(out, len(at))
 
     def work(first: int, last: int) -> None:
         move_rows(old, h, e, at, new, new_h, new_e, first, last)
@@ -107,8 +107,8 @@ def moved(values: NDArray[np.floating], m: int, at: NDArray[np.int64]) -> NDArra
 
 def products(values: NDArray[np.floating], m: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
     """V·A for three rows of V (3×m) in double precision, whatever the precision of A; A is read once."""
-    h, e, _ = packed.layout(m)
-    P = packed.rectangle(values, m)
+    h, e, _ = layout.layout(m)
+    P = layout.rectangle(values, m)
     shares = ranges(len(P), 2 * n_threads())
     sums = np.zeros((len(shares), *V.shape))
 
@@ -131,3 +131,47 @@ def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:
 
     run_parallel(work, ranges(len(out), 2 * n_threads()))
     return out
+
+
+@compiled
+def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last):  # type: ignore[no-untyped-def]
+    """out[places[r]] = B[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
+
+    A value on the far side of the diagonal sits in the packed row of the other item. Taking 64 rows at a time makes
+    those reads run along cache lines instead of jumping one packed row per number.
+    """
+    block = 64
+    for start in range(first, last, block):
+        mine = rows[start : min(start + block, last)]
+        place = places[start : min(start + block, last)]
+        for i in range(lo, min(hi, h)):  # C[j, i], i < j: column i of the leading part
+            column = P[i, e:]
+            c = np.uint64(i - lo)
+            if mine[0] > i:
+                for r in range(len(mine)):
+                    out[place[r], c] = column[mine[r]]
+            else:
+                for r in range(len(mine)):
+                    if mine[r] > i:
+                        out[place[r], c] = column[mine[r]]
+        for i in range(max(lo, h), hi):  # C[j, i], h ≤ j < i: row i of the trailing triangle
+            row = P[i - h + 1 - e]
+            c = np.uint64(i - lo)
+            for r in range(len(mine)):
+                if h <= mine[r] < i:
+                    out[place[r], c] = row[mine[r] - np.uint64(h)]
+        for r in range(len(mine)):  # what lies in the item's own packed row; then C becomes B
+            j = np.int64(mine[r])
+            if j < h:
+                begin, end = max(lo, j), hi
+                source = P[j, begin + e :]
+            else:
+                begin, end = max(lo, h), min(hi, j + 1)
+                source = P[j - h + 1 - e, begin - h :]
+            own = out[place[r]]
+            for k in range(end - begin):
+                own[begin - lo + k] = source[k]
+            for k in range(hi - lo):
+                own[k] *= scale[lo + k]
+            if lo <= j < hi:
+                own[j - lo] = diagonal[j]

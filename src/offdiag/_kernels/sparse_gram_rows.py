@@ -1,12 +1,12 @@
-"""Compiled loops over a Gram kept by rows (``offdiag.gramian_sparse``) and over what a change of it touches.
+"""Compiled loops over a Gram kept by rows (``offdiag.gramian.sparse``) and over what a change of it touches.
 
 Row i of the symmetric G is values[ptr[i] : ptr[i + 1]] in the columns indices[ptr[i] : ptr[i + 1]], ascending.
 """
 
 import numpy as np
 
-from offdiag.kernels import compiled
-from offdiag.kernels_support import _add_row, _best_supports
+from offdiag._kernels.column_solves import add_user_row, best_supports
+from offdiag._kernels.parallel import compiled
 
 
 @compiled
@@ -16,7 +16,9 @@ def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi
     for i in range(lo, hi):
         n = np.uint64(0)
         for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = _add_row(indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n)
+            n = add_user_row(
+                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
+            )
         lengths[i] = n
         for t in range(n):
             acc[touched[t]] = 0.0
@@ -31,7 +33,9 @@ def count_rows(  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         n = np.uint64(0)
         for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = _add_row(indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n)
+            n = add_user_row(
+                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
+            )
         met = touched[:n]
         met.sort()
         for t in range(n):
@@ -221,7 +225,7 @@ def times(ptr, indices, values, scale, V, lo, hi, out):  # type: ignore[no-untyp
 
 @compiled
 def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):  # type: ignore[no-untyped-def]
-    """The same as ``kernels_support.gram_rows``, from G: what items[r] shares with more popular ones.
+    """The same as ``column_solves.gram_rows``, from G: what items[r] shares with more popular ones.
 
     ``items`` and ``columns`` are numbered by popularity, order[r] is the item of rank r.
     """
@@ -259,7 +263,7 @@ def more_popular(ptr, indices, order, rank, first, last, below):  # type: ignore
 def supports_of_gram(  # type: ignore[no-untyped-def]
     ptr, indices, values, order, rank, penalty, fill, items, first, last, who, share, parent, below
 ):
-    """The same as ``kernels_support.supports`` from G, for any items (numbered by popularity)."""
+    """The same as ``column_solves.supports`` from G, for any items (numbered by popularity)."""
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
     scores, best = np.empty(k), np.empty(k, np.int64)
@@ -269,7 +273,7 @@ def supports_of_gram(  # type: ignore[no-untyped-def]
         for p in range(begin, end):
             touched[p - begin] = rank[indices[p]]
             acc[touched[p - begin]] = values[p]
-        parent[r], below[r] = _best_supports(
+        parent[r], below[r] = best_supports(
             i, acc, touched[: end - begin], penalty, fill, scores, best, who[r], share[r]
         )
         for t in range(end - begin):

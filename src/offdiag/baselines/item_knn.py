@@ -11,9 +11,9 @@ from scipy import sparse
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix
+from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import neighbours
 from offdiag.solvers.products import user_weights

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix
-from offdiag.gramian_sparse import SparseGram, sparse_gram
-from offdiag.models.living import Change, Relearned
+from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import check_not_empty, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.weights import Constant
 

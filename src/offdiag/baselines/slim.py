@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix, gram
-from offdiag.models import defaults
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.models import auto
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import elastic_net
 from offdiag.weights import Packed, Sparse
@@ -50,9 +51,9 @@ class SLIM(Recommender):
         matrix = as_matrix(X)
         check_not_empty(matrix.nnz, *matrix.shape)
         item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
-        self._check_memory(matrix.shape[1], packed.size(matrix.shape[1]))
+        self._check_memory(matrix.shape[1], layout.size(matrix.shape[1]))
         B = _columns(start, item_ids)
-        settings = _resolved(settings, lambda ease: defaults.from_data(matrix, ease, progress=progress))
+        settings = _resolved(settings, lambda ease: auto.from_data(matrix, ease, progress=progress))
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
         return self._solve(G, settings, item_ids, B, progress)
 
@@ -65,7 +66,7 @@ class SLIM(Recommender):
         item_ids = checked_item_ids(item_ids, G.n_items)
         self._check_memory(G.n_items, 0)
         B = _columns(start, item_ids)
-        settings = _resolved(settings, lambda ease: defaults.from_gram(G, ease))
+        settings = _resolved(settings, lambda ease: auto.from_gram(G, ease))
         return self._solve(G, settings, item_ids, B, progress)
 
     def _solve(
@@ -121,12 +122,12 @@ def _resolved(settings: dict[str, Any], chosen: Callable[[dict[str, Any]], dict[
 
 def _unpacked(values: NDArray[np.floating], m: int) -> NDArray[np.floating]:
     """The full symmetric matrix: rows of it are what the solver reads."""
-    from offdiag import kernels
+    from offdiag._kernels import parallel
 
-    g = values[packed.diagonal_positions(m)]
+    g = values[layout.diagonal_positions(m)]
     rows, out = np.arange(m), np.empty((m, m), dtype=values.dtype)
     tile = Packed(values, np.ones(m, dtype=values.dtype), g).tile
-    kernels.run_parallel(tile, [(rows, rows, 0, m, out, lo, hi) for lo, hi in kernels.ranges(m, -(-m // 512))])
+    parallel.run_parallel(tile, [(rows, rows, 0, m, out, lo, hi) for lo, hi in parallel.ranges(m, -(-m // 512))])
     return out
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian import as_matrix
+from offdiag.gramian.packed import as_matrix
+from offdiag.models.fields import Auto, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors

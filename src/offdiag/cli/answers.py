@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offdiag.cli import console, reading
+from offdiag.cli import console, inputs
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def measure(
     metrics: Sequence[str],
     exclude_seen: bool,
     seed: int,
-    columns: reading.Columns,
+    columns: inputs.Columns,
     work: console.Work,
 ) -> Measured:
     """Hide a part of each user's items, or take `targets`, and let every model find them."""
@@ -52,13 +52,13 @@ def measure(
     models = [od.load(file) for file in files]
     _check_same_items(files, models)
     measured = Measured(list(files), [type(model).__name__ for model in models])
-    work.begin(f"reading {reading.name_of(data)}")
-    inter = _known_items(reading.read_for(models[0], data, columns), models[0], data, measured.notes)
+    work.begin(f"reading {inputs.name_of(data)}")
+    inter = _known_items(inputs.read_for(models[0], data, columns), models[0], data, measured.notes)
     if targets is None:
         part = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test
         items = inter.item_ids
     else:
-        hidden = reading.read_for(models[0], targets, columns)
+        hidden = inputs.read_for(models[0], targets, columns)
         given = od.split.given(inter, _known_items(hidden, models[0], targets, measured.notes))
         part, items = given.test, given.train.item_ids
     for file, model in zip(files, models, strict=True):

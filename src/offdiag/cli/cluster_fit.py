@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offdiag import memory
-from offdiag.cli import console, reading
-from offdiag.cli.reading import Columns
+from offdiag.cli import console, inputs
+from offdiag.cli.inputs import Columns
 from offdiag.data import sql
 from offdiag.errors import OffdiagError
 
@@ -39,14 +39,14 @@ def learn(
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
     with od.cluster.connect(address) as client:
-        work.begin(f"reading {reading.name_of(data)}")
+        work.begin(f"reading {inputs.name_of(data)}")
         if partitioned:
             parts = od.cluster.read(
                 data, **_named(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
                 text_ids=columns.text_ids, client=client, progress=work, reports=reports,
             )  # fmt: skip
         else:
-            parts = od.cluster.read(reading.read(data, columns), client=client)
+            parts = od.cluster.read(inputs.read(data, columns), client=client)
         least = {"min_users": max(min_users, 1), "min_items": max(min_items, 1)}
         parts = od.cluster.prepare(parts, at_least=at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
@@ -98,4 +98,4 @@ def _named(columns: Columns) -> dict[str, Any]:
     if columns.form not in (None, "parquet"):
         raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
     names = {name: getattr(columns, name) for name in ("user", "item", "value", "time")}
-    return {name: column if column is None else reading.column(column) for name, column in names.items()}
+    return {name: column if column is None else inputs.column(column) for name, column in names.items()}

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, compressing, console, facts, fitting, living, reading, reproduce, serving, tuning
+from offdiag.cli import answers, compress, console, fit, inputs, living, reproduce, serve, tune
+from offdiag.cli import info as facts
+from offdiag.cli.inputs import Columns, reads_data
 from offdiag.cli.options import (
     DEFAULT_METRICS,
     AtLeast,
@@ -20,7 +22,6 @@ from offdiag.cli.options import (
     ModelFile,
     Seed,
 )
-from offdiag.cli.reading import Columns, reads_data
 from offdiag.errors import OffdiagError
 
 app = typer.Typer(
@@ -80,9 +81,9 @@ def demo(
             inter = demonstration.invented(users, items, seed)
             source = f"an invented catalogue (seed {seed})"
         else:
-            work.begin(f"reading {reading.name_of(data)}")
-            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-            source = reading.name_of(data)
+            work.begin(f"reading {inputs.name_of(data)}")
+            inter = inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items)
+            source = inputs.name_of(data)
         outcome = demonstration.run(inter, source, seed, work)
         study = demonstration.write(outcome, inter, Path(out), work, with_data=data is None)
     if json:
@@ -91,12 +92,12 @@ def demo(
         demonstration.show(study, Path(out))
 
 
-app.command(epilog=fitting.EXAMPLE)(reads_data(fitting.fit))
-app.command(epilog=tuning.EXAMPLE)(reads_data(tuning.tune))
-app.command(epilog=compressing.EXAMPLE)(reads_data(compressing.compress))
+app.command(epilog=fit.EXAMPLE)(reads_data(fit.fit))
+app.command(epilog=tune.EXAMPLE)(reads_data(tune.tune))
+app.command(epilog=compress.EXAMPLE)(reads_data(compress.compress))
 app.command(epilog=living.UPDATE_EXAMPLE)(reads_data(living.update))
 app.command(epilog=living.FORGET_EXAMPLE)(reads_data(living.forget))
-app.command(epilog=serving.EXAMPLE)(serving.serve)
+app.command(epilog=serve.EXAMPLE)(serve.serve)
 
 
 @app.command(epilog="Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`")
@@ -180,17 +181,17 @@ def recommend(
     fitted = od.load(model)
     asked: Any
     if histories is not None:
-        asked = reading.read_for(fitted, histories, columns)
+        asked = inputs.read_for(fitted, histories, columns)
         users = asked.user_ids.tolist()
     else:
-        asked = [reading.typed_history(text, fitted) for text in history or []]
+        asked = [inputs.typed_history(text, fitted) for text in history or []]
         users = list(range(1, len(asked) + 1))
     answer = fitted.recommend(
         asked,
         k=k,
         exclude_seen=not include_seen,
-        allow=None if allow is None else reading.listed_ids(allow, fitted),
-        block=None if block is None else reading.listed_ids(block, fitted),
+        allow=None if allow is None else inputs.listed_ids(allow, fitted),
+        block=None if block is None else inputs.listed_ids(block, fitted),
         strict=strict,
     )
     answers.note_unknown([item for unknown in answer.unknown_in_histories for item in unknown])
@@ -215,9 +216,9 @@ def similar(
     import offdiag as od
 
     fitted = od.load(model)
-    asked = reading.typed_ids(items, fitted)
+    asked = inputs.typed_ids(items, fitted)
     for item in asked:
-        reading.check_item(item, fitted)
+        inputs.check_item(item, fitted)
     answer = fitted.similar(asked, k=k, space=space)
     if json:
         console.show_json(answers.similar_json(asked, answer))
@@ -255,18 +256,18 @@ def explain(
         raise OffdiagError(f"--pair explains two items on their own, received {' and '.join(asked)} as well; leave out")
     fitted = od.load(model, key=key_file)
     if pair is not None:
-        two = reading.typed_ids(list(pair), fitted)
+        two = inputs.typed_ids(list(pair), fitted)
         for one in two:
-            reading.check_item(one, fitted)
+            inputs.check_item(one, fitted)
         between = fitted.explain_pair(*two)
         if json:
             console.show_json(between.to_dict())
         else:
             answers.show_pair(between)
         return
-    (target,) = reading.typed_ids([item or ""], fitted)
-    reading.check_item(target, fitted)
-    reason = fitted.explain([reading.typed_history(history or "", fitted)], target)
+    (target,) = inputs.typed_ids([item or ""], fitted)
+    inputs.check_item(target, fitted)
+    reason = fitted.explain([inputs.typed_history(history or "", fitted)], target)
     answers.note_unknown(reason.unknown)
     if json:
         console.show_json(answers.explanation_json(reason))
@@ -287,8 +288,8 @@ def info(
         pairs = facts.model_pairs(about)
     else:
         with console.working() as work:
-            work.begin(f"reading {reading.name_of(file)}")
-            about = facts.of_data(file, reading.read(file, columns))
+            work.begin(f"reading {inputs.name_of(file)}")
+            about = facts.of_data(file, inputs.read(file, columns))
         pairs = facts.data_pairs(about)
     if json:
         console.show_json(about)

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, choosing, console, facts, reading
+from offdiag.cli import answers, console, info, inputs, model_options
+from offdiag.cli.inputs import Columns
 from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
-from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
 EXAMPLE = "Example: `offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv`"
@@ -49,7 +49,7 @@ def compress(
     if metric and data is None:
         raise OffdiagError("--metric says what is measured on --data; add --data TABLE")
     budget = None if max_bytes is None else bytes_of(max_bytes)
-    choosing.check_target(out, data or "")
+    model_options.check_target(out, data or "")
     start = time.perf_counter()
     measured = None
     before = os.path.getsize(model) if os.path.isfile(model) else 0
@@ -86,13 +86,13 @@ def show(about: dict[str, Any]) -> None:
     console.show_pairs(
         {
             "model": about["model"],
-            "weights before": f"{facts.size(about['bytes_before'])}, {about['weights_before']}",
-            "weights after": f"{facts.size(about['bytes'])}, {about['storage']}, "
+            "weights before": f"{info.size(about['bytes_before'])}, {about['weights_before']}",
+            "weights after": f"{info.size(about['bytes'])}, {about['storage']}, "
             f"{about['bytes'] / max(about['bytes_before'], 1):.3g} of it",
             "kept": f"{about['entries']:,} weights, {per_item:.1f} for each item on average",
             "time": console.seconds(about["seconds"]),
-            "saved to": f"{about['file']} ({facts.size(about['file_bytes'])}, "
-            f"before {facts.size(about['file_bytes_before'])})",
+            "saved to": f"{about['file']} ({info.size(about['file_bytes'])}, "
+            f"before {info.size(about['file_bytes_before'])})",
         }
     )
 
@@ -112,8 +112,8 @@ def measure(
 
     names = list(files) if files[0] != files[1] else [f"{files[0]} before", f"{files[1]} after"]
     found = answers.Measured(names, [type(model).__name__ for model in models])
-    work.begin(f"reading {reading.name_of(data)}")
-    inter = answers._known_items(reading.read_for(models[0], data, columns), models[0], data, found.notes)
+    work.begin(f"reading {inputs.name_of(data)}")
+    inter = answers._known_items(inputs.read_for(models[0], data, columns), models[0], data, found.notes)
     part = od.split.weak(inter, held_out=1 - SHOWN, seed=seed).test
     histories, wanted = (
         encode(od.Interactions(matrix, part.user_ids, inter.item_ids), models[0].item_ids_)[0]

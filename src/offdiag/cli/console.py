@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from offdiag import wording
 from offdiag.errors import InterruptedFitWarning, OffdiagError, UnknownItemsWarning
 
 INTERRUPTED = 130
@@ -143,20 +143,8 @@ def show_json(value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """JSON types only; NumPy unwrapped, numbers that JSON cannot write become null."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if value is None or isinstance(value, int | float | bool):
-        return value
-    return safe(str(value))
+    """As ``wording.plain``, without any password that was typed."""
+    return wording.plain(value, safe)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from offdiag import atomic, report
 from offdiag.errors import OffdiagError
+from offdiag.files import atomic
+from offdiag.report import writer
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -41,7 +42,7 @@ class Work(Protocol):
 class Outcome:
     """The study, the model it speaks with, and the split it was made on."""
 
-    study: report.Study
+    study: writer.Study
     model: Any
     split: Split
 
@@ -69,7 +70,7 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
             "the held-out users have one item each, so there is nothing to hide and find again; "
             "give data whose users have several items, or raise --min-users"
         )
-    metrics = [*report.METRICS, *report.ALSO, *report.CUTS]
+    metrics = [*writer.METRICS, *writer.ALSO, *writer.CUTS]
     entries, models = [], {}
     for model in (od.Popularity(), od.EASE(), od.DLAE(), od.EDLAE()):
         name = type(model).__name__
@@ -80,9 +81,9 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
         result = od.evaluate(model, split.test, metrics=metrics, progress=work)
         models[name] = model
         params, settings, n_bytes = model.get_params(), dict(model.settings_), model.weights_.nbytes
-        entries.append(report.Entry(name, IDEAS[name], params, settings, result, fitted, n_bytes))
+        entries.append(writer.Entry(name, IDEAS[name], params, settings, result, fitted, n_bytes))
     work.begin("looking for reasons")
-    study = report.Study(
+    study = writer.Study(
         source=source,
         train=split.train,
         n_validation=0 if split.validation is None else len(split.validation.user_ids),
@@ -98,7 +99,7 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
     return Outcome(study, models["EDLAE"], split)
 
 
-def _samples(model: Any, held_out: HeldOut) -> list[report.Sample]:
+def _samples(model: Any, held_out: HeldOut) -> list[writer.Sample]:
     """The first users with a short history and something to find; chosen before anything is recommended."""
     lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
     good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
@@ -112,11 +113,11 @@ def _samples(model: Any, held_out: HeldOut) -> list[report.Sample]:
         (listed,) = model.recommend([history], k=PICKS)
         picks = [(item, score, item in targets) for item, score in listed]
         reasons = [model.explain([history], item) for item, _, _ in picks]
-        samples.append(report.Sample(held_out.user_ids[user].item(), history, picks, reasons))
+        samples.append(writer.Sample(held_out.user_ids[user].item(), history, picks, reasons))
     return samples
 
 
-def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool) -> report.Study:
+def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool) -> writer.Study:
     """Report and model, and for invented data the tables themselves, so that one can go on with them."""
     from offdiag import persist
 
@@ -131,7 +132,7 @@ def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, wi
     # All files are made aside and moved at the end: whoever interrupts keeps the old ones together.
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
-        report.write(study, aside / "report.html")
+        writer.write(study, aside / "report.html")
         persist.save(outcome.model, aside / "model.od", metrics=edlae, progress=work)
         if with_data:
             is_new = np.isin(inter.user_ids, outcome.split.test.user_ids)
@@ -158,10 +159,10 @@ def _write_table(inter: Interactions, path: Path) -> None:
 
     users = np.repeat(inter.user_ids, np.diff(inter.matrix.indptr))
     frame = pl.DataFrame({"user": users.tolist(), "item": inter.item_ids[inter.matrix.indices].tolist()})
-    report.replace_text(path, frame.write_csv())
+    writer.replace_text(path, frame.write_csv())
 
 
-def as_json(study: report.Study, folder: Path) -> dict[str, Any]:
+def as_json(study: writer.Study, folder: Path) -> dict[str, Any]:
     """The whole study for a program."""
     best = study.best
     return {
@@ -203,7 +204,7 @@ def as_json(study: report.Study, folder: Path) -> dict[str, Any]:
     }
 
 
-def show(study: report.Study, folder: Path) -> None:
+def show(study: writer.Study, folder: Path) -> None:
     """The study for a person, on stdout."""
     from offdiag.cli import console
 
@@ -215,16 +216,16 @@ def show(study: report.Study, folder: Path) -> None:
     )
     rows = []
     for entry in study.entries:
-        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in report.METRICS]
+        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in writer.METRICS]
         behind = "best"
         if entry is not study.best:
             test = study.best.result.compare(entry.result)
-            behind = f"{-test.difference[report.JUDGE]:+.4f}, {report.p_text(test.p_value[report.JUDGE])}"
+            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {writer.p_text(test.p_value[writer.JUDGE])}"
         rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
-    head = ["model", *(f">{m}" for m in report.METRICS), f"{report.JUDGE} against the best (paired)", ">fit"]
+    head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
     console.say()
     console.show_table(head, rows)
-    for line in report.summary(study):
+    for line in writer.summary(study):
         console.say(line)
     for sample in study.samples:
         console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
@@ -234,7 +235,7 @@ def show(study: report.Study, folder: Path) -> None:
         for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
             mark = " (really chosen)" if chosen else ""
             console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
-            console.say(f"         {console.printable(report.reason_text(reason))}", style="dim")
+            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim")
     console.say()
     console.show_pairs({str(folder / "report.html"): "figures and details; open it in a browser"} | {
         str(folder / name): what for name, what in study.files.items()

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, choosing, clustering, compressing, console, facts, logs, reading
+from offdiag.cli import answers, cluster_fit, compress, console, info, inputs, log_inputs, model_options
+from offdiag.cli.inputs import Columns
 from offdiag.cli.options import (
     DEFAULT_METRICS,
     AtLeast,
@@ -22,7 +23,6 @@ from offdiag.cli.options import (
     Seed,
     Updatable,
 )
-from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
 EXAMPLE = (
@@ -34,7 +34,7 @@ EXAMPLE = (
 def fit(
     data: DataFile,
     out: Annotated[str, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(choosing.MODELS)}.")] = "edlae",
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(model_options.MODELS)}.")] = "edlae",
     dropout: Annotated[str | None, typer.Option(help="Probability of dropping an item, or auto.")] = None,
     l2: Annotated[str | None, typer.Option("--l2", help="Penalty on the weights, or auto.")] = None,
     kept_weight: Annotated[
@@ -111,17 +111,17 @@ def fit(
         "iterations": iterations,
         "starts": starts,
         "products": products,
-        "shrink": None if shrink is None else choosing.typed(shrink),
+        "shrink": None if shrink is None else model_options.typed(shrink),
         "item_power": number("item-power")(item_power),
         "neighbours": neighbours,
-        "max_bytes": None if max_bytes is None else compressing.bytes_of(max_bytes),
+        "max_bytes": None if max_bytes is None else compress.bytes_of(max_bytes),
         "width": width,
         "epochs": epochs,
     }
-    named = choosing.assignments(more, "set")
-    choosing.check_named(model, named)
-    learner = choosing.new_model(model, choosing.with_more(given, named), seed)
-    choosing.check_target(out, data)
+    named = model_options.assignments(more, "set")
+    model_options.check_named(model, named)
+    learner = model_options.new_model(model, model_options.with_more(given, named), seed)
+    model_options.check_target(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
     _check_where(learner, model, checkpoint, cluster, keep, validate)
@@ -136,12 +136,12 @@ def fit(
     reports: list[Any] = []
     with console.working() as work:
         if cluster is not None:
-            inter, reports = clustering.learn(
+            inter, reports = cluster_fit.learn(
                 learner, data, columns, cluster, work,
                 at_least=at_least, min_users=min_users, min_items=min_items, keep=keep,
             )  # fmt: skip
         else:
-            work.begin(f"reading {reading.name_of(data)}")
+            work.begin(f"reading {inputs.name_of(data)}")
             inter, ledger = read(data, columns, at_least, min_users, min_items, updatable, event)
             if validate:
                 work.begin("validating")
@@ -154,7 +154,7 @@ def fit(
         persist.save(learner, out, metrics=result, updatable=updatable, key=key_file, progress=work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
-    ended = choosing.outcome(vars(learner))
+    ended = model_options.outcome(vars(learner))
     if ended.get("stopped") == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")
     about = {
@@ -168,7 +168,7 @@ def fit(
         "seconds": time.perf_counter() - start,
         "file": out,
         "bytes": os.path.getsize(out),
-        **({} if cluster is None else {"cluster": clustering.facts(reports)}),
+        **({} if cluster is None else {"cluster": cluster_fit.facts(reports)}),
     }
     if json:
         console.show_json(about)
@@ -176,13 +176,13 @@ def fit(
     console.show_pairs(
         {
             "model": about["model"],
-            "settings": facts.settings_text(learner.settings_, learner.get_params()),
+            "settings": info.settings_text(learner.settings_, learner.get_params()),
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
-            **choosing.outcome_pairs(ended),
-            **({} if cluster is None else clustering.pairs(reports)),
+            **model_options.outcome_pairs(ended),
+            **({} if cluster is None else cluster_fit.pairs(reports)),
             "time": console.seconds(time.perf_counter() - start),
-            "saved to": f"{out} ({facts.size(os.path.getsize(out))})",
-            **facts.key_pairs(out, key_file),
+            "saved to": f"{out} ({info.size(os.path.getsize(out))})",
+            **info.key_pairs(out, key_file),
         }
     )
     if result is not None:
@@ -195,8 +195,8 @@ def read(
 ) -> tuple[Any, Any]:
     """The interactions, and the ledger of an updatable model."""
     if updatable:
-        return logs.first(data, columns, event, at_least)
-    return reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items), None
+        return log_inputs.first(data, columns, event, at_least)
+    return inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items), None
 
 
 def _check_where(
@@ -216,7 +216,7 @@ def check_updatable(
     cls: type, updatable: bool, event: str | None, min_users: int, min_items: int, key_file: str | None
 ) -> None:
     """That later events can be counted as these were, and that there is a place for the key."""
-    from offdiag import keys
+    from offdiag.files import keys
 
     if not updatable:
         if event is not None:

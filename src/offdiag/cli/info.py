@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag.cli import choosing
+from offdiag.cli import model_options
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -76,7 +76,7 @@ def model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "model": about["model"],
         "settings": settings,
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
-        **choosing.outcome_pairs(choosing.outcome(about["learned"])),
+        **model_options.outcome_pairs(model_options.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
         **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
@@ -91,7 +91,7 @@ def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
 
 def key_pairs(out: str, key_file: str | None) -> dict[str, str]:
     """Where the key of a model's living state is kept, which nothing can replace."""
-    from offdiag import keys, switch
+    from offdiag.files import keys, switch
 
     if not switch.living_path(Path(os.path.realpath(out))).exists():
         return {}
@@ -171,7 +171,7 @@ def dataset_pairs(about: dict[str, Any]) -> dict[str, str]:
 
 def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
     """Settings as used; those that were left to the library are marked."""
-    from offdiag.report import setting_text
+    from offdiag.report.writer import setting_text
 
     parts = [
         f"{name} {setting_text(value)}{' (auto)' if params.get(name) == 'auto' else ''}"

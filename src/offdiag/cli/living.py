@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag import keys, lock, switch
-from offdiag.cli import choosing, console, facts, logs, reading
-from offdiag.cli.logs import LogColumns
+from offdiag.cli import console, info, inputs, log_inputs, model_options
+from offdiag.cli.log_inputs import LogColumns
 from offdiag.cli.options import Json, KeyFile
 from offdiag.errors import EarlierFormatWarning, OffdiagError
+from offdiag.files import keys, lock, switch
 
 if TYPE_CHECKING:
-    from offdiag.data.events import Plan
-    from offdiag.data.ledger import Ledger
+    from offdiag.living.events import Plan
+    from offdiag.living.ledger import Ledger
 
 UPDATE_EXAMPLE = (
     "Examples: `offdiag update films.od ratings.csv`, "
@@ -51,15 +51,15 @@ def update(
     EVENTS may hold the whole log: what was counted before is not counted twice. Of a user who is in the model already,
     all events must be in EVENTS. Running it again changes nothing; a run that was killed is simply run again.
     """
-    from offdiag.data import events as log
+    from offdiag.living import events as log
 
     start = time.perf_counter()
     target = _target(model, out, events)
     change = _Change(model, target, key_file)
     with lock.changing(target, change.settle) as unchanged, console.working() as work:
         fitted, ledger = change.load()
-        work.begin("reading " + ", ".join(map(reading.name_of, events)))
-        table = logs.read_logs(events, ledger.recipe, columns)
+        work.begin("reading " + ", ".join(map(inputs.name_of, events)))
+        table = log_inputs.read_logs(events, ledger.recipe, columns)
         work.begin("comparing with the model")
         plan = log.coming(ledger, table)
         steps = _changed(fitted, plan, False, work) if plan.new_events else []
@@ -87,7 +87,7 @@ def update(
             **_step_pairs(steps),
             "model": f"{fitted.n_users_:,} users, {len(fitted.item_ids_):,} items",
             "time": console.seconds(about["seconds"]),
-            "saved to": f"{target} ({facts.size(os.path.getsize(target))})",
+            "saved to": f"{target} ({info.size(os.path.getsize(target))})",
         }
     )
 
@@ -124,11 +124,11 @@ def forget(
     All of them or none: a user who is not in the model, or whose rows are not those that were counted, is an error.
     A run that was killed is simply run again.
     """
-    from offdiag.data import events as log
+    from offdiag.living import events as log
 
     target = _target(model, out, [users, *([] if events is None else [events])])
     for other in (model, users, events or "", target) if certificate is not None else ():
-        choosing.check_target(str(certificate), other, "certificate", "certificate.json")
+        model_options.check_target(str(certificate), other, "certificate", "certificate.json")
     if certificate is not None and Path(certificate).resolve() == Path(target).resolve():
         raise OffdiagError(f"--certificate and --out are the same file {certificate!r}; choose two names")
     if users_query is not None and events is None:
@@ -138,13 +138,13 @@ def forget(
     change = _Change(model, target, key_file)
     with lock.changing(target, change.settle) as unchanged, console.working() as work:
         fitted, ledger = change.load()
-        work.begin(f"reading {reading.name_of(users)}")
-        ids = None if events is None else logs.read_ids(users, ledger.recipe, columns, users_query)
+        work.begin(f"reading {inputs.name_of(users)}")
+        ids = None if events is None else log_inputs.read_ids(users, ledger.recipe, columns, users_query)
         if events is not None:
-            work.begin(f"reading {reading.name_of(events)}")
+            work.begin(f"reading {inputs.name_of(events)}")
         else:
-            logs.check_rows(users, ledger.recipe, columns)
-        table = logs.read_rows(users if events is None else events, ledger.recipe, columns, ids)
+            log_inputs.check_rows(users, ledger.recipe, columns)
+        table = log_inputs.read_rows(users if events is None else events, ledger.recipe, columns, ids)
         about = change.done_before(log.request_of(ledger, table, ids), ledger, certificate)
         if about is None:
             plan = log.leaving(ledger, table, ids)
@@ -173,10 +173,10 @@ class _Change:
 
     def load(self) -> tuple[Any, Ledger]:
         import offdiag as od
-        from offdiag.models import living
+        from offdiag.living import exact_change
 
         fitted = od.load(self._model, key=self._key)
-        ledger = living.ledger_of(fitted)
+        ledger = exact_change.ledger_of(fitted)
         if ledger is None:
             raise OffdiagError(
                 f"expected a model that was fitted with offdiag fit --updatable, received {self._model!r}, which does "
@@ -209,7 +209,8 @@ class _Change:
         rotate_key: bool = False,
         note: switch.Note | None = None,
     ) -> None:
-        from offdiag import living_state, persist
+        from offdiag import persist
+        from offdiag.living import state
 
         fitted._ledger = ledger
         work.begin("saving")
@@ -219,7 +220,7 @@ class _Change:
             self._write(persist, fitted, unchanged, work, rotate_key, note)
         if first_format:
             beside = switch.living_path(Path(self._target)).name
-            console.note(f"{console.printable(self._target)}: {living_state.REVEALED.format(living=beside)}")
+            console.note(f"{console.printable(self._target)}: {state.REVEALED.format(living=beside)}")
 
     def _write(
         self, persist: Any, fitted: Any, unchanged: Any, work: console.Work, rotate_key: bool, note: switch.Note | None
@@ -238,9 +239,9 @@ class _Change:
 
 def subject_of(ledger: Ledger, nonce: str, request: str) -> str:
     """Who was forgotten, as a digest that only the holder of the model's key can compare with anybody."""
-    from offdiag.models import living
+    from offdiag.living import exact_change
 
-    return living.digest_of(ledger.roll(), nonce, request)
+    return exact_change.digest_of(ledger.roll(), nonce, request)
 
 
 def _note(plan: Plan, about: dict[str, Any], certificate: str | None) -> switch.Note:
@@ -256,7 +257,7 @@ def _target(model: str, out: str | None, sources: list[str]) -> str:
     for source in sources:
         if os.path.exists(source) and os.path.exists(model) and os.path.samefile(source, model):
             raise OffdiagError(f"expected a model and a log, received {source!r} as both; name the other one")
-        choosing.check_target(out, source)
+        model_options.check_target(out, source)
     return out
 
 
@@ -339,5 +340,5 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         if about["proof"] is not None:
             pairs["proof"] = f"largest difference from a fit without them, measured: {about['proof']:.2g}"
         pairs |= {"before": about["before"], "after": about["after"]}
-    pairs["saved to"] = f"{target} ({facts.size(os.path.getsize(target))})"
+    pairs["saved to"] = f"{target} ({info.size(os.path.getsize(target))})"
     return pairs | ({} if certificate is None else {"certificate": certificate})

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cli import reading
-from offdiag.cli.reading import Columns, _option
+from offdiag.cli import inputs
+from offdiag.cli.inputs import Columns, _option
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag import Interactions
-    from offdiag.data.ledger import Ledger, Recipe
     from offdiag.data.table import Table
+    from offdiag.living.ledger import Ledger, Recipe
 
 ROLES = ("user", "item", "value", "time", "event")
 
@@ -42,10 +42,10 @@ class LogColumns:
 def first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
     """The data of a fit, and the ledger that says what was counted."""
     import offdiag as od
-    from offdiag.data import event_rows, events
     from offdiag.data.read import read_table
+    from offdiag.living import event_rows, events
 
-    if reading.is_dataset(source):
+    if inputs.is_dataset(source):
         if event is not None:
             raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
         table = event_rows.table_of(od.datasets.load(source))
@@ -53,7 +53,7 @@ def first(source: str, columns: Columns, event: str | None, at_least: float | No
     else:
         if at_least is not None and columns.value is None:
             raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
-        asked = reading.arguments(columns) | {"event": None if event is None else reading.column(event)}
+        asked = inputs.arguments(columns) | {"event": None if event is None else inputs.column(event)}
         table = read_table(source, **asked)
         names = {role: asked[role] for role in ROLES if asked[role] is not None}
     return events.first(table, events.recipe_of(table, names, columns.duplicates, at_least))
@@ -68,14 +68,14 @@ def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Ta
 
 def read_log(source: str, recipe: Recipe, columns: LogColumns) -> Table:
     """The log as the fit would read it."""
-    from offdiag.data import events
+    from offdiag.living import events
 
     return events.check_kinds(recipe, _read(source, recipe, columns, _roles(recipe, columns)))
 
 
 def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any] | None = None) -> Table:
     """The same, to forget: times and event ids may be missing. Of a database only the rows of `ids` are held."""
-    from offdiag.data import events
+    from offdiag.living import events
 
     roles = _roles(recipe, columns)
     try:
@@ -127,7 +127,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
         found = _one_column(read_parquet(_existing(source)), name, source)
     else:
         found = _lines(source, columns, name)
-    found = checked_ids(found, "user", reading.name_of(source))
+    found = checked_ids(found, "user", inputs.name_of(source))
     if found.dtype == pl.Int64 and recipe.text_users and not _is_typed(source, columns):
         found = found.cast(pl.String)
     if found.dtype == pl.String and not recipe.text_users:
@@ -136,16 +136,16 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
             other = found.filter(numbers.is_null())[0]
             raise OffdiagError(
                 f"expected user ids that are whole numbers, as in the model, received {other!r} in "
-                f"{reading.name_of(source)}; give one id per line, or a column {name!r}"
+                f"{inputs.name_of(source)}; give one id per line, or a column {name!r}"
             )
         found = numbers
     if found.dtype == pl.Int64 and recipe.text_users:
         raise OffdiagError(
-            f"expected user ids that are text, as in the model, received whole numbers in {reading.name_of(source)}; "
+            f"expected user ids that are text, as in the model, received whole numbers in {inputs.name_of(source)}; "
             "convert the column"
         )
     if not len(found):
-        raise OffdiagError(f"expected at least one user id, received none in {reading.name_of(source)}")
+        raise OffdiagError(f"expected at least one user id, received none in {inputs.name_of(source)}")
     return np.array(found.to_list())
 
 
@@ -158,7 +158,7 @@ def _roles(recipe: Recipe, columns: LogColumns) -> dict[str, str | int]:
                 "leave it out, or fit again with it"
             )
     return {
-        role: recipe.columns[role] if getattr(columns, role) is None else reading.column(getattr(columns, role))
+        role: recipe.columns[role] if getattr(columns, role) is None else inputs.column(getattr(columns, role))
         for role in ROLES
         if role in recipe.columns
     }
@@ -185,9 +185,7 @@ def _read(
 
     more: dict[str, Any] = {
         "format": columns.form,
-        "separator": None
-        if columns.separator is None
-        else reading.SEPARATORS.get(columns.separator, columns.separator),
+        "separator": None if columns.separator is None else inputs.SEPARATORS.get(columns.separator, columns.separator),
         "header": columns.header,
         "encoding": columns.encoding,
         "query": columns.query,
@@ -241,7 +239,7 @@ def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
     lines = [line for line in text.splitlines() if line.strip()]
     if lines:
         divided = columns.separator or _separator(lines[0]).strip(" ")  # an id may hold a space
-        divided = reading.SEPARATORS.get(divided, divided)
+        divided = inputs.SEPARATORS.get(divided, divided)
         if len(divided) == 1 and name in (head := next(_parsed([lines[0]], divided))) and len(head) > 1:
             at = head.index(str(name))
             rows = list(_parsed(lines[1:], divided))

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from offdiag.cli import console, reading
-from offdiag.cli.reading import Columns, reads_data
+from offdiag.cli import console, inputs
+from offdiag.cli.inputs import Columns, reads_data
 from offdiag.errors import OffdiagError
 
 EXAMPLE = "Example: `offdiag reproduce steck2020 figure1`"
@@ -99,15 +99,15 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
     """Run a theory paper, write its page, and tell what held; exit code 1 when a number is not as expected."""
     from importlib import import_module
 
-    from offdiag import plots_lab
     from offdiag.cli import demo
     from offdiag.papers import page
+    from offdiag.plots import papers
 
     if size not in ("small", "paper"):
         raise OffdiagError(f"--size must be small or paper, received {size!r}")
     folder = Path(out or paper)
     demo.check_folder(folder)
-    plots_lab.check()  # now, not after minutes of work
+    papers.check()  # now, not after minutes of work
     run = import_module(f"offdiag.papers.{paper}").run
     with console.working() as work:
         found = run(size=size, seed=seed, progress=work, **images)
@@ -164,8 +164,9 @@ def figure1(
 
     All models get the same dropout and l2; with auto, those that are chosen for the full-rank EDLAE.
     """
-    from offdiag.cli import demo, steck2020_page
-    from offdiag.cli.steck2020 import parsed_ranks, run
+    from offdiag.cli import demo, steck2020_figure1
+    from offdiag.papers.steck2020 import figure1_page
+    from offdiag.papers.steck2020.figure1 import parsed_ranks, run
 
     number = console.number_or_auto
     settings: Any = {"dropout": number("dropout")(dropout), "l2": number("l2")(l2)}
@@ -177,9 +178,9 @@ def figure1(
             inter = demo.invented(users, items, seed)
             source = f"an invented catalogue (seed {seed})"
         else:
-            work.begin(f"reading {reading.name_of(data)}")
-            inter = reading.prepared(reading.read(data, columns), columns, data, at_least, min_users, min_items)
-            source = reading.name_of(data)
+            work.begin(f"reading {inputs.name_of(data)}")
+            inter = inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items)
+            source = inputs.name_of(data)
         figure = run(
             inter,
             source,
@@ -191,11 +192,11 @@ def figure1(
             work=work,
             **settings,
         )
-        files = steck2020_page.write(figure, Path(out))
+        files = figure1_page.write(figure, Path(out))
     if json:
-        console.show_json(steck2020_page.as_json(figure) | {"files": files})
+        console.show_json(figure1_page.as_json(figure) | {"files": files})
     else:
-        steck2020_page.show(figure, files)
+        steck2020_figure1.show(figure, files)
 
 
 @steck2020.command(epilog="Example: `offdiag reproduce steck2020 table1 --data ml-20m=ml-20m.zip --data netflix=nf`")

@@ -56,12 +56,12 @@ def serve(
     ] = None,
 ) -> None:
     """Serve models over HTTP, with a page at /, until Ctrl-C. A new model file is taken up without a pause."""
-    from offdiag.server import run
+    from offdiag.server import process
     from offdiag.server.limits import Limits
 
     _check_log(access_log, [*models, *([titles] if titles else [])])
     token = _token(token_env)
-    service = run.Service(
+    service = process.Service(
         tuple(models), host, port, titles, (id_column, title_column), workers, token,
         Limits(
             k=max_k, history=max_history, filter=max_filter, body=max_body, seconds=timeout,
@@ -69,7 +69,7 @@ def serve(
         ), reload_every, access_log,
         tuple(map(_host, allow_host or ())),
     )  # fmt: skip
-    run.serve(service, console.message)
+    process.serve(service, console.message)
 
 
 def _check_log(log: str | None, read: list[str]) -> None:

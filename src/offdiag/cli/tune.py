@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag.cli import choosing, console, fitting, reading, tuned_words
+from offdiag.cli import console, fit, inputs, model_options, tune_output
+from offdiag.cli.inputs import Columns
 from offdiag.cli.options import AtLeast, DataFile, Event, Json, KeyFile, MinItems, MinUsers, Seed, Updatable
-from offdiag.cli.reading import Columns
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EXAMPLE = (
 
 def tune(
     data: DataFile,
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(choosing.MODELS)}.")] = "edlae",
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(model_options.MODELS)}.")] = "edlae",
     metric: Annotated[str, typer.Option("--metric", help="What shall be best on the validation users.")] = "ndcg@100",
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings that are tried, those of a study too.")] = 40,
     seconds: Annotated[float | None, typer.Option("--seconds", help="End the search after this time.")] = None,
@@ -70,20 +70,20 @@ def tune(
     from offdiag.evaluation import _parse
 
     _parse(metric)
-    cls = choosing.model_class(model)
+    cls = model_options.model_class(model)
     held = held_settings(model, fixed, seed)
-    space = {name: bounds(name, text) for name, text in choosing.assignments(ranges, "range").items()}
-    choosing.check_named(model, space)
+    space = {name: bounds(name, text) for name, text in model_options.assignments(ranges, "range").items()}
+    model_options.check_named(model, space)
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
-    fitting.check_updatable(cls, updatable, event, min_users, min_items, key_file)
+    fit.check_updatable(cls, updatable, event, min_users, min_items, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
     with console.working() as work:
-        work.begin(f"reading {reading.name_of(data)}")
-        inter, ledger = fitting.read(data, columns, at_least, min_users, min_items, updatable, event)
+        work.begin(f"reading {inputs.name_of(data)}")
+        inter, ledger = fit.read(data, columns, at_least, min_users, min_items, updatable, event)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
         split, tuned = _searched(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
@@ -95,22 +95,22 @@ def tune(
             if out is not None:
                 _save(tuned.model, inter, ledger, out, key_file, result, work)
         except KeyboardInterrupt:  # what the search found is not lost with it
-            console.note(f"the best settings found: {tuned_words.settings_text(tuned)}")
+            console.note(f"the best settings found: {tune_output.settings_text(tuned)}")
             raise
-    about = tuned_words.about(tuned, result, inter, split)
+    about = tune_output.about(tuned, result, inter, split)
     about |= {"study": study, "plot": plot, "file": out, "bytes": None if out is None else os.path.getsize(out)}
     about["seconds"] = time.perf_counter() - begin
     if json:
         console.show_json(about)
     else:
-        tuned_words.show(tuned, result, about)
+        tune_output.show(tuned, result, about)
 
 
 def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[str, Any]:
     """The settings of --fixed, and the seed of a model that draws; a value the model refuses is told now."""
-    held = {name: choosing.typed(value) for name, value in choosing.assignments(fixed, "fixed").items()}
-    choosing.check_named(model, held)
-    learner = choosing.new_model(model, held, seed)
+    held = {name: model_options.typed(value) for name, value in model_options.assignments(fixed, "fixed").items()}
+    model_options.check_named(model, held)
+    learner = model_options.new_model(model, held, seed)
     if hasattr(learner, "_checked"):
         learner._checked()
     return held | ({"seed": seed} if "seed" in learner.get_params() else {})
@@ -123,9 +123,9 @@ def bounds(name: str, text: str) -> Any:
         parts = [part.strip() for part in text.split(",")]
         if not all(parts):
             raise OffdiagError(f"{wanted}, received {text!r}")
-        return [choosing.typed(part) for part in parts]
+        return [model_options.typed(part) for part in parts]
     low, high, *rest = [*text.split(":"), ""]
-    numbers = [choosing.typed(low), choosing.typed(high)]
+    numbers = [model_options.typed(low), model_options.typed(high)]
     real = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in numbers)
     if not real or rest not in ([""], ["log", ""]):
         raise OffdiagError(f"{wanted}, received {text!r}")
@@ -139,7 +139,7 @@ def _check_files(data: str, out: str | None, plot: str | None, study: str | None
     for option, (name, example) in named.items():
         if name is None:
             continue
-        choosing.check_target(name, data, option, example)
+        model_options.check_target(name, data, option, example)
         other = places.setdefault(Path(name).resolve(), option)
         if other != option:
             raise OffdiagError(f"--{other} and --{option} are the same file {name!r}; choose two names")
@@ -174,7 +174,7 @@ def _steady(work: console.Work) -> Callable[[str, float], None]:
 
 def _measured(tuned: Tuned, split: Any, work: console.Work) -> Result:
     work.begin("measuring the best on test users")
-    result: Result = fitting.measured(tuned.model, split, [tuned.metric], work)
+    result: Result = fit.measured(tuned.model, split, [tuned.metric], work)
     return result
 
 
@@ -192,6 +192,7 @@ def _save(
 
 
 def _draw(tuned: Tuned, plot: str) -> None:
-    from offdiag import plots_tuning, report
+    from offdiag.plots import tuning
+    from offdiag.report import writer
 
-    report.replace_text(Path(plot), plots_tuning.overview(tuned).svg())
+    writer.replace_text(Path(plot), tuning.overview(tuned).svg())

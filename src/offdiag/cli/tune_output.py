@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag.cli import answers, console, facts
+from offdiag.cli import answers, console, info
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result, Tuned
@@ -17,7 +17,7 @@ SHOWN = 10  # trials of the table for a person
 
 def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict[str, Any]:
     """Everything for a program."""
-    from offdiag import plots_tuning
+    from offdiag.plots import tuning
 
     found = tuned.to_dict()
     automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
@@ -32,7 +32,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict
             "automatic": automatic,
         },
         "test": result.to_dict(),
-        "influence": [vars(part) for part in plots_tuning.influence(tuned)],
+        "influence": [vars(part) for part in tuning.influence(tuned)],
         "stopped": tuned.stopped,
         "search_seconds": tuned.seconds,
         "users": inter.n_users,
@@ -44,7 +44,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict
 
 def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
     """The same for a person, on stdout."""
-    from offdiag.report import setting_text
+    from offdiag.report.writer import setting_text
 
     states = [trial.state for trial in tuned.trials]
     counted = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
@@ -66,7 +66,7 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         pairs["plot"] = said["plot"]
     if said["file"] is not None:
         everyone = f"fitted on all {said['users']:,} users"
-        pairs["saved to"] = f"{said['file']} ({facts.size(said['bytes'])}), {everyone}"
+        pairs["saved to"] = f"{said['file']} ({info.size(said['bytes'])}), {everyone}"
     console.show_pairs(pairs)
     best = [t for t in tuned.ranked if t.value is not None]
     names = list(dict.fromkeys(name for trial in best for name in trial.settings))
@@ -102,10 +102,10 @@ def _ended(tuned: Tuned) -> str:
 
 
 def _between(part: dict[str, Any]) -> str:
-    from offdiag.report import setting_text
+    from offdiag.report.writer import setting_text
 
     return " to ".join(dict.fromkeys(setting_text(value) for value in part["good"]))
 
 
 def settings_text(tuned: Tuned) -> str:
-    return facts.settings_text(tuned.settings, {})
+    return info.settings_text(tuned.settings, {})

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.cluster import session
 from offdiag.cluster.parts import Part, matrix_of, read
-from offdiag.cluster.sharing import in_batches, total, tree
+from offdiag.cluster.placement import in_batches, total, tree
 from offdiag.cluster.stages import Report, stage
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, Gram
-from offdiag.gramian import gram as gram_here
+from offdiag.gramian import layout
+from offdiag.gramian.packed import EXACT_FLOAT32, Gram
+from offdiag.gramian.packed import gram as gram_here
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
@@ -54,23 +55,23 @@ def gram(
     # More users than float32 can count: as on one machine, the sums are rounded once, at the end.
     exact = parts.n_users <= EXACT_FLOAT32 or dtype == np.float64
     wide = dtype if exact else np.dtype(np.float64)
-    n_bytes = packed.size(m) * wide.itemsize
+    n_bytes = layout.size(m) * wide.itemsize
     workers = max(len(session.workers_of(client)), 1)  # none: the only one is being started again
     groups = _groups(parts.entries, min(workers, len(parts.futures)))
     rows = 3 * parts.nbytes // len(groups)
     less = "use od.cluster.fit_full_rank, which never holds the whole Gram, or keep fewer items"
     session.require(client, IDLE + n_bytes * 17 // 16 + 10 * SEGMENT + rows, f"the Gram of {m:,} items", less)
-    memory.require(packed.size(m) * dtype.itemsize, f"the Gram of {m:,} items", less)
+    memory.require(layout.size(m) * dtype.itemsize, f"the Gram of {m:,} items", less)
     with stage(client, "counting pairs", progress, reports, less) as work:
         counted = [
             work.submit(_count, [parts.futures[at] for at in group], m, float(user_power), wide.str) for group in groups
         ]
-        segments = _segments(packed.size(m), max(workers, -(-n_bytes // SEGMENT)))
+        segments = _segments(layout.size(m), max(workers, -(-n_bytes // SEGMENT)))
         sums = [tree(work, total, [work.submit(_segment, G, lo, hi) for G in counted]) for lo, hi in segments]
         about = [work.submit(itemgetter(1, 2, 3), G) for G in counted]
         small = work.gather(about, 0.0, 0.9)
         del counted, about
-        values = np.empty(packed.size(m), dtype=dtype)
+        values = np.empty(layout.size(m), dtype=dtype)
         work.wait(sums, 0.9, 0.95)
         for batch in in_batches([(hi - lo) * wide.itemsize for lo, hi in segments]):
             for at, numbers in zip(batch, work.gather([sums[at] for at in batch], 0.95, 1.0), strict=True):

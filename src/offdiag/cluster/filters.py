@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.cluster.parts import Part, Parts, described
-from offdiag.cluster.sharing import total, tree
+from offdiag.cluster.placement import total, tree
 from offdiag.cluster.stages import stage
-from offdiag.data.order import positions_of_rows
+from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 

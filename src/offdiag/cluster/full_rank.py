@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cluster import choosing, session, tiles
+from offdiag.cluster import auto, session, tiles
 from offdiag.cluster.counting import IDLE
 from offdiag.cluster.inverse import DEPTH, Tiles, invert
 from offdiag.cluster.parts import Parts, read
+from offdiag.cluster.placement import Homes
 from offdiag.cluster.result import Inverse
-from offdiag.cluster.sharing import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram
+from offdiag.gramian.packed import Gram
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_scale
@@ -56,7 +56,7 @@ def fit_full_rank(
     if keep is not None and settings["propensity_power"]:
         raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
     parts = read(data, client=client, progress=progress, reports=reports)
-    settings = choosing.settled(model, settings, parts, progress)
+    settings = auto.settled(model, settings, parts, progress)
     dtype = model.dtype  # type: ignore[attr-defined]
     if keep is None:
         cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.cluster import tiles
-from offdiag.cluster.sharing import Homes
+from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Stage
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from scipy import sparse
 
 from offdiag import memory
 from offdiag.cluster import session, sources
-from offdiag.cluster.sharing import tree
+from offdiag.cluster.placement import tree
 from offdiag.cluster.sources import Raw, Wanted
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import csr, positions_of_rows
 from offdiag.data.read import read as read_here
+from offdiag.data.sparse_rows import csr, positions_of_rows
 from offdiag.data.table import Duplicates
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress

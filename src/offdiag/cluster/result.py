@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import packed
 from offdiag.cluster import tiles
 from offdiag.cluster.inverse import Tiles
-from offdiag.cluster.sharing import in_batches
+from offdiag.cluster.placement import in_batches
 from offdiag.cluster.stages import stage
+from offdiag.gramian import layout
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.weights import Packed, Sparse
@@ -53,7 +53,7 @@ class Inverse:
         """All of it on this machine: m(m+1)/2 numbers."""
         m, dtype = len(self.scale), self.scale.dtype
         cholesky.check_feasible(m, dtype.itemsize)
-        values = np.empty(packed.size(m), dtype=dtype)
+        values = np.empty(layout.size(m), dtype=dtype)
         keys = list(self.C)
         span = [np.arange(lo, hi) for lo, hi in pairwise(self.edges)]
         with stage(self.client, "gathering", progress) as work:
@@ -61,7 +61,7 @@ class Inverse:
                 done = batch.stop / len(keys)
                 for at, tile in zip(batch, work.gather([self.C[keys[at]] for at in batch], done, done), strict=True):
                     i, j = keys[at]
-                    values[packed.positions(m, span[i], span[j])] = tile
+                    values[layout.positions(m, span[i], span[j])] = tile
         return Packed(values, self.scale, self.diagonal)
 
     def strongest(self, keep: int, progress: Progress | None = None) -> Sparse:

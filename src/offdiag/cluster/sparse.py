@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.cluster import choosing, session
+from offdiag.cluster import auto, session
 from offdiag.cluster.counting import IDLE
 from offdiag.cluster.parts import Part, Parts, matrix_of, read
-from offdiag.cluster.sharing import Homes
+from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Report, Stage, stage
-from offdiag.data.order import csr, positions_of_rows
+from offdiag.data.sparse_rows import csr, positions_of_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian import scale_of, weights_of
+from offdiag.gramian.packed import scale_of, weights_of
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, ranked, support
+from offdiag.solvers import gram_rows, popularity_order, support
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -68,7 +68,7 @@ def fit_sparse(
         raise OffdiagError(f"there is nothing to learn from: {parts.n_users} users × {m} items without any interaction")
     k = model._check_memory(m, 0, settings)  # type: ignore[attr-defined]
     settings["block_bytes"] = _block_bytes(client, parts, settings["block_bytes"])
-    settings = choosing.settled(model, settings, parts, progress)
+    settings = auto.settled(model, settings, parts, progress)
     homes = Homes.of(client)
     with stage(client, "ordering items", progress, reports, LESS) as work:
         rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
@@ -109,12 +109,12 @@ def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, .
         X = csr(X.data[picked], X.indices[picked], indptr, (len(order), m))
     n_u = np.diff(X.indptr)
     weight = weights_of(n_u, user_power)
-    rank = ranked.popularity_rank(np.bincount(X.indices, minlength=m))
-    data = ranked.by_popularity(X, weight, rank)
+    rank = popularity_order.popularity_rank(np.bincount(X.indices, minlength=m))
+    data = popularity_order.by_popularity(X, weight, rank)
     sums = np.bincount(X.indices, weights=X.data, minlength=m).astype(np.float64)
     cost = np.bincount(data.indices, weights=np.repeat(n_u, n_u), minlength=m)
     scale = scale_of(np.bincount(n_u), user_power)
-    return (rank, ranked.diagonal(data), sums, cost, scale), *data.arrays()
+    return (rank, popularity_order.diagonal(data), sums, cost, scale), *data.arrays()
 
 
 def _choose(
@@ -140,7 +140,7 @@ def _same(anything: Any) -> Any:
 
 
 def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: str, lo: int, hi: int) -> tuple[Any, ...]:
-    found = support.choose(ranked.Rows(*rows[1:]), H, k, dtype, lo=lo, hi=hi)
+    found = support.choose(popularity_order.Rows(*rows[1:]), H, k, dtype, lo=lo, hi=hi)
     return found.ptr, found.rows, found.values, found.parent, found.below
 
 
@@ -210,7 +210,7 @@ class _Jobs(Sequence[tuple[Any, ...]]):
 
 def _head(rows: tuple[Any, ...], below: NDArray[np.int64], n_head: int, dtype: str) -> _Held:
     """The rows of popular items, which all blocks need."""
-    return _Held(gram_rows.Shelf(ranked.Rows(*rows[1:]), below, n_head, np.dtype(dtype)))
+    return _Held(gram_rows.Shelf(popularity_order.Rows(*rows[1:]), below, n_head, np.dtype(dtype)))
 
 
 def _solved(

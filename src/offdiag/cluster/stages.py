@@ -22,7 +22,7 @@ from offdiag.progress import Progress
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from offdiag.cluster.sharing import Homes
+    from offdiag.cluster.placement import Homes
 
 PATIENCE = 30.0  # seconds without any worker that can work, after which they are taken for lost
 

@@ -14,7 +14,7 @@ from scipy import linalg, sparse
 
 from offdiag.cluster.parts import Part, matrix_of
 from offdiag.errors import OffdiagError
-from offdiag.gramian import weights_of
+from offdiag.gramian.packed import weights_of
 from offdiag.solvers import blas
 
 Tile = NDArray[np.floating]
@@ -58,7 +58,7 @@ def stacked(pieces: list[Block]) -> Block:
 
 def count(left: Block, right: Block, height: int, width: int, dtype: str) -> Tile:
     """A tile of the unnormalised Gram."""
-    from offdiag import kernels_cluster
+    from offdiag._kernels import gram_tiles
 
     users, ptr, columns, _, weight = left
     ones = [np.ones(len(block[2]), np.float32) if block[3] is None else block[3] for block in (left, right)]
@@ -68,7 +68,7 @@ def count(left: Block, right: Block, height: int, width: int, dtype: str) -> Til
     there[there] = right[0][place[there]] == users[there]
     place[~there] = -1
     out = np.empty((height, width), dtype=dtype)
-    kernels_cluster.gram_tile(
+    gram_tiles.gram_tile(
         by_item.indptr.astype(np.int64), by_item.indices.astype(np.int64), by_item.data,
         np.ones(len(users)) if weight is None else weight, place.astype(np.int64),
         right[1].astype(np.int64), right[2], ones[1], np.empty(width), out,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from offdiag.data import parsers, prepare, split
-from offdiag.data.fetch import fetch, verify
+from offdiag.data import prepare, split
+from offdiag.data._sets import parsers
+from offdiag.data._sets.download import fetch, verify
 from offdiag.data.interactions import Interactions
 from offdiag.data.table import Table, assemble, concatenate
 from offdiag.errors import OffdiagError

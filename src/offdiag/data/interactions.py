@@ -12,7 +12,7 @@ from scipy import sparse
 
 from offdiag.data.ids import positions as places_of
 from offdiag.data.ids import text_array
-from offdiag.data.order import csr, positions_of_rows, sort_pairs
+from offdiag.data.sparse_rows import csr, positions_of_rows, sort_pairs
 from offdiag.errors import OffdiagError
 
 Which = NDArray[Any] | Sequence[Any] | slice

@@ -17,8 +17,8 @@ from offdiag.data.frames import columns_of_frame, is_frame
 from offdiag.data.ids import given_ids
 from offdiag.data.interactions import Interactions
 from offdiag.data.lines import LINE_FORMATS, read_lines
-from offdiag.data.order import csr
 from offdiag.data.parquet import read_parquet
+from offdiag.data.sparse_rows import csr
 from offdiag.data.table import Duplicates, Table, assemble, concatenate
 from offdiag.errors import OffdiagError
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import rank_within_rows, row_of_entries
+from offdiag.data.sparse_rows import rank_within_rows, row_of_entries
 from offdiag.errors import OffdiagError
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from offdiag.data.ids import text_array
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import csr, row_of_entries, sort_pairs
-from offdiag.data.titles import genre_names, invented_titles
+from offdiag.data.invented_titles import genre_names, invented_titles
+from offdiag.data.sparse_rows import csr, row_of_entries, sort_pairs
 from offdiag.errors import OffdiagError
 
 _NAMED_UP_TO = 20_000
@@ -87,7 +87,7 @@ def _generate(
     times: bool,
     seed: int,
 ) -> tuple[Interactions, NDArray[np.int32]]:
-    from offdiag.data.draws import draw_items  # compiled; only loaded when data is asked for
+    from offdiag._kernels.draws import draw_items  # compiled; only loaded when data is asked for
 
     _check(n_users, n_items, nnz, communities, structure, seed)
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.order import csr, row_pointer, sort_pairs
+from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:

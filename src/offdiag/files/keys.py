@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offdiag import atomic
 from offdiag.errors import OffdiagError
+from offdiag.files import atomic
 
 try:
     import fcntl

@@ -4,7 +4,7 @@ Layout: 64 bytes of header (``MAGIC``, the id of the key, a random salt, zeros),
 each encrypted with AES-256-GCM and 16 bytes longer. Every file has its own encryption key, derived from the salt, so
 the number of a chunk can be its nonce. The last chunk is marked in its nonce and the header is authenticated with every
 chunk: a file that was cut off, put together from two, or changed in one bit is refused. The plain text is 8 bytes
-(length), JSON (description and tensors), then the tensors, as in ``offdiag.container`` but without checksums.
+(length), JSON (description and tensors), then the tensors, as in ``offdiag.files.container`` but without checksums.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container, memory
+from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.keys import Key, Keys
+from offdiag.files import container
+from offdiag.files.keys import Key, Keys
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:

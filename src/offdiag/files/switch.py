@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from offdiag import atomic, lock, sealed
 from offdiag.errors import OffdiagError
-from offdiag.keys import Key, Keys
+from offdiag.files import atomic, lock, sealed
+from offdiag.files.keys import Key, Keys
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, Users, weights_of
-from offdiag.gramian_sparse import SparseGram, sparse_gram
-from offdiag.packed import positions
+from offdiag.gramian.layout import positions
+from offdiag.gramian.packed import Gram, Users, weights_of
+from offdiag.gramian.sparse import SparseGram, sparse_gram
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]
@@ -84,23 +84,23 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     g = G.own_diagonal()
     if is_plain(matrix, G.user_power, float(g.max(initial=0.0)), float(G.item_sums.max(initial=0.0))):
         return G, None
-    from offdiag import kernels, kernels_exact
-    from offdiag.solvers import ranked
+    from offdiag._kernels import exact_sums, parallel
+    from offdiag.solvers import popularity_order
 
     pattern = sparse_gram(matrix, G.user_power)
     weight = weights_of(np.diff(matrix.indptr), G.user_power)
-    data = ranked.by_popularity(matrix, weight, np.arange(G.n_items, dtype=np.int32)).arrays()
+    data = popularity_order.by_popularity(matrix, weight, np.arange(G.n_items, dtype=np.int32)).arrays()
     values, rest = np.zeros(len(pattern.indices)), np.zeros(len(pattern.indices))
     wide = np.zeros(G.n_items, dtype=bool)
 
     def work(lo: int, hi: int) -> None:
-        kernels_exact.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
+        exact_sums.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
 
-    kernels.run_parallel(work, kernels.ranges(G.n_items, 8 * kernels.n_threads()))
+    parallel.run_parallel(work, parallel.ranges(G.n_items, 8 * parallel.n_threads()))
     if wide.any():
         raise OffdiagError(TOO_WIDE)
     sums, sums_rest = np.zeros(G.n_items), np.zeros(G.n_items)
-    kernels_exact.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
+    exact_sums.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
     high = replace(pattern, values=values, item_sums=sums)
     low = pruned(replace(pattern, values=rest, item_sums=sums_rest))
     if isinstance(G, Gram):

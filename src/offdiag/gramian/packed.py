@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import OffdiagError
+from offdiag.gramian import layout
 from offdiag.progress import Progress
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
@@ -93,7 +94,7 @@ class Gram(Users):
     """
 
     kind: ClassVar[str] = "packed"
-    values: NDArray[np.floating]  # packed, see offdiag.packed
+    values: NDArray[np.floating]  # packed, see offdiag.gramian.layout
     activity: NDArray[np.int64]  # activity[n] = number of users with n interactions
     item_counts: NDArray[np.int64]  # users per item
     item_sums: NDArray[np.float64]  # column sums of X: the popularity of each item
@@ -109,44 +110,44 @@ class Gram(Users):
 
     def own_diagonal(self) -> NDArray[np.float64]:
         """diag(G) without the factor s."""
-        g: NDArray[np.float64] = self.values[packed.diagonal_positions(self.n_items)].astype(np.float64)
+        g: NDArray[np.float64] = self.values[layout.diagonal_positions(self.n_items)].astype(np.float64)
         return g
 
     def diagonal(self) -> NDArray[np.floating]:
         """g = diag(G)."""
-        g: NDArray[np.floating] = self.values[packed.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
+        g: NDArray[np.floating] = self.values[layout.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
         return g
 
     def toarray(self) -> NDArray[np.floating]:
         """G as a full array, m² numbers: for small problems and tests."""
-        full = packed.unpack(self.values, self.n_items)
+        full = layout.unpack(self.values, self.n_items)
         return full if self.scale == 1.0 else full * self.dtype.type(self.scale)
 
     def row(self, item: int) -> NDArray[np.float64]:
         """Row of one item, without the factor s."""
-        where = packed.positions(self.n_items, np.array([item]), np.arange(self.n_items))
+        where = layout.positions(self.n_items, np.array([item]), np.arange(self.n_items))
         found: NDArray[np.float64] = self.values[where[0]].astype(np.float64)
         return found
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """G[items, items], without the factor s."""
-        found: NDArray[np.float64] = self.values[packed.positions(self.n_items, items, items)].astype(np.float64)
+        found: NDArray[np.float64] = self.values[layout.positions(self.n_items, items, items)].astype(np.float64)
         return found
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> Gram:
         """This Gram with G[items, items] and the facts replaced; the numbers are changed in place where they may be."""
         values = self.values if self.values.flags.writeable else self.values.copy()
-        values[packed.positions(self.n_items, items, items)] = part
+        values[layout.positions(self.n_items, items, items)] = part
         return replace(self, values=values, **facts)
 
     def moved(self, at: NDArray[np.int64]) -> Gram:
         """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
-        from offdiag import kernels_packed
+        from offdiag._kernels import packed_rows
 
         known = np.maximum(at, 0)
         counts, sums = np.where(at < 0, 0, self.item_counts[known]), np.where(at < 0, 0.0, self.item_sums[known])
         return replace(
-            self, values=kernels_packed.moved(self.values, self.n_items, at), item_counts=counts, item_sums=sums
+            self, values=packed_rows.moved(self.values, self.n_items, at), item_counts=counts, item_sums=sums
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -158,7 +159,7 @@ class Gram(Users):
         """From the arrays of a file, whose shapes are checked because compiled loops trust them."""
         G = cls(**arrays, user_power=float(about["user_power"]))
         shapes = (G.values.shape, G.item_counts.shape, G.activity.ndim)
-        if shapes != ((packed.size(G.n_items),), (G.n_items,), 1) or G.dtype not in (np.float32, np.float64):
+        if shapes != ((layout.size(G.n_items),), (G.n_items,), 1) or G.dtype not in (np.float32, np.float64):
             raise ValueError("the Gram does not fit its items")
         if [a.dtype.name for a in (G.activity, G.item_counts, G.item_sums)] != ["int64", "int64", "float64"]:
             raise TypeError("the counts of the Gram are of a wrong type")
@@ -197,7 +198,7 @@ class Gram(Users):
         values, item_sums = self.values - other.values, self.item_sums - other.item_sums
         # An item whose last user left is gone; where sums are rounded, they would keep a trace of it.
         for i in np.flatnonzero((item_counts == 0) & (other.item_counts > 0)):
-            values[packed.positions(self.n_items, np.array([i]), np.arange(self.n_items))] = 0
+            values[layout.positions(self.n_items, np.array([i]), np.arange(self.n_items))] = 0
             item_sums[i] = 0
         return replace(self, values=values, activity=activity, item_counts=item_counts, item_sums=item_sums)
 
@@ -312,13 +313,13 @@ def gram(
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
     memory.require(
-        packed.size(m) * dtype.itemsize * 17 // 16,
+        layout.size(m) * dtype.itemsize * 17 // 16,
         f"the Gram of {m:,} items",
         "keep fewer items with od.prepare.min_counts(items=...)",
     )
     n_u = np.diff(matrix.indptr)
     weight = weights_of(n_u, user_power)
-    values = np.zeros(packed.size(m), dtype=dtype)
+    values = np.zeros(layout.size(m), dtype=dtype)
     item_counts, item_sums = _accumulate(matrix, weight, values, progress)
     return Gram(values, np.bincount(n_u).astype(np.int64), item_counts, item_sums, float(user_power))
 
@@ -330,25 +331,27 @@ def _accumulate(
     progress: Progress | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns users per item and column sums."""
-    from offdiag import kernels
+    from offdiag._kernels import pair_counts, parallel
 
     n, m = matrix.shape
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
     counts, pairs, item_sums = np.zeros(m, np.int64), np.zeros(m, np.int64), np.zeros(m)
-    kernels.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
+    pair_counts.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
 
-    h, e, _ = packed.layout(m)
-    P = packed.rectangle(values, m) if m else values
+    h, e, _ = layout.layout(m)
+    P = layout.rectangle(values, m) if m else values
     counting = bool((matrix.data == 1).all() and (weight[np.diff(indptr) > 0] == 1).all())
     counting &= n <= (EXACT_FLOAT32 if values.dtype == np.float32 else 2**53)
 
     def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
         if counting:
-            kernels.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
+            pair_counts.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
         else:
             acc = np.empty(m)
-            kernels.gram_values(indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc)
+            pair_counts.gram_values(
+                indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc
+            )
 
     # The transpose takes 8 bytes per interaction; made for a band of items at a time it stays small beside G.
     band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
@@ -357,9 +360,9 @@ def _accumulate(
         col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
         users = np.empty(col_ptr[-1], dtype=np.int32)
         positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-        kernels.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
+        pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
         # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
-        parts = [(lo + a, lo + b) for a, b in _shares(pairs[lo:hi], 32 * kernels.n_threads())]
+        parts = [(lo + a, lo + b) for a, b in _shares(pairs[lo:hi], 32 * parallel.n_threads())]
         tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
         band_pairs = int(pairs[lo:hi].sum())
 
@@ -367,7 +370,7 @@ def _accumulate(
             if progress:
                 progress("counting pairs", (before + band * finished / of) / all_pairs)
 
-        kernels.run_parallel(work, tasks, done)
+        parallel.run_parallel(work, tasks, done)
         finished_pairs += band_pairs
     return counts, item_sums
 

@@ -10,9 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, Users, as_matrix, check_left, is_exact, weights_of
+from offdiag.gramian import layout
+from offdiag.gramian.packed import (
+    EXACT_FLOAT32,
+    ROUNDING,
+    Facts,
+    Gram,
+    Users,
+    as_matrix,
+    check_left,
+    is_exact,
+    weights_of,
+)
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 256  # a task for one core
@@ -47,10 +58,10 @@ class SparseGram(Users):
 
     def own_diagonal(self) -> NDArray[np.float64]:
         """diag(G) without the factor s."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
         g = np.zeros(self.n_items)
-        kernels_living.diagonal(self.indptr, self.indices, self.values, g)
+        sparse_gram_rows.diagonal(self.indptr, self.indices, self.values, g)
         return g
 
     def diagonal(self) -> NDArray[np.floating]:
@@ -76,10 +87,10 @@ class SparseGram(Users):
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """G[items, items], without the factor s."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
         out = np.zeros((len(items), len(items)))
-        kernels_living.part(self.indptr, self.indices, self.values, items, self._where(items), out)
+        sparse_gram_rows.part(self.indptr, self.indices, self.values, items, self._where(items), out)
         return out
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> SparseGram:
@@ -90,27 +101,27 @@ class SparseGram(Users):
         self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, dtype: Any = None
     ) -> SparseGram:
         """The same with every number as it is: one copy of what is stored."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
         where = self._where(items)
         lengths = np.diff(self.indptr)
-        kernels_living.put_lengths(self.indptr, self.indices, items, where, part, lengths)
+        sparse_gram_rows.put_lengths(self.indptr, self.indices, items, where, part, lengths)
         g = self.own_diagonal()
         g[items] = np.diagonal(part)
         kind = self._kind(g, facts) if dtype is None else dtype
-        arrays = self._filled(kernels_living.put_rows, lengths, kind, items, where, part)
+        arrays = self._filled(sparse_gram_rows.put_rows, lengths, kind, items, where, part)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
     def moved(self, at: NDArray[np.int64]) -> SparseGram:
         """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
         place = np.full(self.n_items, -1, dtype=np.int64)
         known = np.flatnonzero(at >= 0)
         place[at[known]] = known
         lengths = np.zeros(len(at), dtype=np.int64)
-        kernels_living.moved_lengths(self.indptr, self.indices, at, place, lengths)
-        arrays = self._filled(kernels_living.moved_rows, lengths, self.dtype, at, place)
+        sparse_gram_rows.moved_lengths(self.indptr, self.indices, at, place, lengths)
+        arrays = self._filled(sparse_gram_rows.moved_rows, lengths, self.dtype, at, place)
         counts, sums = np.zeros(len(at), dtype=np.int64), np.zeros(len(at))
         counts[known], sums[known] = self.item_counts[at[known]], self.item_sums[at[known]]
         return SparseGram(*arrays, self.activity, counts, sums, self.user_power)
@@ -140,7 +151,7 @@ class SparseGram(Users):
         facts: Facts,
     ) -> SparseGram:
         """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
         other = sparse_gram(rows, self.user_power)
         before = self.own_diagonal()
@@ -154,13 +165,13 @@ class SparseGram(Users):
         size = np.sqrt(before)
         args = (other.indptr, other.indices, other.values, sign, live, size, least, rounding, believed)
         lengths = np.zeros(self.n_items, dtype=np.int64)
-        kernels_living.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
+        sparse_gram_rows.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
         if lengths.min(initial=0) < 0:
             raise OffdiagError(
                 "these users cannot all have been in the Gram: two of their items do not have that many users in "
                 "common; subtract only users that were added"
             )
-        arrays = self._filled(kernels_living.summed_rows, lengths, self._kind(g, facts), *args)
+        arrays = self._filled(sparse_gram_rows.summed_rows, lengths, self._kind(g, facts), *args)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
     def copy(self) -> SparseGram:
@@ -185,7 +196,7 @@ class SparseGram(Users):
         self, kernel: Any, lengths: NDArray[np.int64], dtype: Any, *args: Any
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
         """New rows of these lengths, made by ``kernel`` on all cores."""
-        from offdiag import kernels
+        from offdiag._kernels import parallel
 
         ptr = np.concatenate([[0], np.cumsum(lengths)])
         _require(int(ptr[-1]), np.dtype(dtype), len(lengths))
@@ -194,7 +205,7 @@ class SparseGram(Users):
         def work(lo: int, hi: int) -> None:
             kernel(self.indptr, self.indices, self.values, *args, lo, hi, ptr, indices, values)
 
-        kernels.run_parallel(work, kernels.ranges(len(lengths), -(-len(lengths) // ITEMS_AT_ONCE)))
+        parallel.run_parallel(work, parallel.ranges(len(lengths), -(-len(lengths) // ITEMS_AT_ONCE)))
         return ptr, indices, values
 
     def _kind(self, g: NDArray[np.float64], facts: Facts) -> Any:
@@ -226,7 +237,7 @@ class SparseGram(Users):
 
 def of_packed(G: Gram) -> SparseGram:
     """The same Gram by rows."""
-    values = packed.unpack(G.values, G.n_items)
+    values = layout.unpack(G.values, G.n_items)
     rows = sparse.csr_array(values)
     indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
     return SparseGram(indptr, indices, rows.data, G.activity, G.item_counts, G.item_sums, G.user_power)
@@ -238,8 +249,8 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user, which
     are counted before room is made for them.
     """
-    from offdiag import kernels, kernels_living
-    from offdiag.solvers import ranked
+    from offdiag._kernels import parallel, sparse_gram_rows
+    from offdiag.solvers import popularity_order
 
     matrix = as_matrix(X)
     if not np.isfinite(user_power):
@@ -250,9 +261,9 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     item_counts = np.bincount(matrix.indices, minlength=m).astype(np.int64)
     item_sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
     memory.require(16 * matrix.nnz, f"the interactions with {m:,} items by item", "give the machine more memory")
-    data = ranked.by_popularity(matrix, weight, np.arange(m, dtype=np.int32))
+    data = popularity_order.by_popularity(matrix, weight, np.arange(m, dtype=np.int32))
     lengths = np.zeros(m, dtype=np.int64)
-    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
+    tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
 
     def told(begin: float) -> Callable[[int], None]:
         def done(finished: int) -> None:
@@ -261,15 +272,17 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
 
         return done
 
-    kernels.run_parallel(lambda lo, hi: kernels_living.row_lengths(*data.arrays(), lo, hi, lengths), tasks, told(0.0))
+    parallel.run_parallel(
+        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, told(0.0)
+    )
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     ones = user_power == 0 and not len(data.data)
     exact = ones and int(item_counts.max(initial=0)) <= EXACT_FLOAT32
     dtype = np.dtype(np.float32 if exact else np.float64)
     _require(int(ptr[-1]), dtype, m)
     indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
-    kernels.run_parallel(
-        lambda lo, hi: kernels_living.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, told(0.5)
+    parallel.run_parallel(
+        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, told(0.5)
     )
     activity = np.bincount(n_u).astype(np.int64)
     return SparseGram(ptr, indices, values, activity, item_counts, item_sums, float(user_power))

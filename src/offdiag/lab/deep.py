@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram
+from offdiag.gramian.packed import Gram
 from offdiag.lab import checks
 from offdiag.lab.montecarlo import Estimate, estimate
 

@@ -53,7 +53,7 @@ def sgd(
     ``start`` is (U, V), or U if tied, and one for all runs; without it, each run draws its own, normal,
     with columns of norm 1 in the mean.
     """
-    from offdiag.kernels import run_parallel
+    from offdiag._kernels.parallel import run_parallel
     from offdiag.lab.dropout_steps import take_steps
 
     M = checks.symmetric(M, "M") if tied else checks.matrix(M, "M")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.kernels import compiled
+from offdiag._kernels.parallel import compiled
 from offdiag.lab.checks import Matrix
 
 

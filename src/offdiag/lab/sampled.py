@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix
+from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.lab.montecarlo import Estimate, estimate
 from offdiag.progress import Progress
 from offdiag.solvers.products import user_weights

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import keyed, prepare
+from offdiag.data import prepare
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.keyed import Digests
-from offdiag.data.ledger import Entries, Ledger, Recipe
-from offdiag.data.order import row_pointer
+from offdiag.data.sparse_rows import row_pointer
 from offdiag.data.table import Table, assemble
 from offdiag.errors import OffdiagError
+from offdiag.living import siphash
+from offdiag.living.ledger import Entries, Ledger, Recipe
+from offdiag.living.siphash import Digests
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +60,11 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
     if "event" not in ledger.recipe.columns:
         table = replace(table, event=None)
     events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
-    if keyed.any_twice(events):  # far quicker than finding which row each comes from
+    if siphash.any_twice(events):  # far quicker than finding which row each comes from
         keep = np.zeros(len(events), dtype=bool)
-        keep[np.unique(keyed.pairs(events, owners[users]), return_index=True)[1]] = True
+        keep[np.unique(siphash.pairs(events, owners[users]), return_index=True)[1]] = True
         table, users, events = filtered(table, keep), users[keep], events[keep]
-    if one_owner_each and table.event is not None and keyed.any_twice(events):
+    if one_owner_each and table.event is not None and siphash.any_twice(events):
         _, first, again = np.unique(events, return_index=True, return_inverse=True)
         row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
         two = sorted(user_ids[users[[first[again[row]], row]]].tolist())

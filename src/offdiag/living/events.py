@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import event_rows, keyed, prepare
-from offdiag.data.event_rows import Rows
+from offdiag.data import prepare
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.keyed import Digests
-from offdiag.data.ledger import Ledger, Recipe
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
+from offdiag.living import event_rows, siphash
+from offdiag.living.event_rows import Rows
+from offdiag.living.ledger import Ledger, Recipe
+from offdiag.living.siphash import Digests
 
 SHOWN = 3  # ids named in a message
 
@@ -220,7 +221,7 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
     named = ledger.recipe.columns
     if any(role in named and getattr(table, role) is None for role in ("value", "time", "event")):
         user_ids, users = number(table.user)
-        everything = Rows(table, user_ids, users, ledger.hashes.users(user_ids), np.zeros(len(users), keyed.DIGEST))
+        everything = Rows(table, user_ids, users, ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST))
         return [everything]
     rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
     everyone = np.ones(len(rows.owners), dtype=bool)

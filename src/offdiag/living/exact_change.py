@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import exact
-from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Facts, Gram
-from offdiag.models import coming
+from offdiag.gramian import exact
+from offdiag.gramian.packed import Facts, Gram
+from offdiag.living import user_rows
+from offdiag.living.history_prints import Roll
 from offdiag.progress import Progress
 from offdiag.weights import Compressed
 
 if TYPE_CHECKING:
-    from offdiag.gramian_sparse import SparseGram
+    from offdiag.gramian.sparse import SparseGram
 
 SMALL, LARGE = 2_000, 5_000  # items of a change: from SMALL on, half the catalogue means a new fit; from LARGE on, any
 ROWS = 256  # of the weights compared at a time
@@ -120,20 +120,20 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
     check_able(model)
     check_exact(model)
     G = gram_of(model, progress)
-    rows, catalogue = coming.rows_of(model.item_ids_, X, sign)
+    rows, catalogue = user_rows.rows_of(model.item_ids_, X, sign)
     nonce, roll = secrets.token_hex(16), roll_of(model)
     fingerprint = digest_of(roll, nonce, fingerprint_of(model))
     if roll is not None:
-        roll = coming.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
-    sums = coming.Sums(G, model._low)
+        roll = user_rows.on_the_roll(roll, X, rows, catalogue.item_ids, sign)
+    sums = user_rows.Sums(G, model._low)
     if catalogue.at is not None:
         sums = sums.moved(catalogue.at)
     grown = sums.G
     items = np.unique(rows.indices).astype(np.int64)
     if roll is None:
-        facts, low_sums = coming.facts_after(grown, rows, sign), np.zeros(0)
+        facts, low_sums = user_rows.facts_after(grown, rows, sign), np.zeros(0)
     else:
-        facts, low_sums = coming.exact_facts(sums, rows, sign)
+        facts, low_sums = user_rows.exact_facts(sums, rows, sign)
     if sign < 0 and grown.n_interactions and not facts["item_counts"].any():
         raise OffdiagError(
             "these are all users of the model, and nothing would be left: delete it (nothing was changed)"
@@ -146,9 +146,11 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
             relearned = Relearned({}, "nothing to do", 0.0, 0.0)
         elif len(items) >= min(max(SMALL, grown.n_items // 2), LARGE):
             if roll is None:
-                sums = coming.Sums(coming.summed(coming.wide_enough(grown, rows, facts), rows, facts, sign), None)
+                sums = user_rows.Sums(
+                    user_rows.summed(user_rows.wide_enough(grown, rows, facts), rows, facts, sign), None
+                )
             else:
-                sums = coming.exact_sums(sums, rows, sign)
+                sums = user_rows.exact_sums(sums, rows, sign)
             sums = sums.without(gone)
             G = sums.G
             relearned = refit(model, G, progress)
@@ -157,17 +159,17 @@ def changed(model: Any, X: Any, sign: int, *, prove: bool, progress: Progress | 
         else:
             before = grown.part(items)
             if roll is None:
-                after = coming.part_after(grown, before, rows, items, facts, sign)
+                after = user_rows.part_after(grown, before, rows, items, facts, sign)
             else:
-                after, low = coming.exact_part(sums, before, rows, items, facts, sign)
+                after, low = user_rows.exact_part(sums, before, rows, items, facts, sign)
                 sums = sums.with_low(items, low, low_sums)
             old: Facts = {"activity": grown.activity, "item_counts": grown.item_counts, "item_sums": grown.item_sums}
             scale_before = grown.scale
-            G = coming.wide_enough(grown, rows, facts)
+            G = user_rows.wide_enough(grown, rows, facts)
             in_place = G is model._gram
             shield.hold()
             try:
-                G = G.put(items, after, facts) if roll is None else coming.put_exactly(G, items, after, facts)
+                G = G.put(items, after, facts) if roll is None else user_rows.put_exactly(G, items, after, facts)
                 sums = replace(sums, G=G).without(gone)
                 shield.release()
                 stay = np.isin(items, gone, invert=True)
@@ -238,9 +240,9 @@ def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
                 "same program, or from a file that was saved with updatable=True (offdiag fit --updatable)"
             )
         if isinstance(source, Gram):  # another's: copied, and wide enough that sums lose nothing
-            model._gram = source.copy() if coming.counted(source) else source.astype(np.float64)
+            model._gram = source.copy() if user_rows.counted(source) else source.astype(np.float64)
         else:
-            coming.check_same(source, model._source_sums)
+            user_rows.check_same(source, model._source_sums)
             model._gram = model._count_gram(source, model.settings_["user_power"], progress)
             if isinstance(source, sparse.csr_array):
                 model._gram, model._low = exact.count(model._gram, source)
@@ -251,7 +253,7 @@ def gram_of(model: Any, progress: Progress | None = None) -> Gram | SparseGram:
 def check_exact(model: Any) -> None:
     """Of sums that were rounded before they came here nothing can be taken out without a trace."""
     source = model._source
-    if isinstance(source, Gram) and source.dtype == np.float32 and not coming.counted(source):
+    if isinstance(source, Gram) and source.dtype == np.float32 and not user_rows.counted(source):
         raise OffdiagError(
             f"this {type(model).__name__} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
             "changed exactly: count it in double precision, od.gram(..., dtype='float64'), and fit again"
@@ -294,12 +296,12 @@ def fingerprint_of(model: Any) -> str:
     """64 hex digits that differ when ids, Gram or weights differ."""
     W, G = model.weights_, model._gram
     if model._fingerprint is None or model._fingerprint[0] is not W or model._fingerprint[1] is not G:
-        from offdiag import kernels_packed
+        from offdiag._kernels import packed_rows
 
         digest = hashlib.sha256("\n".join(map(repr, model.item_ids_.tolist())).encode("utf-8", "surrogatepass"))
         for name, array in sorted(G.arrays().items()) + sorted(W.arrays().items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(kernels_packed.fingerprints(array).tobytes())
+            digest.update(packed_rows.fingerprints(array).tobytes())
         model._fingerprint = W, G, digest.hexdigest()
     return str(model._fingerprint[2])
 

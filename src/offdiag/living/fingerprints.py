@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.data import first_hashes, keyed
 from offdiag.data.ids import checked_ids, number
-from offdiag.data.keyed import Digests, Words
 from offdiag.data.table import checked_times, checked_values
+from offdiag.living import first_hashes, siphash
+from offdiag.living.siphash import Digests, Words
 
 if TYPE_CHECKING:
     from offdiag.data.table import Table
@@ -49,15 +49,15 @@ class Hashes:
 
     @property
     def _sip(self) -> bytes:
-        return hashlib.blake2b(self.key, digest_size=keyed.KEY_BYTES, person=b"siphash").digest()
+        return hashlib.blake2b(self.key, digest_size=siphash.KEY_BYTES, person=b"siphash").digest()
 
     def _ids(self, kind: int, ids: NDArray[Any]) -> Digests:
         if ids.dtype.kind in "iu":
-            return keyed.siphash128(self._sip, kind, ids.astype(np.int64).view(np.uint64))
-        return keyed.text_digests(self.key, _PURPOSE[kind], ids.tolist())
+            return siphash.siphash128(self._sip, kind, ids.astype(np.int64).view(np.uint64))
+        return siphash.text_digests(self.key, _PURPOSE[kind], ids.tolist())
 
     def users(self, ids: NDArray[Any]) -> Digests:
-        return self._ids(USER, ids) if len(ids) else keyed.no_digests()
+        return self._ids(USER, ids) if len(ids) else siphash.no_digests()
 
     def events(self, table: Table, user_ids: NDArray[Any], users: NDArray[Any], rule: str) -> Digests:
         """What makes an event the same event: its id, or else user, item, time and value.
@@ -68,20 +68,20 @@ class Hashes:
             return self._named(checked_ids(table.event, "event", table.where))
         item_ids, items = number(table.item)
         time, value = _time_and_value(table)
-        owner, item = keyed.words_of(self.users(user_ids)), keyed.words_of(self._ids(ITEM, item_ids))
+        owner, item = siphash.words_of(self.users(user_ids)), siphash.words_of(self._ids(ITEM, item_ids))
         words = (*owner[users].T, *item[items].T, time, value)
-        found = keyed.siphash128(self._sip, ROW, *words)
-        if rule == "once" or not keyed.any_twice(found):
+        found = siphash.siphash128(self._sip, ROW, *words)
+        if rule == "once" or not siphash.any_twice(found):
             return found
         repeat, times = _repeats(found)
-        found[repeat] = keyed.siphash128(self._sip, REPEAT, *keyed.words_of(found[repeat]).T, times)
+        found[repeat] = siphash.siphash128(self._sip, REPEAT, *siphash.words_of(found[repeat]).T, times)
         return found
 
     def _named(self, column: Any) -> Digests:
-        numbers, mask, texts = keyed.numbers_and_texts(column)
-        found = np.zeros(len(column), dtype=keyed.DIGEST)
-        found[mask] = keyed.siphash128(self._sip, EVENT, numbers) if len(numbers) else keyed.no_digests()
-        found[~mask] = keyed.text_digests(self.key, _PURPOSE[EVENT], texts)
+        numbers, mask, texts = siphash.numbers_and_texts(column)
+        found = np.zeros(len(column), dtype=siphash.DIGEST)
+        found[mask] = siphash.siphash128(self._sip, EVENT, numbers) if len(numbers) else siphash.no_digests()
+        found[~mask] = siphash.text_digests(self.key, _PURPOSE[EVENT], texts)
         return found
 
     def histories(self, matrix: sparse.csr_array, item_ids: NDArray[Any]) -> Digests:
@@ -96,7 +96,7 @@ class Hashes:
             columns: NDArray[Any] = matrix.indices
         else:
             columns = place[matrix.indices]
-        items = keyed.words_of(self._ids(ITEM, item_ids[used[order]])) if len(used) else np.zeros((0, 2), np.uint64)
+        items = siphash.words_of(self._ids(ITEM, item_ids[used[order]])) if len(used) else np.zeros((0, 2), np.uint64)
         return _row_digests(self.key, items, columns, matrix)
 
 
@@ -110,13 +110,13 @@ def _row_digests(key: bytes, items: Words, columns: NDArray[Any], matrix: sparse
         some = slice(ends[0], ends[-1])
         entries = np.empty((ends[-1] - ends[0], 3), dtype="<u8")
         entries[:, :2] = items[columns[some]]
-        entries[:, 2] = 1 if ones else keyed.number_codes(matrix.data[some])
+        entries[:, 2] = 1 if ones else siphash.number_codes(matrix.data[some])
         data = memoryview(entries.tobytes())
         for a, b in pairwise(ends):
             digest = begin.copy()
             digest.update(data[24 * (a - ends[0]) : 24 * (b - ends[0])])
             out.append(digest.digest() if b > a else bytes(16))
-    return np.frombuffer(b"".join(out), dtype=keyed.DIGEST)
+    return np.frombuffer(b"".join(out), dtype=siphash.DIGEST)
 
 
 _ROWS = 1 << 14  # histories at a time
@@ -130,8 +130,8 @@ class FirstHashes:
     salt: bytes = field(repr=False)  # the key of the first words
 
     def again(self, kind: int, words: Words) -> Digests:
-        found = keyed.siphash128(self.key[: keyed.KEY_BYTES], kind, words) if len(words) else keyed.no_digests()
-        return np.where(words == 0, b"", found).astype(keyed.DIGEST) if kind == HISTORY else found
+        found = siphash.siphash128(self.key[: siphash.KEY_BYTES], kind, words) if len(words) else siphash.no_digests()
+        return np.where(words == 0, b"", found).astype(siphash.DIGEST) if kind == HISTORY else found
 
     def users(self, ids: NDArray[Any]) -> Digests:
         return self.again(USER, first_hashes.users(self.salt, ids))
@@ -146,8 +146,8 @@ class FirstHashes:
 
 def _time_and_value(table: Table) -> tuple[Words | int, Words | int]:
     return (
-        0 if table.time is None else keyed.number_codes(checked_times(table.time, table.where)),
-        0 if table.value is None else keyed.number_codes(checked_values(table.value, table.where)),
+        0 if table.time is None else siphash.number_codes(checked_times(table.time, table.where)),
+        0 if table.value is None else siphash.number_codes(checked_values(table.value, table.where)),
     )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from offdiag import packed
-from offdiag.gramian import Gram
-from offdiag.models import living
-from offdiag.models.living import Change, Relearned
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram
+from offdiag.living import exact_change
+from offdiag.living.exact_change import Change, Relearned
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, woodbury
 from offdiag.weights import Packed
@@ -27,20 +27,20 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
     # Each item has a penalty of its own, which moves with all others; or that of all has made a step (``scale_of``).
     moved = getattr(model, "penalty_", None) != l2
     if moved or not isinstance(W, Packed) or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
-        return living.refit(model, G, progress)
+        return exact_change.refit(model, G, progress)
     change.hold()
     try:
         C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), l2))
         if C is None:
-            return living.refit(model, G, progress)
-        g = G.values[packed.diagonal_positions(m)].astype(np.float64)
+            return exact_change.refit(model, G, progress)
+        g = G.values[layout.diagonal_positions(m)].astype(np.float64)
         solution = cholesky.read(C, g, l2=l2, **_mathematics(settings))
         weights = model._weights_of(solution, G.item_sums, settings)
         exact = cholesky.penalties(g, settings.get("dropout", 0.0), l2)
         residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
         off = np.abs(solution.scale.astype(np.float64)) * distance
         if not off.max(initial=0.0) <= tolerance:
-            return living.refit(model, G, progress)
+            return exact_change.refit(model, G, progress)
     except BaseException:  # whatever happened, an inverse that was overwritten comes back
         if change.places is None and W.C.flags.writeable:
             model.weights_ = _before(model, change, l2)
@@ -84,7 +84,7 @@ def _before(model: Any, change: Change, penalty: float) -> Packed:
     """The weights as they were, from the Gram as it was."""
     W, G = model.weights_, change.G
     values = G.values.astype(model.dtype)
-    values[packed.positions(G.n_items, change.items, change.items)] = change.before
+    values[layout.positions(G.n_items, change.items, change.items)] = change.before
     cholesky.solve(values, G.n_items, l2=penalty, **_mathematics(model.settings_))
     return Packed(values, W.scale, W.diagonal)
 

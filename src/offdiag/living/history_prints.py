@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.data import keyed
-from offdiag.data.hashes import Hashes, Hashing
-from offdiag.data.keyed import Digests
+from offdiag.living import siphash
+from offdiag.living.fingerprints import Hashes, Hashing
+from offdiag.living.siphash import Digests
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +51,12 @@ class Roll:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What the living state holds of it; the key is kept elsewhere."""
-        return {"histories": keyed.words_of(self.histories)}
+        return {"histories": siphash.words_of(self.histories)}
 
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]]) -> Roll:
         """The roll of a file; ValueError, KeyError or TypeError where it makes no sense."""
-        histories = keyed.checked_digests(arrays["histories"])
+        histories = siphash.checked_digests(arrays["histories"])
         if np.any(histories[1:] < histories[:-1]):
             raise ValueError("the roll is out of order")
         return cls(hashes, histories)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import keyed
-from offdiag.data.hashes import Hashes, Hashing
 from offdiag.data.interactions import Interactions
-from offdiag.data.keyed import Digests
-from offdiag.data.order import positions_of_rows
-from offdiag.data.roll import Roll
+from offdiag.data.sparse_rows import positions_of_rows
+from offdiag.living import siphash
+from offdiag.living.fingerprints import Hashes, Hashing
+from offdiag.living.history_prints import Roll
+from offdiag.living.siphash import Digests
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Ledger:
     @classmethod
     def empty(cls, recipe: Recipe) -> Ledger:
         """No users yet, and a new key."""
-        none, start = keyed.no_digests(), np.zeros(1, np.int64)
+        none, start = siphash.no_digests(), np.zeros(1, np.int64)
         return cls(Hashes(), recipe, Entries(none, none, start[:0], start, none))
 
     @property
@@ -70,18 +70,18 @@ class Ledger:
 
     def places(self, users: Digests) -> NDArray[np.int64]:
         """Where each user stands, −1 for those who are not here."""
-        return keyed.places(self.entries.users, users)
+        return siphash.places(self.entries.users, users)
 
     def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of the events are here as those of their users: event i belongs to ``owners[users[i]]``."""
         place = self.places(owners)
         some = self.entries.select(place[place >= 0])
-        known = keyed.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
-        return keyed.places(known, keyed.pairs(events, owners[users])) >= 0
+        known = siphash.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
+        return siphash.places(known, siphash.pairs(events, owners[users])) >= 0
 
     def holds(self, events: Digests) -> NDArray[np.bool_]:
         """Which of the events are here, whoever they belong to."""
-        return keyed.places(self.entries.events, events) >= 0
+        return siphash.places(self.entries.events, events) >= 0
 
     def histories(self, inter: Interactions) -> Digests:
         """One digest for the history of each row."""
@@ -108,11 +108,11 @@ class Ledger:
         """What the living state holds of it; the key is kept elsewhere."""
         entries = self.entries
         return {
-            "users": keyed.words_of(entries.users),
-            "histories": keyed.words_of(entries.histories),
+            "users": siphash.words_of(entries.users),
+            "histories": siphash.words_of(entries.histories),
             "sizes": entries.sizes,
             "starts": entries.starts,
-            "events": keyed.words_of(entries.events),
+            "events": siphash.words_of(entries.events),
         }
 
     def about(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Ledger:
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
         """The ledger of a file; ValueError, KeyError or TypeError where it makes no sense."""
-        users, histories, events = (keyed.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
+        users, histories, events = (siphash.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
         sizes, starts = arrays["sizes"], arrays["starts"]
         if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):
             raise TypeError("the ledger has parts of a wrong type")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.models.living import Change, Relearned
-from offdiag.models.settings import check_not_empty
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models.fields import check_not_empty
 from offdiag.solvers.products import check_range
 from offdiag.weights import Symmetric
 

@@ -1,7 +1,7 @@
 """Keyed hashes of ids and of rows of numbers: SipHash-2-4 over whole arrays, BLAKE2b for text.
 
 Without the key nobody can invert or predict them. With it a guess can be tested, so the key never lies in the same file
-as the hashes (``offdiag.keys``).
+as the hashes (``offdiag.files.keys``).
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian_sparse import SparseGram, of_packed
-from offdiag.models import living
+from offdiag.gramian.sparse import SparseGram, of_packed
+from offdiag.living import exact_change
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models.fields import check_not_empty
 from offdiag.models.full_rank import inverse_propensity
-from offdiag.models.living import Change, Relearned
-from offdiag.models.settings import check_not_empty
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, gram_supports, low_pass, support
 from offdiag.solvers.products import Product, ScaledProduct, check_range, item_scale
@@ -52,7 +52,7 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
     # Each item has its own, all compete for room, or that of all has made a step: no column stays what it was.
     moved = getattr(model, "penalty_", None) != penalty or settings.get("max_bytes") is not None
     if moved or _all_are_neighbours(model, G):
-        return living.refit(model, change.G, progress)
+        return exact_change.refit(model, change.G, progress)
     growth = 1 + settings["dropout"] / (1 - settings["dropout"])
     g = G.own_diagonal()
     g_before = g.copy()
@@ -61,7 +61,7 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
     fresh = gram_supports.touched(G, change.items, g_before * growth + penalty, g * growth + penalty, k)
     places = np.arange(B.shape[0]) if change.places is None else change.places
     if _share_of_flops(B, places, fresh) > WORTH:
-        return living.refit(model, change.G, progress)
+        return exact_change.refit(model, change.G, progress)
     attributes = _solved(model, G, B, places, fresh, k, progress)
     if isinstance(W, Smoothed):
         attributes["weights_"] = _smoothed(model, change.G, attributes["weights_"], progress)
@@ -130,38 +130,38 @@ def _replaced(
     B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_], factor: NDArray[np.float64], new: Sparse
 ) -> Sparse:
     """Columns of B in the new catalogue, each times its factor, with the fresh ones in place of what they were."""
-    from offdiag import kernels, kernels_living
+    from offdiag._kernels import parallel, sparse_gram_rows
 
     m = len(fresh)
     at = np.full(m, -1, dtype=np.int64)
     stays = np.flatnonzero(places >= 0)
     at[places[stays]] = stays
     lengths = np.zeros(m, dtype=np.int64)
-    kernels_living.kept_lengths(B.indptr, B.indices, places, fresh, new.indptr, lengths)
+    sparse_gram_rows.kept_lengths(B.indptr, B.indices, places, fresh, new.indptr, lengths)
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     indices, data = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=B.dtype)
 
     def work(lo: int, hi: int) -> None:
-        kernels_living.kept_rows(
+        sparse_gram_rows.kept_rows(
             *B.arrays().values(), at, places, fresh, factor, *new.arrays().values(), lo, hi, ptr, indices, data
         )
 
-    kernels.run_parallel(work, kernels.ranges(m, 8 * kernels.n_threads()))
+    parallel.run_parallel(work, parallel.ranges(m, 8 * parallel.n_threads()))
     return Sparse(ptr, indices, data)
 
 
 def _told_by(G: SparseGram, W: Sparse, skip: NDArray[np.bool_], scale: NDArray[np.floating], power: float) -> float:
     """Σ G_iS·β over the columns that are not skipped: what they tell of ‖x_i‖²."""
-    from offdiag import kernels, kernels_living
+    from offdiag._kernels import parallel, sparse_gram_rows
 
     out = np.zeros(G.n_items)
 
     def work(lo: int, hi: int) -> None:
-        kernels_living.told_by_weights(
+        sparse_gram_rows.told_by_weights(
             G.indptr, G.indices, G.values, *W.arrays().values(), skip, power, scale, lo, hi, out
         )
 
-    kernels.run_parallel(work, kernels.ranges(G.n_items, 8 * kernels.n_threads()))
+    parallel.run_parallel(work, parallel.ranges(G.n_items, 8 * parallel.n_threads()))
     return float(out.sum())
 
 

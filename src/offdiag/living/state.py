@@ -1,8 +1,8 @@
 """What only a change of a model needs, in a file of its own: the Gram, and digests of who and what is in it.
 
-The file ``model.od.living`` lies next to ``model.od`` and is sealed (``offdiag.sealed``) with a key that is kept
-elsewhere (``offdiag.keys``). It names the fingerprint of the model file it belongs to. The key of the digests in it is
-not in it either: it is wrapped with the same key from elsewhere.
+The file ``model.od.living`` lies next to ``model.od`` and is sealed (``offdiag.files.sealed``) with a key that is kept
+elsewhere (``offdiag.files.keys``). It names the fingerprint of the model file it belongs to. The key of the digests in
+it is not in it either: it is wrapped with the same key from elsewhere.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container, sealed, switch
-from offdiag.data import keyed
-from offdiag.data.hashes import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
-from offdiag.data.ledger import Entries, Ledger, checked_recipe
-from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
-from offdiag.keys import Key, Source, keys_of
-from offdiag.models import living
+from offdiag.files import container, sealed, switch
+from offdiag.files.keys import Key, Source, keys_of
+from offdiag.living import exact_change, siphash
+from offdiag.living.fingerprints import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
+from offdiag.living.history_prints import Roll
+from offdiag.living.ledger import Entries, Ledger, checked_recipe
 
 VERSION = 1
 REVEALED = (
@@ -61,7 +60,7 @@ class Handle:
 
 def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Description and tensors of the living state of a fitted model."""
-    ledger, G = _ledger_of(model), living.gram_of(model)
+    ledger, G = _ledger_of(model), exact_change.gram_of(model)
     about: dict[str, Any] = {
         "version": VERSION,
         "serving": fingerprint,
@@ -70,7 +69,7 @@ def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], di
     tensors = {f"gram.{name}": array for name, array in G.arrays().items()}
     if model._low is not None:
         tensors |= {f"low.{name}": array for name, array in model._low.arrays().items()}
-    roll = living.roll_of(model)
+    roll = exact_change.roll_of(model)
     if roll is not None:
         about |= wrapped(roll.hashes, key)
     if ledger is not None:
@@ -107,8 +106,8 @@ def _masked(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
 
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None) -> None:
     """Give a loaded model what is in the arrays; its settings and item ids are there already."""
-    from offdiag.gramian import Gram
-    from offdiag.gramian_sparse import SparseGram
+    from offdiag.gramian.packed import Gram
+    from offdiag.gramian.sparse import SparseGram
 
     params, penalty = model.get_params(), getattr(model, "penalty_", None)
     type(model)(**params | {name: value for name, value in model.settings_.items() if name in params})._checked()
@@ -136,7 +135,7 @@ def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[A
     place = "ledger." if "ledger" in about else "roll."
     if f"{place}salt" in arrays:
         salt = arrays.pop(f"{place}salt")
-        if salt.dtype != np.uint8 or salt.shape != (keyed.KEY_BYTES,):
+        if salt.dtype != np.uint8 or salt.shape != (siphash.KEY_BYTES,):
             raise TypeError("the ledger or roll has no key")
         hashes = FirstHashes(secrets.token_bytes(32), salt.tobytes())
         kinds = {"users": USER, "histories": HISTORY, "events": EVENT}
@@ -145,11 +144,11 @@ def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[A
             if words is not None:
                 if words.dtype != np.uint64 or words.ndim != 1:
                     raise TypeError("the ledger or roll has parts of a wrong type")
-                arrays[place + name] = keyed.words_of(hashes.again(kind, words))
+                arrays[place + name] = siphash.words_of(hashes.again(kind, words))
         if place == "ledger.":
             arrays |= _in_order(arrays, about["ledger"])
         else:
-            arrays["roll.histories"] = keyed.words_of(np.sort(keyed.digests(arrays["roll.histories"])))
+            arrays["roll.histories"] = siphash.words_of(np.sort(siphash.digests(arrays["roll.histories"])))
     restore(model, about, arrays, hashes)
     model._first_format = True
 
@@ -157,14 +156,14 @@ def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[A
 def _in_order(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[str, NDArray[Any]]:
     """Users ascending by their new digests, events within each user."""
     parts = named(arrays, "ledger.")
-    users, histories, events = (keyed.digests(parts[name]) for name in ("users", "histories", "events"))
+    users, histories, events = (siphash.digests(parts[name]) for name in ("users", "histories", "events"))
     sizes, starts = parts["sizes"], parts["starts"]
     if starts.ndim != 1 or not len(users) == len(histories) == len(sizes) == len(starts) - 1:
         raise ValueError("the parts of the ledger do not fit each other")
     if starts[0] != 0 or starts[-1] != len(events) or np.any(np.diff(starts) < 0):
         raise ValueError("the ledger is out of order")
     owner = np.repeat(np.arange(len(users)), np.diff(starts))
-    events = events[np.lexsort((keyed.words_of(events)[:, 0], owner))]
+    events = events[np.lexsort((siphash.words_of(events)[:, 0], owner))]
     entries = Entries(users, histories, sizes, starts, events).select(np.argsort(users))
     return {
         f"ledger.{name}": array for name, array in Ledger(Hashes(), checked_recipe(recipe), entries).arrays().items()
@@ -182,11 +181,10 @@ def _is_number(value: Any) -> bool:
 def _ledger_of(model: Any) -> Any:
     """The ledger it has, or that of the users it was fitted on, if their ids are known."""
     if model._ledger is None and model._user_ids is not None and _can_be_logged(model._user_ids, model.item_ids_):
-        from offdiag.data import events
         from offdiag.data.interactions import Interactions
-        from offdiag.models import coming
+        from offdiag.living import events, user_rows
 
-        coming.check_same(model._source, model._source_sums)
+        user_rows.check_same(model._source, model._source_sums)
         model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
     return model._ledger
 

@@ -10,16 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from offdiag import exact, packed, ranking
+from offdiag import ranking
 from offdiag.data.ids import positions
-from offdiag.data.roll import Roll
 from offdiag.errors import OffdiagError
-from offdiag.gramian import EXACT_FLOAT32, ROUNDING, Facts, Gram, add_histograms, as_matrix, check_left, gram, is_exact
-from offdiag.gramian_sparse import BELIEVED, SparseGram
-from offdiag.models.settings import checked_item_ids
+from offdiag.gramian import exact, layout
+from offdiag.gramian.packed import (
+    EXACT_FLOAT32,
+    ROUNDING,
+    Facts,
+    Gram,
+    add_histograms,
+    as_matrix,
+    check_left,
+    gram,
+    is_exact,
+)
+from offdiag.gramian.sparse import BELIEVED, SparseGram
+from offdiag.living.history_prints import Roll
+from offdiag.models.fields import checked_item_ids
 
 if TYPE_CHECKING:
-    from offdiag.gramian_sparse import SparseGram
+    from offdiag.gramian.sparse import SparseGram
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
 NOTHING = 1e-6  # of the smallest weight of a user
@@ -134,7 +145,7 @@ def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Fact
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The Gram of a model and the remainders of its sums (``offdiag.exact``), if there are any."""
+    """The Gram of a model and the remainders of its sums (``offdiag.gramian.exact``), if there are any."""
 
     G: Gram | SparseGram
     low: SparseGram | None
@@ -172,7 +183,7 @@ def exact_part(
     check_finite(before)
     low = np.zeros_like(before) if sums.low is None else sums.low.part(items)
     some = sparse.csr_array(rows[:, items])
-    together = packed.unpack(gram(some, sums.G.user_power, dtype=np.float64).values, len(items))
+    together = layout.unpack(gram(some, sums.G.user_power, dtype=np.float64).values, len(items))
     after, low = exact.part_after(before, low, some, sums.G.user_power, sign, together.astype(np.float64, copy=False))
     if sign > 0:
         check_largest(after, rows)
@@ -212,7 +223,7 @@ def part_after(
     """
     check_finite(before)
     of_them = gram(rows[:, items], G.user_power, dtype=np.float64)
-    moved = packed.unpack(of_them.values, len(items)).astype(np.float64, copy=False)
+    moved = layout.unpack(of_them.values, len(items)).astype(np.float64, copy=False)
     if sign > 0:
         after = before + moved
         check_largest(after, rows)
@@ -268,14 +279,14 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
     left, m, least = G - other, G.n_items, least_of_ones(G)
     whole, g = is_exact(G.user_power, G.values, other.values), G.own_diagonal()
     for i in np.flatnonzero(other.item_counts):
-        at = packed.positions(m, np.array([i]), np.arange(m))[0]
+        at = layout.positions(m, np.array([i]), np.arange(m))[0]
         row, gone = (values[at].astype(np.float64) for values in (G.values, other.values))
         left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, whole)
     if not whole and not least:
         live = (facts["item_counts"] > 0) & (other.item_counts > 0)
         check_left(left.own_diagonal()[live], g[live])
     for i in np.flatnonzero((facts["item_counts"] == 0) & (other.item_counts > 0)):
-        left.values[packed.positions(m, np.array([i]), np.arange(m))[0]] = 0
+        left.values[layout.positions(m, np.array([i]), np.arange(m))[0]] = 0
     return left
 
 

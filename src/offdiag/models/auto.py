@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.gramian import Gram, gram
-from offdiag.gramian_sparse import SparseGram
+from offdiag.gramian.packed import Gram, gram
+from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 from offdiag.solvers.products import user_weights
@@ -67,10 +67,10 @@ def share(settings: dict[str, Any]) -> float:
 
 def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
     """L: the l2 that minimises the leave-one-user-out error of EASE on the most popular items."""
-    from offdiag import kernels
+    from offdiag._kernels import pair_counts
 
     by_item, by_user = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[0])
-    kernels.sums_of_squares(matrix.indptr, matrix.indices, matrix.data, by_item, by_user)
+    pair_counts.sums_of_squares(matrix.indptr, matrix.indices, matrix.data, by_item, by_user)
     top = _largest(by_item)
     n_u = np.diff(matrix.indptr).astype(np.float64)
     weight = user_weights(matrix, user_power)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import atomic, container
 from offdiag.errors import OffdiagError
+from offdiag.files import atomic, container
 
 _ABOUT = "fit.od"
 _BLOCK = re.compile(r"(all|pruned)-block-\d{6}\.od")

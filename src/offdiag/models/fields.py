@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram
+from offdiag.gramian.packed import Gram
 
 Auto = Literal["auto"]
 

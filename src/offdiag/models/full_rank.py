@@ -10,13 +10,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix, gram
-from offdiag.models import defaults, full_rank_living
-from offdiag.models.living import Change, Relearned
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.living import full_rank
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models import auto
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_scale
@@ -45,7 +46,7 @@ class _FullRank(Recommender):
         matrix = as_matrix(X)
         check_not_empty(matrix.nnz, *matrix.shape)
         self._check_memory(matrix.shape[1])
-        settings = defaults.from_data(matrix, settings, progress=progress)
+        settings = auto.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
         return self._solve(G, settings, getattr(X, "item_ids", None), progress)._remember(
             matrix, getattr(X, "user_ids", None)
@@ -56,7 +57,7 @@ class _FullRank(Recommender):
         settings = self._checked()
         check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
-        settings = defaults.from_gram(G, settings)
+        settings = auto.from_gram(G, settings)
         return self._solve(G.astype(self.dtype), settings, item_ids, progress)._remember(G)
 
     def with_propensity(self, power: float) -> Self:
@@ -77,7 +78,7 @@ class _FullRank(Recommender):
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
         l2 = settings["l2"] / scale
         if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
-            g = G.values[packed.diagonal_positions(G.n_items)].astype(np.float64)
+            g = G.values[layout.diagonal_positions(G.n_items)].astype(np.float64)
             l2 = l2 / item_scale(g, settings["item_power"]) ** 2
         solution = cholesky.solve(
             G.values,
@@ -104,21 +105,21 @@ class _FullRank(Recommender):
         return Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
 
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
-        return full_rank_living.relearned(self, change, progress)
+        return full_rank.relearned(self, change, progress)
 
     def _accepted(self) -> tuple[float, float]:
         """Of a residual and of an error of the weights: what may be without a new fit."""
-        tolerance = full_rank_living.TOLERANCE[self.dtype]
+        tolerance = full_rank.TOLERANCE[self.dtype]
         rarity = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         return tolerance, tolerance * float(rarity.max(initial=0.0))
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
-        return defaults.from_scale(settings, scale)
+        return auto.from_scale(settings, scale)
 
     def _check_memory(self, m: int) -> None:
         itemsize = np.dtype(self.dtype).itemsize
-        extra = m * m * itemsize if self.storage == "dense" else packed.size(m) * itemsize // 16
+        extra = m * m * itemsize if self.storage == "dense" else layout.size(m) * itemsize // 16
         cholesky.check_feasible(m, itemsize, extra=extra)
 
     def _checked(self) -> dict[str, Any]:

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import InterruptedFitWarning
-from offdiag.gramian import Gram, as_matrix, gram
-from offdiag.gramian_sparse import SparseGram, sparse_gram
-from offdiag.models import defaults, low_rank_living
-from offdiag.models.living import Change, Relearned
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.living import low_rank as low_rank_living
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models import auto
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
@@ -53,7 +55,7 @@ class _LowRank(Recommender):
         matrix = as_matrix(X)
         check_not_empty(matrix.nnz, *matrix.shape)
         item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
-        settings = defaults.from_data(matrix, settings, progress=progress)
+        settings = auto.from_data(matrix, settings, progress=progress)
         rank = min(settings["rank"], matrix.shape[1])
         settings["products"] = self._chosen_products(matrix, rank)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=matrix.shape[1]).astype(np.float64)
@@ -71,7 +73,7 @@ class _LowRank(Recommender):
         check_gram(G, settings["user_power"], also=SparseGram)
         item_ids = checked_item_ids(item_ids, G.n_items)
         self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
-        settings = defaults.from_gram(G, settings) | {"products": "gram"}
+        settings = auto.from_gram(G, settings) | {"products": "gram"}
         learned = self._solve(self._product_of(G), settings, item_ids, G.item_sums.copy(), G.n_users, progress)
         return learned._remember(G)
 
@@ -179,7 +181,7 @@ class _LowRank(Recommender):
     def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> str:
         """How G @ V is computed; raises when neither way fits in memory."""
         m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
-        gram_bytes = packed.size(m) * itemsize * 17 // 16
+        gram_bytes = layout.size(m) * itemsize * 17 // 16
         if self.products == "auto":
             there = memory.available()
             needed = gram_bytes + WORKING_COLUMNS * m * rank * itemsize

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.errors import OffdiagError
-from offdiag.gramian import gram
-from offdiag.keys import Source
-from offdiag.models import coming, living
+from offdiag.files.keys import Source
+from offdiag.gramian.packed import gram
+from offdiag.living import exact_change, user_rows
 from offdiag.progress import Progress
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
-    from offdiag.gramian import Gram
-    from offdiag.gramian_sparse import SparseGram
-    from offdiag.models.living import Certificate
+    from offdiag.gramian.packed import Gram
+    from offdiag.gramian.sparse import SparseGram
+    from offdiag.living.exact_change import Certificate
     from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
     from offdiag.recommendations import Recommendations
@@ -54,11 +54,11 @@ class Recommender:
     _source_sums: Any = None
     _user_ids: Any = None
     _gram: Gram | SparseGram | None = None
-    _ledger: Any = None  # which users and events are in the model, see offdiag.data.ledger
-    _roll: Any = None  # fingerprints of their histories, see offdiag.data.roll
-    _low: Any = None  # the remainders of the sums in the Gram, see offdiag.exact
+    _ledger: Any = None  # which users and events are in the model, see offdiag.living.ledger
+    _roll: Any = None  # fingerprints of their histories, see offdiag.living.history_prints
+    _low: Any = None  # the remainders of the sums in the Gram, see offdiag.gramian.exact
     _fingerprint: Any = None
-    _living: Any = None  # where the living state is, until it is needed: see offdiag.living_state
+    _living: Any = None  # where the living state is, until it is needed: see offdiag.living.state
     _first_format: bool = False  # it came from a file that held everything in one
 
     def predict(self, X: Any) -> NDArray[np.floating]:
@@ -109,9 +109,9 @@ class Recommender:
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
         """What the weight of ``item`` on ``other`` says beyond how often the two go together; needs ``gram_``."""
-        from offdiag.models import pairs
+        from offdiag.models import pair_reasons
 
-        return pairs.explain(self._fitted(), item, other)
+        return pair_reasons.explain(self._fitted(), item, other)
 
     def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
         """Learn new users, exactly: what a fit with ``settings_`` would give on the old data and theirs together.
@@ -119,7 +119,7 @@ class Recommender:
         With Interactions items are matched by id, and unknown ids are new items; a plain matrix must have the columns
         of the catalogue, or more. ``last_change`` tells what was done. docs/living.md tells what it costs.
         """
-        living.changed(self._fitted(), X_new, 1, prove=False, progress=progress)
+        exact_change.changed(self._fitted(), X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
@@ -129,12 +129,12 @@ class Recommender:
         checked against the exact Gram; ``prove=True`` also fits anew and measures it. With Interactions, items that
         nobody has any more leave the catalogue.
         """
-        return living.changed(self._fitted(), X_old, -1, prove=prove, progress=progress)
+        return exact_change.changed(self._fitted(), X_old, -1, prove=prove, progress=progress)
 
     @property
     def gram_(self) -> Gram | SparseGram:
         """The Gram of the users in the model; it stays as it is when they come and go, and the model takes another."""
-        G = living.gram_of(self._fitted())
+        G = exact_change.gram_of(self._fitted())
         G.values.flags.writeable = False  # who changes it from now on takes a copy
         return G
 
@@ -172,7 +172,7 @@ class Recommender:
     def _remember(self, source: Any, user_ids: Any = None) -> Self:
         """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
         self._source, self._user_ids = source, user_ids
-        self._source_sums = coming.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
+        self._source_sums = user_rows.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
         self._gram = self._ledger = self._roll = self._low = self._fingerprint = self.last_change = None
         self._living, self._first_format = None, False
         return self

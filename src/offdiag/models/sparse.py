@@ -10,18 +10,20 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, as_matrix, scale_of, weights_of
-from offdiag.gramian_sparse import SparseGram, sparse_gram
-from offdiag.models import defaults, sparse_from_gram, sparse_living
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, as_matrix, scale_of, weights_of
+from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.living import sparse
+from offdiag.living.exact_change import Change, Relearned
+from offdiag.models import auto, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.full_rank import inverse_propensity, turned
-from offdiag.models.living import Change, Relearned
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, low_pass, ranked, support
+from offdiag.solvers import gram_rows, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
 from offdiag.weights import Compressed, Smoothed, Sparse
 
@@ -75,13 +77,13 @@ class SparseEDLAE(Recommender):
         if checkpoint is not None:
             told = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
             kept = BlockCheckpoints(checkpoint, told | {"dtype": self.dtype}, data_facts(matrix, item_ids))
-        settings = defaults.from_data(matrix, settings, progress=progress)
+        settings = auto.from_data(matrix, settings, progress=progress)
         n_u = np.diff(matrix.indptr)
         weight = weights_of(n_u, settings["user_power"])
         counts = np.bincount(matrix.indices, minlength=m)
-        rank = ranked.popularity_rank(counts)
-        data = ranked.by_popularity(matrix, weight, rank)
-        g = ranked.diagonal(data)
+        rank = popularity_order.popularity_rank(counts)
+        data = popularity_order.by_popularity(matrix, weight, rank)
+        g = popularity_order.diagonal(data)
         scale = scale_of(np.bincount(n_u), settings["user_power"])
         H = support.penalised(g, settings, scale, self.dtype)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
@@ -96,7 +98,7 @@ class SparseEDLAE(Recommender):
         smooth = None
         if settings["rank"]:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(settings["rank"], m))
-            smooth = sparse_living.low_pass_of(product, settings["rank"], progress)
+            smooth = sparse.low_pass_of(product, settings["rank"], progress)
         learned = self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth)
         return learned._remember(matrix, getattr(X, "user_ids", None))
 
@@ -111,9 +113,9 @@ class SparseEDLAE(Recommender):
             raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
         m = G.n_items
         item_ids = checked_item_ids(item_ids, m)
-        also = packed.size(m) * np.dtype(self.dtype).itemsize if isinstance(G, Gram) else G.nbytes
+        also = layout.size(m) * np.dtype(self.dtype).itemsize if isinstance(G, Gram) else G.nbytes
         k = self._check_memory(m, 0, settings, also=also)
-        settings = defaults.from_gram(G, settings)
+        settings = auto.from_gram(G, settings)
         if isinstance(G, SparseGram):
             held = block_bytes(settings["block_bytes"])
             posed = sparse_from_gram.by_rows(G, k, settings, self.dtype, held, progress)
@@ -139,16 +141,16 @@ class SparseEDLAE(Recommender):
             return None
         product: Product
         product = PairProduct(G, self.dtype) if isinstance(G, SparseGram) else GramProduct(G.astype(self.dtype))
-        return sparse_living.low_pass_of(product, rank, progress)
+        return sparse.low_pass_of(product, rank, progress)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
 
     def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
-        return sparse_living.relearned(self, change, progress)
+        return sparse.relearned(self, change, progress)
 
     def _accepted(self) -> tuple[float, float]:
-        return sparse_living.accepted(self)
+        return sparse.accepted(self)
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
@@ -197,7 +199,7 @@ class SparseEDLAE(Recommender):
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
-        return defaults.from_scale(settings, scale)
+        return auto.from_scale(settings, scale)
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
         """That the fit has room; returns the length of the supports, and settles it where it was "auto"."""

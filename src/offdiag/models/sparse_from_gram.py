@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
-from offdiag.gramian import Gram
-from offdiag.gramian_sparse import SparseGram
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram
+from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, gram_supports, ranked, support
+from offdiag.solvers import gram_rows, gram_supports, popularity_order, support
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +43,13 @@ def by_rows(
 
 def packed_rows(G: Gram, k: int, settings: dict[str, Any], dtype: str, progress: Progress | None) -> Posed:
     m = G.n_items
-    rank = ranked.popularity_rank(G.item_counts)
+    rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)
-    g = G.values[packed.diagonal_positions(m)].astype(np.float64)[order]
+    g = G.values[layout.diagonal_positions(m)].astype(np.float64)[order]
     H = support.penalised(g, settings, G.scale, dtype)
 
     def rows(lo: int, hi: int) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = G.values[packed.positions(m, order[lo:hi], order)].astype(np.float64)
+        found: NDArray[np.float64] = G.values[layout.positions(m, order[lo:hi], order)].astype(np.float64)
         return found
 
     supports = support.choose_from_rows(rows, g, H, k, dtype)

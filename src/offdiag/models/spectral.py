@@ -10,19 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
+from offdiag.models.fields import Auto
 from offdiag.models.low_rank import Start, _LowRank
-from offdiag.models.settings import Auto
-from offdiag.models.shrinks import (
-    SHRINKS,
-    DropBlock,
-    Dropout,
-    EarlyStop,
-    Hard,
-    Ridge,
-    Shrink,
-    WeightDecay,
-    parsed,
-)
+from offdiag.models.shrinkages import SHRINKS, DropBlock, Dropout, EarlyStop, Hard, Ridge, Shrink, WeightDecay, parsed
 from offdiag.progress import Progress
 from offdiag.solvers import spectral
 from offdiag.solvers.products import Product, ScaledProduct, item_scale

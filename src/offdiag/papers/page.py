@@ -10,8 +10,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag import atomic, plots, plots_lab, report
+from offdiag.files import atomic
 from offdiag.papers.claims import Chapter, Check, Claim, Reproduction, check, expected
+from offdiag.plots import comparison, papers
+from offdiag.report import writer
 
 _CSS = """
 .claim { border-left: 4px solid var(--c0); padding: .1em 0 .1em 1em; margin: 1.1em 0; }
@@ -66,14 +68,14 @@ def write(found: Reproduction, folder: Path) -> list[str]:
         for drawing in chapter.drawings:
             for suffix in ("png", "svg"):
                 path = figures / f"{drawing.name}.{suffix}"
-                content = plots_lab.rendered(drawing.figure, suffix)
+                content = papers.rendered(drawing.figure, suffix)
                 with atomic.replacing(path) as file:
                     file.write(content)
                 files.append(path)
                 if suffix == "png":
                     pictures[drawing.name] = content
-    report.replace_text(folder / "numbers.json", json.dumps(as_json(found), indent=2) + "\n")
-    report.replace_text(folder / "index.html", page(found, pictures))
+    writer.replace_text(folder / "numbers.json", json.dumps(as_json(found), indent=2) + "\n")
+    writer.replace_text(folder / "index.html", page(found, pictures))
     return [str(path) for path in files]
 
 
@@ -94,18 +96,18 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     sections = [
         f'<header><p class="kicker">offdiag · {escape(found.paper)}</p><h1>{escape(found.title)}</h1>'
         f'<p class="lead">{escape(found.authors)}, made again and measured.</p></header>',
-        report._section("In short", _paragraphs(found.summary) + f"<p>{len(kinds)} statements: {tally}.</p>"),
+        writer._section("In short", _paragraphs(found.summary) + f"<p>{len(kinds)} statements: {tally}.</p>"),
         *(_chapter(chapter, pictures) for chapter in found.chapters),
-        report._section(
-            "All claims", report._table(["", "the paper says", "what we measured", "erratum"], table, "claims")
+        writer._section(
+            "All claims", writer._table(["", "the paper says", "what we measured", "erratum"], table, "claims")
         ),
-        report._section(
+        writer._section(
             "Numbers against what is expected",
-            report._table(["number", "here", "expected", "met", "why"], numbers, "claims"),
+            writer._table(["number", "here", "expected", "met", "why"], numbers, "claims"),
         ),
-        report._section(
+        writer._section(
             "How this was made",
-            report._table(
+            writer._table(
                 None,
                 [
                     ["command", f"<code>{_command(found)}</code>"],
@@ -120,7 +122,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>offdiag: {escape(found.title)}</title>\n"
-        f"<style>\n{plots.palette(':root')}{plots.CSS}{report._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{writer._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
         + f"\n</main>\n<footer>Made by offdiag {od.__version__}.</footer>\n</body>\n</html>\n"
     )
@@ -139,7 +141,7 @@ def _chapter(chapter: Chapter, pictures: dict[str, bytes]) -> str:
         f"<figcaption>{escape(d.caption)}</figcaption></figure>"
         for d in chapter.drawings
     )
-    return report._section(
+    return writer._section(
         chapter.title, _paragraphs(chapter.text) + drawn + "".join(_claim(c) for c in chapter.claims)
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.plots import COLOURS, SIZE, WIDTH, Figure, _Frame, _line, _short, _text, _text_width
+from offdiag.plots.comparison import COLOURS, SIZE, WIDTH, Figure, _Frame, _line, _short, _text, _text_width
 
 if TYPE_CHECKING:
     from offdiag import Result

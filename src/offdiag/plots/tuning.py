@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag.errors import OffdiagError
-from offdiag.plots import WIDTH, Figure, _Frame, _line, _short, _text, _text_width
-from offdiag.plots_low_rank import _mark, _number, _ticks_between
+from offdiag.plots.comparison import WIDTH, Figure, _Frame, _line, _short, _text, _text_width
+from offdiag.plots.ranks import _mark, _number, _ticks_between
 
 if TYPE_CHECKING:
     from offdiag import Tuned

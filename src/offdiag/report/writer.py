@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag import atomic, plots
+from offdiag.files import atomic
+from offdiag.plots import comparison
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
@@ -98,7 +99,7 @@ def render(study: Study) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>offdiag: comparison of recommenders</title>\n'
-        f"<style>\n{plots.palette(':root')}{plots.CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
         + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {study.seconds:.1f} seconds.</footer>\n"
         + "</body>\n</html>\n"
@@ -193,7 +194,7 @@ def _quality(study: Study) -> str:
         rows.append(cells)
     head = ["model", *METRICS, "coverage@20", "novelty@20", f"{JUDGE} against the best"]
     pair = list(dict.fromkeys([study.entries[0].name, best.name]))
-    panels = "".join(plots.comparison(study.results, [metric], width=300).inline() for metric in METRICS)
+    panels = "".join(comparison.comparison(study.results, [metric], width=300).inline() for metric in METRICS)
     means = (
         f'<figure class="wide"><h3>Means of each model</h3><div class="panels">{panels}</div><figcaption>Longer is '
         "better. The thin line is the 95 % interval of the mean: where those of two models overlap widely, look at "
@@ -203,13 +204,13 @@ def _quality(study: Study) -> str:
         (
             "Longer lists find more",
             "Share of the hidden items that a list of k suggestions contains, averaged over users.",
-            plots.curve(study.results, "recall_all"),
+            comparison.curve(study.results, "recall_all"),
         ),
         (
             "Not every user is served alike",
             f"Users by the quality of their own list. The further right, the better; a value of 0 means that the "
             f"first {JUDGE.partition('@')[2]} suggestions held none of the hidden items.",
-            plots.distribution(study.results, JUDGE, models=pair),
+            comparison.distribution(study.results, JUDGE, models=pair),
         ),
     ]
     return (
@@ -233,7 +234,7 @@ def _samples(study: Study) -> str:
             figure = _figure(
                 f"Why {sample.picks[0][0]}?",
                 f"The bars add up to its score of {sample.reasons[0].score:.3f}, exactly.",
-                plots.contributions(sample.reasons[0]),
+                comparison.contributions(sample.reasons[0]),
             )
         cards.append(
             f'<article><h3>User {escape(str(sample.user))}</h3><p class="label">History</p><ul class="chips">{chips}'
@@ -272,7 +273,7 @@ def _data(study: Study) -> str:
         "The long tail",
         "A few items are known to many users, most items to few. A recommender earns its keep in the tail, where "
         "popularity says nothing.",
-        plots.popularity(inter),
+        comparison.popularity(inter),
     )
     return f'<div class="pair">{_table(None, facts)}{figure}</div>'
 
@@ -324,11 +325,11 @@ def _section(title: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{body}</section>"
 
 
-def _figures(figures: Iterable[tuple[str, str, plots.Figure]]) -> str:
+def _figures(figures: Iterable[tuple[str, str, comparison.Figure]]) -> str:
     return f'<div class="figures">{"".join(_figure(*parts) for parts in figures)}</div>'
 
 
-def _figure(title: str, caption: str, figure: plots.Figure) -> str:
+def _figure(title: str, caption: str, figure: comparison.Figure) -> str:
     return f"<figure><h3>{escape(title)}</h3>{figure.inline()}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

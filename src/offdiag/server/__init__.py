@@ -1,1 +1,1 @@
-"""The service: saved models behind HTTP. ``app.create`` makes the application, ``run.serve`` runs it."""
+"""The service: saved models behind HTTP. ``app.create`` makes the application, ``process.serve`` runs it."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.errors import OffdiagError
-from offdiag.server import messages
+from offdiag.server import requests
+from offdiag.server.batching import Ranked, Scorer
 from offdiag.server.limits import Refused
-from offdiag.server.scorer import Ranked, Scorer
-from offdiag.server.served import Served, rows
+from offdiag.server.model import Served, rows
 
 FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
 BREATH = 4  # items whose reasons are found before other requests get a turn
@@ -61,7 +61,7 @@ def popular(served: Served, k: int, allowed: NDArray[np.bool_] | None) -> Ranked
     return order[:k], served.shares[order[:k]]
 
 
-async def recommend(scorer: Scorer, served: Served, asked: messages.Recommend) -> dict[str, Any]:
+async def recommend(scorer: Scorer, served: Served, asked: requests.Recommend) -> dict[str, Any]:
     if asked.reasons and asked.k > WITH_REASONS:
         raise Refused(422, f"k: at most {WITH_REASONS} with reasons, received {asked.k}; ask /explain for single items")
     history, unknown = served.columns(asked.history)
@@ -124,7 +124,7 @@ def reasons(served: Served, history: NDArray[np.int64], target: int, most: int) 
     ]
 
 
-async def similar(scorer: Scorer, served: Served, asked: messages.Similar) -> dict[str, Any]:
+async def similar(scorer: Scorer, served: Served, asked: requests.Similar) -> dict[str, Any]:
     column = known(served, asked.item)
     found, scores = await scorer.top_k(served, [column], asked.k)
     items = [
@@ -133,7 +133,7 @@ async def similar(scorer: Scorer, served: Served, asked: messages.Similar) -> di
     return {"model": served.name, "item": served.item(column), "items": items}
 
 
-def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
+def explain(served: Served, asked: requests.Explain) -> dict[str, Any]:
     column = known(served, asked.item)
     history, unknown = served.columns(asked.history)
     unknown = list(dict.fromkeys(unknown))
@@ -159,7 +159,7 @@ def explain(served: Served, asked: messages.Explain) -> dict[str, Any]:
     }
 
 
-def pair(served: Served, asked: messages.Pair) -> dict[str, Any]:
+def pair(served: Served, asked: requests.Pair) -> dict[str, Any]:
     item, other = known(served, asked.item), known(served, asked.other)
     if item == other:
         raise Refused(409, "item and other are the same; name two items")
@@ -172,7 +172,7 @@ def pair(served: Served, asked: messages.Pair) -> dict[str, Any]:
     return {**told, "model": served.name, "item": served.item(item), "other": served.item(other), "through": through}
 
 
-def compare(pair: tuple[Served, Served], asked: messages.Compare) -> dict[str, Any]:
+def compare(pair: tuple[Served, Served], asked: requests.Compare) -> dict[str, Any]:
     histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
     blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
     unknown = [list(dict.fromkeys(a + b)) for a, b in zip(unknown_items, unknown_blocks, strict=True)]

@@ -16,19 +16,19 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 import offdiag
-from offdiag.server import answers, messages, pages
-from offdiag.server.counters import Counters
-from offdiag.server.gate import Gate
+from offdiag.server import answers, pages, requests
+from offdiag.server.batching import Scorer
 from offdiag.server.limits import Limits, Refused
+from offdiag.server.metrics import Counters
+from offdiag.server.middleware import Gate
 from offdiag.server.replies import error, json_reply, one_line
-from offdiag.server.scorer import Scorer
 from offdiag.server.store import Store, about
 
 ASIDE = 2  # threads for explanations and comparisons
 ASIDE_WAITING = 64  # of those that may wait; more are turned away at once
 STATIC = Path(__file__).parent / "static"
 Model = Annotated[str | None, Query(description="A model by name; the first if left out.")]
-Body = TypeVar("Body", bound=messages.Request)
+Body = TypeVar("Body", bound=requests.Request)
 
 
 def create(
@@ -76,7 +76,7 @@ def create(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        responses={status: {"model": messages.Error, "description": text} for status, text in ALWAYS.items()},
+        responses={status: {"model": requests.Error, "description": text} for status, text in ALWAYS.items()},
     )
     _errors(app)
     _state(app, store, counts, searching)
@@ -102,7 +102,7 @@ POSTED = {
 
 
 def _told(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None = None) -> dict[int | str, Any]:
-    told: dict[int | str, Any] = {s: {"model": messages.Error, "description": text} for s, text in statuses.items()}
+    told: dict[int | str, Any] = {s: {"model": requests.Error, "description": text} for s, text in statuses.items()}
     if answer is not None:
         told[200] = {"model": answer, "description": "The answer."}
     return told
@@ -144,7 +144,7 @@ def _errors(app: FastAPI) -> None:
 
 
 def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
-    @app.get("/health", tags=["state"], responses=_told({}, messages.Health))
+    @app.get("/health", tags=["state"], responses=_told({}, requests.Health))
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
         problems = store.problems
@@ -160,12 +160,12 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecut
         """Counters and histograms of all processes of this service, as Prometheus reads them."""
         return Response(counts.text(store.models), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/model", tags=["state"], responses=_told({404: POSTED[404], 422: POSTED[422]}, messages.Card))
+    @app.get("/model", tags=["state"], responses=_told({404: POSTED[404], 422: POSTED[422]}, requests.Card))
     async def model(model: Model = None) -> Response:
         """The card of a model: class, settings, size of its data, metrics measured before it was saved."""
         return json_reply(about(store, model))
 
-    @app.get("/items", tags=["state"], responses=_told({404: POSTED[404], 422: POSTED[422]}, messages.Found))
+    @app.get("/items", tags=["state"], responses=_told({404: POSTED[404], 422: POSTED[422]}, requests.Found))
     async def items(
         q: Annotated[str, Query(max_length=200, description="Words of a title; empty: the most popular items.")] = "",
         limit: Annotated[int, Query(ge=1, le=200)] = 20,
@@ -181,7 +181,7 @@ def _questions(
     app: FastAPI, store: Store, scorer: Scorer, bounds: Limits, aside: ThreadPoolExecutor, counts: Counters
 ) -> None:
     def post(
-        path: str, body: type[messages.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
+        path: str, body: type[requests.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """A path that takes a JSON body. It is read by ``_parsed``: faster, and with the limits."""
         schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -212,40 +212,40 @@ def _questions(
                 counts.fallback(bool(history))
         return json_reply(answer)
 
-    @post("/recommend", messages.Recommend, messages.Recommendations, {"history": [3, 7], "k": 5, "reasons": 2})
+    @post("/recommend", requests.Recommend, requests.Recommendations, {"history": [3, 7], "k": 5, "reasons": 2})
     async def recommend(request: Request) -> Response:
         """The best items for a history, best first."""
-        asked = await _parsed(request, messages.Recommend)
+        asked = await _parsed(request, requests.Recommend)
         checked(asked.history, asked.k, block=asked.block, allow=asked.allow)
         served = store.get(asked.model)
         request.scope["offdiag.items"] = len(asked.history)
         return counted(await answers.recommend(scorer, served, asked), asked.history)
 
-    @post("/similar", messages.Similar, messages.Likes, {"item": 3, "k": 5})
+    @post("/similar", requests.Similar, requests.Likes, {"item": 3, "k": 5})
     async def similar(request: Request) -> Response:
         """The items that somebody with only this one would be recommended."""
-        asked = await _parsed(request, messages.Similar)
+        asked = await _parsed(request, requests.Similar)
         checked([], asked.k)
         return json_reply(await answers.similar(scorer, store.get(asked.model), asked))
 
-    @post("/explain", messages.Explain, messages.Explanation, {"history": [3, 7], "item": 5})
+    @post("/explain", requests.Explain, requests.Explanation, {"history": [3, 7], "item": 5})
     async def explain(request: Request) -> Response:
         """What each item of the history adds to the score of an item, and where it would stand without it."""
-        asked = await _parsed(request, messages.Explain)
+        asked = await _parsed(request, requests.Explain)
         checked(asked.history)
         request.scope["offdiag.items"] = len(asked.history)
         return counted(await _in(aside, answers.explain, store.get(asked.model), asked), asked.history)
 
-    @post("/pair", messages.Pair, messages.PairReason, {"item": 3, "other": 7})
+    @post("/pair", requests.Pair, requests.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
         """What one item's weight on another says beyond how often both are used together."""
-        asked = await _parsed(request, messages.Pair)
+        asked = await _parsed(request, requests.Pair)
         return json_reply(await _in(aside, answers.pair, store.get(asked.model), asked))
 
-    @post("/compare", messages.Compare, messages.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
+    @post("/compare", requests.Compare, requests.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
     async def compare(request: Request) -> Response:
         """The lists of two models side by side, with the place of each item in the other list."""
-        asked = await _parsed(request, messages.Compare)
+        asked = await _parsed(request, requests.Compare)
         checked(asked.history, asked.k, block=asked.block)
         request.scope["offdiag.items"] = len(asked.history)
         pair = (store.get(asked.models[0]), store.get(asked.models[1]))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.server.limits import Refused
-from offdiag.server.served import Served, rows
+from offdiag.server.model import Served, rows
 from offdiag.server.turns import Turns
 
 BATCH = 64  # requests in one call: more would only make the first of them wait

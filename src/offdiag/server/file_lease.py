@@ -19,7 +19,7 @@ except ImportError:  # not a Unix
     fcntl = None  # type: ignore[assignment]
 
 from offdiag.errors import OffdiagError
-from offdiag.server.served import Stamp, stamp_of
+from offdiag.server.model import Stamp, stamp_of
 
 
 class BeingWritten(OffdiagError):  # noqa: N818 - what it is, not a mistake

@@ -15,10 +15,10 @@ from contextlib import AbstractAsyncContextManager
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from offdiag.server.counters import PATHS, Counters
+from offdiag.server.batching import BATCH
 from offdiag.server.limits import Limits, Refused
+from offdiag.server.metrics import PATHS, Counters
 from offdiag.server.replies import error
-from offdiag.server.scorer import BATCH
 from offdiag.server.store import Store
 from offdiag.server.turns import Turns
 

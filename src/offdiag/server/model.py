@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import container, persist, ranking, switch
+from offdiag import persist, ranking
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
-from offdiag.server import messages
+from offdiag.files import container, switch
+from offdiag.server import requests
 from offdiag.server.titles import Search, title_of
 
 Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
@@ -102,7 +103,7 @@ class Served:
         """What ``/model`` answers. A file whose description is forged or damaged is refused now, not at a request."""
         try:
             card = self._card()
-            messages.Card.model_validate({**card, "models": []})
+            requests.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = container.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None

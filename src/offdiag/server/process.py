@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from offdiag.errors import OffdiagError
-from offdiag.server.counters import WIDTH, Counters
 from offdiag.server.limits import Limits
+from offdiag.server.metrics import WIDTH, Counters
 
 BACKLOG = 2048
 FILES = 64  # open files besides connections
@@ -52,9 +52,9 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
         if service.workers == 1:
             work(service, listener, Counters(), lambda: say(_where(service, listener)))
         else:
-            from offdiag.server import workers
+            from offdiag.server import supervisor
 
-            workers.supervise(service, listener, say, _where(service, listener))
+            supervisor.supervise(service, listener, say, _where(service, listener))
 
 
 def needs() -> None:
@@ -163,8 +163,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[], None], lifeline: int | None) -> None:
     """From the first connection to the end of the last request."""
-    from offdiag.server.connection import Connection
-    from offdiag.server.hub import Hub
+    from offdiag.server.http.connection import Connection
+    from offdiag.server.http.hub import Hub
 
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 

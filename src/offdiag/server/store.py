@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from offdiag import container
 from offdiag.errors import OffdiagError
+from offdiag.files import container
 from offdiag.server import titles as titling
 from offdiag.server.copies import private_copy, unchangeable
-from offdiag.server.lease import BeingWritten, Lease
+from offdiag.server.file_lease import BeingWritten, Lease
 from offdiag.server.limits import Refused
-from offdiag.server.served import ATTEMPTS, Served, Stamp, stamp, stamp_of
+from offdiag.server.model import ATTEMPTS, Served, Stamp, stamp, stamp_of
 
 Say = Callable[[str], None]
 PATIENCE = 3000  # times 10 ms that requests in flight may take to let go of an old file; a writer waits for 45 s

@@ -16,7 +16,7 @@ from typing import Any
 from offdiag import persist
 from offdiag.errors import OffdiagError
 from offdiag.server.lines import Operator
-from offdiag.server.run import Service, counters_of, shared_counters, work
+from offdiag.server.process import Service, counters_of, shared_counters, work
 from offdiag.server.store import by_name
 
 AGAIN = 1.0  # seconds before a process that died is started again

@@ -82,14 +82,14 @@ def _improve(
     moved: NDArray[np.floating],
 ) -> NDArray[np.floating]:
     """Move the vectors of all rows towards their optimum given ``fixed``; returns the Gram of ``fixed``."""
-    from offdiag import kernels_als
+    from offdiag._kernels import als
 
     G = gram_of(fixed)
 
     def part(first: int, last: int) -> None:
-        kernels_als.improve_rows(*rows, fixed, G, *given, others, steps, first, last, moved)
+        als.improve_rows(*rows, fixed, G, *given, others, steps, first, last, moved)
 
-    kernels_als.run(part, rows[0], fixed.shape[1])
+    als.run(part, rows[0], fixed.shape[1])
     return G
 
 
@@ -101,15 +101,15 @@ def _objective(
     H: NDArray[np.floating],
     given: tuple[float, float, float],
 ) -> float:
-    from offdiag import kernels_als
+    from offdiag._kernels import als
 
     alpha, l2, power = given
     losses = np.zeros(len(Z))
 
     def part(first: int, last: int) -> None:
-        kernels_als.row_losses(*by_user, V, Z, alpha, first, last, losses)
+        als.row_losses(*by_user, V, Z, alpha, first, last, losses)
 
-    kernels_als.run(part, by_user[0], V.shape[1])
+    als.run(part, by_user[0], V.shape[1])
     total = float(losses.sum()) + float(np.vdot(H.astype(np.float64), gram_of(V).astype(np.float64)))  # ‖Z Vᵀ‖²
     pairs = ((by_user, Z, by_item), (by_item, V, by_user))
     for rows, own, columns in pairs:

@@ -151,35 +151,35 @@ def solve_h(problem: Problem, b: Floats, tolerance: float) -> Floats:
 
 def row_dots(A: Floats, B: Floats) -> Vector:
     """A[i]·B[i] for every i, in float64."""
-    from offdiag import kernels
+    from offdiag._kernels import embeddings, parallel
 
     out = np.empty(len(A))
-    kernels.run_parallel(kernels.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(embeddings.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def add_rows(out: Floats, d: Vector, V: Floats) -> Floats:
     """out += d∘V, in place."""
-    from offdiag import kernels
+    from offdiag._kernels import embeddings, parallel
 
     d = d.astype(out.dtype)
-    kernels.run_parallel(kernels.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
+    parallel.run_parallel(embeddings.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
     return out
 
 
 def combine_rows(a: Vector, A: Floats, b: Vector, B: Floats) -> Floats:
     """a∘A + b∘B."""
-    from offdiag import kernels
+    from offdiag._kernels import embeddings, parallel
 
     out, a, b = np.empty_like(A), a.astype(A.dtype), b.astype(A.dtype)
-    kernels.run_parallel(kernels.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(embeddings.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def _ranges(A: Floats) -> list[tuple[int, int]]:
-    from offdiag import kernels
+    from offdiag._kernels import parallel
 
-    return kernels.ranges(len(A), kernels.n_threads() if A.size > 1 << 22 else 1)  # else not worth a thread
+    return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # else not worth a thread
 
 
 def _inverse(S: Floats) -> NDArray[np.float64]:

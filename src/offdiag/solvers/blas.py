@@ -4,9 +4,9 @@ NumPy and SciPy each bring a BLAS with threads of its own, and those of one keep
 solvers that alternate between the two run many times slower. So their products go through SciPy's here, whose LAPACK
 they need anyway.
 
-The rectangular full packed layout (``offdiag.packed``) is two triangles and a rectangle, each an ordinary matrix to
-BLAS if it may be told a leading dimension. SciPy's Python wrappers copy such pieces; its Cython exports do not, and
-they release the interpreter lock.
+The rectangular full packed layout (``offdiag.gramian.layout``) is two triangles and a rectangle, each an ordinary
+matrix to BLAS if it may be told a leading dimension. SciPy's Python wrappers copy such pieces; its Cython exports do
+not, and they release the interpreter lock.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
+from offdiag.gramian import layout
 from offdiag.solvers.lapack import exported
 
 
@@ -85,7 +85,7 @@ def product(
 
 def _blocks(values: NDArray[np.floating], m: int) -> tuple[int, int, int]:
     """Addresses of A[:h, :h] (lower triangle), A[h:, :h] and A[h:, h:] (upper triangle) in a packed matrix."""
-    h, e, ld = packed.layout(m)
+    h, e, ld = layout.layout(m)
     leading = values.ctypes.data + e * values.itemsize
     return leading, leading + h * values.itemsize, values.ctypes.data + (1 - e) * ld * values.itemsize
 
@@ -95,12 +95,12 @@ def symmetric_product(
 ) -> NDArray[np.floating]:
     """alpha·A V for the packed symmetric A and a C-ordered V (m×k): 2m²k flops, only the result is allocated."""
     m, k = V.shape
-    if V.dtype != values.dtype or not V.flags.c_contiguous or len(values) != packed.size(m):
+    if V.dtype != values.dtype or not V.flags.c_contiguous or len(values) != layout.size(m):
         raise ValueError("expected C-ordered V of the matrix's precision with one row per row of the matrix")
     out = np.empty_like(V)
     if not out.size:
         return out
-    h, _, ld = packed.layout(m)
+    h, _, ld = layout.layout(m)
     rest = m - h
     kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
     size = values.itemsize
@@ -124,11 +124,11 @@ def symmetric_product(
 def add_outer(values: NDArray[np.floating], W: NDArray[np.floating], alpha: float) -> None:
     """A += alpha·W Wᵀ for the packed symmetric A, in place: m²k flops for a C-ordered W (m×k), nothing allocated."""
     m, k = W.shape
-    if W.dtype != values.dtype or not W.flags.c_contiguous or len(values) != packed.size(m):
+    if W.dtype != values.dtype or not W.flags.c_contiguous or len(values) != layout.size(m):
         raise ValueError("expected C-ordered W of the matrix's precision with one row per row of the matrix")
     if not W.size:
         return
-    h, _, ld = packed.layout(m)
+    h, _, ld = layout.layout(m)
     rest = m - h
     kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
     size = values.itemsize

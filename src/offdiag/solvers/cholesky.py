@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag.gramian import layout
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, precision
 
@@ -35,7 +36,7 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
         "use a model without an m×m inverse (od.SparseEDLAE, od.LowRankEDLAE) "
         "or keep fewer items with od.prepare.min_counts(items=...)"
     )
-    needed = packed.size(m) * itemsize + extra
+    needed = layout.size(m) * itemsize + extra
     if m > lapack.MAX_ITEMS:
         raise NotEnoughMemory(
             f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, "
@@ -46,7 +47,7 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
 
 def invert(values: NDArray[np.floating], m: int, progress: Progress | None = None) -> None:
     """Replace a packed positive definite matrix by its inverse."""
-    where = packed.diagonal_positions(m)
+    where = layout.diagonal_positions(m)
     h = values[where].astype(np.float64)
     info = lapack.pftrf(values, m, _tick(progress, m, 0.0, 1 / 3))
     # L_ii² / H_ii is what is left of item i after regression on the items before it: at rounding level it is noise.
@@ -77,7 +78,7 @@ def solve(
     ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE), ``l2`` a number or one per item.
     With ``max_diagonal`` = ξ it is instead the problem without emphasis under |B_ii| ≤ ξ [Moon23].
     """
-    where = packed.diagonal_positions(m)
+    where = layout.diagonal_positions(m)
     g = values[where].astype(np.float64)
     if not np.isfinite(g).all():
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
@@ -107,7 +108,7 @@ def read(
     """The model of a packed inverse C of H = G + Λ, where g = diag(G)."""
     lam = penalties(g, dropout, l2)
     cold = g == 0
-    C_ii = C[packed.diagonal_positions(len(g))].astype(np.float64)
+    C_ii = C[layout.diagonal_positions(len(g))].astype(np.float64)
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
     nu, diagonal = emphasis(lam, C_ii, dropout=dropout, kept_weight=kept_weight, max_diagonal=max_diagonal)
     diagonal[cold] = 0.0

@@ -44,7 +44,7 @@ def solve(
     The working set of a column grows by the items that would gain most, and is solved by coordinate descent on its own
     small Gram. The gap is that of the whole problem, in float64, whatever the type of G.
     """
-    from offdiag import kernels, kernels_sparse
+    from offdiag._kernels import elastic_net, parallel
 
     m = len(G)
     diagonal = np.ascontiguousarray(G.diagonal())
@@ -56,12 +56,12 @@ def solve(
     found: dict[int, Any] = {}
 
     def columns(lo: int, hi: int) -> None:
-        found[lo] = kernels_sparse.elastic_net_columns(
+        found[lo] = elastic_net.elastic_net_columns(
             G, diagonal, lo, hi, l1, l2, non_negative, tolerance, max_iterations, COPIED, ptr, rows, values, facts
         )
 
-    tasks = kernels.ranges(m, -(-m // COLUMNS_AT_ONCE))
-    kernels.run_parallel(columns, tasks, _told(progress, len(tasks)))
+    tasks = parallel.ranges(m, -(-m // COLUMNS_AT_ONCE))
+    parallel.run_parallel(columns, tasks, _told(progress, len(tasks)))
     parts = [found[lo] for lo, _ in tasks]
     counts, rows, data = (np.concatenate([part[n] for part in parts]) for n in range(3))
     B = sparse.csc_array((data, rows, np.concatenate([[0], np.cumsum(counts)])), shape=(m, m))

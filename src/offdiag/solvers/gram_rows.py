@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
+from offdiag.gramian import layout
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
-    from offdiag.solvers.ranked import Rows
+    from offdiag.solvers.popularity_order import Rows
     from offdiag.solvers.support import Supports
 
 BLOCK_ITEMS = 4096  # columns of one block at most: what a restart may have to do again
@@ -45,7 +45,7 @@ def plan(
     memory is for the rows of popular items, which most blocks need, the other half for those of one block. Where only
     some ``columns`` are to be solved, no row is held that none of them needs.
     """
-    from offdiag import kernels_support
+    from offdiag._kernels import column_solves
 
     m = len(supports.parent)
     numbers, listed = row_sizes(supports.below)
@@ -54,12 +54,12 @@ def plan(
     n_head = m if not m or filled[-1] <= block_bytes else int(np.searchsorted(filled, block_bytes // 2, side="right"))
     order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
-    kernels_support.family_order(supports.parent, child, sibling, order)
+    column_solves.family_order(supports.parent, child, sibling, order)
     if columns is not None:
         wanted = np.zeros(m, dtype=bool)
         wanted[columns] = True
         order, n_head = order[wanted[order]], 0
-    n = kernels_support.cut_blocks(
+    n = column_solves.cut_blocks(
         order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
     )
     return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)
@@ -104,7 +104,7 @@ class Shelf:
 
     def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
         """Count the rows of these items, behind those that are there."""
-        from offdiag import kernels
+        from offdiag._kernels import parallel
 
         before = len(self.ptr) - 1
         self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
@@ -117,7 +117,7 @@ class Shelf:
         def count(first: int, last: int) -> None:
             self.data.count_rows(items, first, last, ptr, column_ptr, self.columns, self.values)
 
-        kernels.run_parallel(count, kernels.ranges(len(items), -(-len(items) // ROWS_AT_ONCE)))
+        parallel.run_parallel(count, parallel.ranges(len(items), -(-len(items) // ROWS_AT_ONCE)))
         return items
 
 
@@ -126,7 +126,7 @@ def of_gram(values: NDArray[np.floating], m: int, order: NDArray[np.int64], dtyp
     ptr = np.concatenate([[0], np.cumsum(np.arange(m, dtype=np.int64))])
     rows = np.empty(ptr[-1], dtype=dtype)
     for j in range(m):
-        rows[ptr[j] : ptr[j + 1]] = values[packed.positions(m, order[j : j + 1], order[:j])].ravel()
+        rows[ptr[j] : ptr[j + 1]] = values[layout.positions(m, order[j : j + 1], order[:j])].ravel()
     empty = np.zeros(m + 1, dtype=np.int64)
     return np.arange(m, dtype=np.int32), ptr, empty, np.empty(0, dtype=np.uint32), rows
 

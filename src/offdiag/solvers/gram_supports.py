@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.gramian_sparse import SparseGram
+from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
-from offdiag.solvers import ranked
+from offdiag.solvers import popularity_order
 from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms, told
 
 RANGES = 32  # of rows for each thread, where a row is only read
@@ -30,7 +30,7 @@ class RankedGram:
 
     @classmethod
     def of(cls, G: SparseGram) -> RankedGram:
-        rank = ranked.popularity_rank(G.item_counts)
+        rank = popularity_order.popularity_rank(G.item_counts)
         return cls(G, rank, np.argsort(rank).astype(np.int32))
 
     @property
@@ -46,20 +46,20 @@ class RankedGram:
 
     def count_rows(self, *room: Any) -> None:
         """Rows of the Gram for a ``gram_rows.Shelf``."""
-        from offdiag import kernels_living
+        from offdiag._kernels import sparse_gram_rows
 
-        kernels_living.shelf_rows(*self.arrays(), *room)
+        sparse_gram_rows.shelf_rows(*self.arrays(), *room)
 
     def below(self) -> NDArray[np.int64]:
         """How many more popular items share a user with each."""
-        from offdiag import kernels, kernels_living
+        from offdiag._kernels import parallel, sparse_gram_rows
 
         m = self.n_items
         below = np.zeros(m, dtype=np.int64)
         indptr, indices, _, order, rank = self.arrays()
-        tasks = kernels.ranges(m, RANGES * kernels.n_threads())
-        kernels.run_parallel(
-            lambda lo, hi: kernels_living.more_popular(indptr, indices, order, rank, lo, hi, below), tasks
+        tasks = parallel.ranges(m, RANGES * parallel.n_threads())
+        parallel.run_parallel(
+            lambda lo, hi: sparse_gram_rows.more_popular(indptr, indices, order, rank, lo, hi, below), tasks
         )
         return below
 
@@ -74,7 +74,7 @@ def choose(
     progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
-    from offdiag import kernels, kernels_living
+    from offdiag._kernels import parallel, sparse_gram_rows
 
     m = data.n_items
     wanted = np.arange(m, dtype=np.int32) if items is None else items
@@ -84,10 +84,10 @@ def choose(
         penalty = 1 / H
 
     def work(first: int, last: int) -> None:
-        kernels_living.supports_of_gram(*data.arrays(), penalty, fill, wanted, first, last, who, share, parent, below)
+        sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted, first, last, who, share, parent, below)
 
-    tasks = kernels.ranges(len(wanted), -(-len(wanted) // ITEMS_AT_ONCE))
-    kernels.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    tasks = parallel.ranges(len(wanted), -(-len(wanted) // ITEMS_AT_ONCE))
+    parallel.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
     found = closed_up(who, share, parent, below)
     if items is None:
         return found
@@ -105,7 +105,7 @@ def touched(
     ``before`` and ``after`` are diag(H), in catalogue order. Column i is H[S, S] β = G[S, i]: it stays what it was
     unless a changed item is in its support S, or was, or i itself has changed.
     """
-    from offdiag import kernels, kernels_living
+    from offdiag._kernels import parallel, sparse_gram_rows
 
     m = G.n_items
     marked, out = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
@@ -114,7 +114,7 @@ def touched(
         merit_before, merit = 1 / before, 1 / after
 
     def work(lo: int, hi: int) -> None:
-        kernels_living.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
+        sparse_gram_rows.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
 
-    kernels.run_parallel(work, kernels.ranges(m, RANGES * kernels.n_threads()))
+    parallel.run_parallel(work, parallel.ranges(m, RANGES * parallel.n_threads()))
     return out

@@ -10,17 +10,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.solvers import shared
+from offdiag.solvers import penalty_path
 
 
 def user_loss(G: NDArray[np.float64], X: NDArray[np.float32], weight: NDArray[np.float64]) -> Callable[[float], float]:
     """l2 → mean over the rows x of X of ‖leave-one-out error‖²/‖x‖²; G sums weight·x xᵀ over these and other users."""
-    ray = shared.ray(G, np.ones(len(G)))
+    ray = penalty_path.ray(G, np.ones(len(G)))
     Z = ray.project(X)  # (users, m) histories in the eigenbasis
 
     def loss(l2: float) -> float:
         y, t = ray.apply(Z, l2), ray.quadratic(Z, l2)
-        return float(np.mean(shared.left_out(X, y, ray.diagonal(l2), t, weight)))
+        return float(np.mean(penalty_path.left_out(X, y, ray.diagonal(l2), t, weight)))
 
     return loss
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import packed
 from offdiag.errors import OffdiagError
+from offdiag.gramian import layout
 from offdiag.progress import Progress
 from offdiag.solvers import blas, cholesky, precision, spectral, subspace
 from offdiag.solvers.alternating import (
@@ -307,9 +307,9 @@ def full_rank(product: Product, live: NDArray[np.int64], *, dropout: float, l2: 
     lam = penalty(product, dropout, l2)
     units = np.zeros((product.m, k), dtype=product.dtype)
     units[live, np.arange(k)] = 1
-    values = packed.pack(np.ascontiguousarray(product(units)[live]))
+    values = layout.pack(np.ascontiguousarray(product(units)[live]))
     solution = cholesky.solve(values, k, dropout=dropout, l2=l2, kept_weight=kept_weight)
-    B = packed.unpack(solution.C, k) * solution.scale
+    B = layout.unpack(solution.C, k) * solution.scale
     np.fill_diagonal(B, solution.diagonal)
     U = np.zeros_like(units)
     U[live] = B

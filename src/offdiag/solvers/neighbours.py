@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import packed
+from offdiag.gramian import layout
 from offdiag.progress import Progress
 
 ITEMS_AT_ONCE = 64  # a task for one core
@@ -29,7 +29,7 @@ def from_data(
     progress: Progress | None = None,
 ) -> sparse.csc_array:
     """Column i holds the similarities of its neighbours; user u counts ``weight[u]`` times."""
-    from offdiag import kernels, kernels_sparse
+    from offdiag._kernels import neighbour_lists, parallel
 
     m = matrix.shape[1]
     by_item = matrix.tocsc()
@@ -40,13 +40,13 @@ def from_data(
     who, best = _rooms(m, neighbours, dtype)
 
     def work(lo: int, hi: int) -> None:
-        kernels_sparse.neighbours_from_data(
+        neighbour_lists.neighbours_from_data(
             matrix.indptr, matrix.indices, matrix.data, weight, by_item.indptr, by_item.indices, by_item.data,
             said, heard, shrink, lo, hi, who, best,
         )  # fmt: skip
 
-    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
-    kernels.run_parallel(work, tasks, _told(progress, len(tasks)))
+    tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
+    parallel.run_parallel(work, tasks, _told(progress, len(tasks)))
     return _columns(who, best)
 
 
@@ -62,18 +62,18 @@ def from_gram(
     progress: Progress | None = None,
 ) -> sparse.csc_array:
     """The same from the packed G = scale·values, a block of its rows at a time."""
-    from offdiag import kernels, kernels_sparse
+    from offdiag._kernels import neighbour_lists, parallel
 
-    said, heard = _powers(values[packed.diagonal_positions(m)].astype(np.float64) * scale, balance)
+    said, heard = _powers(values[layout.diagonal_positions(m)].astype(np.float64) * scale, balance)
     who, best = _rooms(m, neighbours, dtype)
     items = np.arange(m)
 
     def work(lo: int, hi: int) -> None:
-        rows = values[packed.positions(m, items[lo:hi], items)].astype(np.float64) * scale
-        kernels_sparse.neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best)
+        rows = values[layout.positions(m, items[lo:hi], items)].astype(np.float64) * scale
+        neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best)
 
-    tasks = kernels.ranges(m, -(-m // ITEMS_AT_ONCE))
-    kernels.run_parallel(work, tasks, _told(progress, len(tasks)))
+    tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
+    parallel.run_parallel(work, tasks, _told(progress, len(tasks)))
     return _columns(who, best)
 
 

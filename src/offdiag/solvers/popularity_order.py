@@ -35,9 +35,9 @@ class Rows:
 
     def count_rows(self, *room: Any) -> None:
         """Rows of the Gram for a ``gram_rows.Shelf``."""
-        from offdiag import kernels_support
+        from offdiag._kernels import column_solves
 
-        kernels_support.gram_rows(*self.arrays(), *room)
+        column_solves.gram_rows(*self.arrays(), *room)
 
 
 def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -49,7 +49,7 @@ def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
 
 def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
     """The interactions renamed and transposed: 12 bytes each beside the matrix, 16 when it has values."""
-    from offdiag import kernels, kernels_support
+    from offdiag._kernels import column_solves, pair_counts, parallel
 
     n, m = matrix.shape
     indptr = matrix.indptr.astype(np.int64, copy=False)
@@ -58,13 +58,13 @@ def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: N
     data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
 
     def rename(first: int, last: int) -> None:
-        kernels_support.relabelled(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
+        column_solves.relabelled(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
 
-    kernels.run_parallel(rename, kernels.ranges(n, 8 * kernels.n_threads()))
+    parallel.run_parallel(rename, parallel.ranges(n, 8 * parallel.n_threads()))
     col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
     users = np.empty(matrix.nnz, dtype=np.int32)
     positions = np.empty(matrix.nnz, dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-    kernels.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
+    pair_counts.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
     return Rows(indptr, indices, data, weight, col_ptr, users, positions)
 
 

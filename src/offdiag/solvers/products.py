@@ -4,7 +4,7 @@
 ``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
-All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.scale_of``).
+All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.packed.scale_of``).
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import packed
 from offdiag.errors import OffdiagError
-from offdiag.gramian import Gram, scale_of, weights_of
-from offdiag.gramian_sparse import SparseGram
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, scale_of, weights_of
+from offdiag.gramian.sparse import SparseGram
 from offdiag.solvers import blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -64,7 +64,7 @@ class GramProduct:
     def __init__(self, G: Gram) -> None:
         self.m = G.n_items
         self._values, self._scale = G.values, G.scale
-        self.g = self._values[packed.diagonal_positions(self.m)].astype(np.float64) * self._scale
+        self.g = self._values[layout.diagonal_positions(self.m)].astype(np.float64) * self._scale
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -85,16 +85,16 @@ class PairProduct:
         self._edges = _shares(np.diff(G.indptr))
 
     def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
-        from offdiag import kernels, kernels_living
+        from offdiag._kernels import parallel, sparse_gram_rows
 
         if V.ndim != 2 or len(V) != self.m or V.dtype != self.dtype:
             raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
         V, out = np.ascontiguousarray(V), np.empty(V.shape, dtype=self.dtype)
 
         def work(lo: int, hi: int) -> None:
-            kernels_living.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
+            sparse_gram_rows.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
 
-        kernels.run_parallel(work, self._edges)
+        parallel.run_parallel(work, self._edges)
         return out
 
 
@@ -133,25 +133,25 @@ class DataProduct:
         self._edges = _shares(counts)
 
     def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
-        from offdiag import kernels
+        from offdiag._kernels import embeddings, parallel
 
         if V.ndim != 2 or len(V) != self.m or V.dtype != self.dtype:
             raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
         V = np.ascontiguousarray(V)
         out = np.zeros_like(V)
-        threads = min(kernels.n_threads(), max(len(self._blocks), 1))
+        threads = min(parallel.n_threads(), max(len(self._blocks), 1))
         Y = [np.empty((self._users, V.shape[1]), dtype=self.dtype) for _ in range(threads)]
         for first in range(0, len(self._blocks), threads):
             blocks = self._blocks[first : first + threads]
             push = [(b.items, b.ptr, b.columns, b.data, b.weight, V, y) for b, y in zip(blocks, Y, strict=False)]
-            kernels.run_parallel(kernels.push_rows, push)
+            parallel.run_parallel(embeddings.push_rows, push)
 
             def gather(lo: int, hi: int, blocks: list[_Block] = blocks) -> None:
                 for b, y in zip(blocks, Y, strict=False):
                     start, stop = np.searchsorted(b.items, (lo, hi))
-                    kernels.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
+                    embeddings.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
 
-            kernels.run_parallel(gather, self._edges)
+            parallel.run_parallel(gather, self._edges)
         return out
 
 
@@ -196,10 +196,10 @@ def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.floa
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
     """Ranges of items with about equal numbers of interactions, covering all items."""
-    from offdiag import kernels
+    from offdiag._kernels import parallel
 
     total = np.cumsum(counts)
-    parts = TASKS_PER_THREAD * kernels.n_threads() if len(total) and total[-1] > 1 << 14 else 1
+    parts = TASKS_PER_THREAD * parallel.n_threads() if len(total) and total[-1] > 1 << 14 else 1
     edges = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, parts + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], edges, [len(counts)]]))
     return [(int(a), int(b)) for a, b in pairwise(edges)]

@@ -76,7 +76,7 @@ class Columns:
 
     def _read(self, lo: int, hi: int, out: NDArray[np.floating], spare: NDArray[np.floating]) -> None:
         """Columns lo..hi of W into the rows of ``out``."""
-        from offdiag import kernels
+        from offdiag._kernels import parallel
 
         W = self.weights
         if isinstance(W, LowRank):
@@ -88,9 +88,9 @@ class Columns:
         else:
             assert isinstance(W, Packed | Dense)
             items, tile = np.arange(self.m), spare.reshape(self.m, hi - lo)
-            shares = kernels.ranges(self.m, -(-self.m // 512))
-            kernels.run_parallel(W.tile, [(items, items, lo, hi, tile, first, last) for first, last in shares])
-            kernels.run_parallel(_turn, [(tile, out, first, last) for first, last in shares])
+            shares = parallel.ranges(self.m, -(-self.m // 512))
+            parallel.run_parallel(W.tile, [(items, items, lo, hi, tile, first, last) for first, last in shares])
+            parallel.run_parallel(_turn, [(tile, out, first, last) for first, last in shares])
 
 
 def _turn(tile: NDArray[np.floating], out: NDArray[np.floating], first: int, last: int) -> None:
@@ -114,7 +114,7 @@ class Choice:
 
 def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int) -> Choice:
     """The ``keep`` strongest of each column."""
-    from offdiag import kernels, kernels_compressed
+    from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
     popular = popularity > 0
@@ -125,9 +125,9 @@ def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int)
     for lo, block in columns.blocks("finding the strongest weights"):
 
         def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
-            finite.append(kernels_compressed.column_cuts(*block, boost, keep, lo, first, last, *found.kept))
+            finite.append(coded_rows.column_cuts(*block, boost, keep, lo, first, last, *found.kept))
 
-        kernels.run_parallel(part, kernels.ranges(len(block[0]) - 1, 4 * kernels.n_threads()))
+        parallel.run_parallel(part, parallel.ranges(len(block[0]) - 1, 4 * parallel.n_threads()))
     if not all(finite):
         raise OffdiagError("expected weights within the range of float32, received larger ones or nan; fit it again")
     return found
@@ -135,14 +135,14 @@ def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int)
 
 def _histogram(columns: Columns, choice: Choice, part: int) -> NDArray[np.int64]:
     """Entries by the upper 16 bits of their strength, or by the lower 16 of those whose upper ones are ``part``."""
-    from offdiag import kernels, kernels_compressed
+    from offdiag._kernels import coded_rows, parallel
 
     counts = np.zeros(_BINS, dtype=np.int64)
     for lo, block in columns.blocks("finding the threshold"):
-        shares = kernels.ranges(len(block[0]) - 1, kernels.n_threads())
+        shares = parallel.ranges(len(block[0]) - 1, parallel.n_threads())
         each = np.zeros((len(shares), _BINS), dtype=np.int64)
         state = [(*share, *choice.kept, part, mine) for share, mine in zip(shares, each, strict=True)]
-        kernels.run_parallel(kernels_compressed.strengths, [(*block, choice.boost, lo, *rest) for rest in state])
+        parallel.run_parallel(coded_rows.strengths, [(*block, choice.boost, lo, *rest) for rest in state])
         counts += each.sum(axis=0)
     return counts
 
@@ -176,20 +176,20 @@ class Form:
 
 def form_of(columns: Columns, choice: Choice, storage: str) -> Form:
     """Count what stays, and choose the gaps that take least room for it."""
-    from offdiag import kernels, kernels_compressed
+    from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
     sizes, top = np.zeros((len(_LIMITS), m), dtype=np.int64), np.zeros(m, dtype=np.float32)
     before, entries = np.full(m, -1), []
     for lo, block in columns.blocks("counting"):
-        shares = kernels.ranges(m, kernels.n_threads())
+        shares = parallel.ranges(m, parallel.n_threads())
         tops = np.zeros((len(shares), len(block[0]) - 1), dtype=np.float32)
 
         def part(first: int, last: int, mine: Any, lo: int = lo, block: Any = block) -> None:
             state = (choice.tau, *choice.kept, before, sizes, _LIMITS, mine)
-            entries.append(kernels_compressed.count_rows(*block, choice.boost, lo, first, last, *state))
+            entries.append(coded_rows.count_rows(*block, choice.boost, lo, first, last, *state))
 
-        kernels.run_parallel(part, [(*share, mine) for share, mine in zip(shares, tops, strict=True)])
+        parallel.run_parallel(part, [(*share, mine) for share, mine in zip(shares, tops, strict=True)])
         top[lo : lo + tops.shape[1]] = tops.max(axis=0)
     places = sizes.sum(axis=1)
     each = np.array([np.dtype(gap).itemsize for gap in _GAPS]) + np.dtype(storage).itemsize
@@ -219,7 +219,7 @@ def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> For
 
 def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
     """The entries that stay, in the form that was counted for them."""
-    from offdiag import kernels, kernels_compressed
+    from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
     ends = np.cumsum(form.sizes)
@@ -233,9 +233,9 @@ def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
 
         def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
             state = (choice.tau, *choice.kept, before, cursor, ends, _LIMITS[form.gap], scale, whole, gaps, codes)
-            fits.append(kernels_compressed.fill_rows(*block, choice.boost, lo, first, last, *state))
+            fits.append(coded_rows.fill_rows(*block, choice.boost, lo, first, last, *state))
 
-        kernels.run_parallel(part, kernels.ranges(m, kernels.n_threads()))
+        parallel.run_parallel(part, parallel.ranges(m, parallel.n_threads()))
     if not all(fits) or not np.array_equal(cursor, ends):
         raise OffdiagError("the weights changed while they were read; compress a model that nobody else writes to")
     return Compressed(indptr, gaps, codes.astype(form.storage, copy=False), scale)

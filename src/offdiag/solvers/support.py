@@ -5,8 +5,9 @@ Problem   min_β ‖x_i − X_S β‖² + ‖Λ_S^½ β‖² for every item i, �
 Cost      Σ n_u² additions; per item |S|²/2 reads and about twenty |S|² flops, |S|³/3 where H is badly conditioned.
 Equals    ``np.linalg.solve(H[S, S], G[S, i])`` with H = G + diag(Λ); with S all other items, column i of EDLAE.
 
-Items are numbered by popularity here (``solvers.ranked``), and of the Gram only what a block of columns needs is held
-(``solvers.gram_rows``). Every entry is summed in float64 over users in their order: blocks and threads change no bit.
+Items are numbered by popularity here (``solvers.popularity_order``), and of the Gram only what a block of columns
+needs is held (``solvers.gram_rows``). Every entry is summed in float64 over users in their order: blocks and threads
+change no bit.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from offdiag.progress import Progress
 from offdiag.solvers import blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
+from offdiag.solvers.popularity_order import Rows
 from offdiag.solvers.products import item_scale
-from offdiag.solvers.ranked import Rows
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
@@ -97,7 +98,7 @@ def choose(
 
     Neighbours share a user with the item, unless k is all the others: then those that share none belong to them, too.
     """
-    from offdiag import kernels, kernels_support
+    from offdiag._kernels import column_solves, parallel
 
     hi = data.n_items if hi is None else hi
     who, share, parent, below = rooms(hi - lo, k, dtype)
@@ -107,13 +108,13 @@ def choose(
 
     def work(a: int, b: int) -> None:
         part = slice(a, b)
-        kernels_support.supports(
+        column_solves.supports(
             *data.arrays(), penalty, fill, lo + a, lo + b, who[part], share[part], parent[part], below[part]
         )
 
     # Popular items take longest and come first, so no core is left with a long task at the end.
-    tasks = kernels.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
-    kernels.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    tasks = parallel.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
+    parallel.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
     return closed_up(who, share, parent, below)
 
 
@@ -121,7 +122,7 @@ def choose_from_rows(
     rows: Callable[[int, int], NDArray[np.float64]], g: NDArray[np.float64], H: NDArray[np.float64], k: int, dtype: Any
 ) -> Supports:
     """The same where rows lo..hi of the whole G can be had."""
-    from offdiag import kernels, kernels_support
+    from offdiag._kernels import column_solves, parallel
 
     m = len(H)
     who, share, parent, below = rooms(m, k, dtype)
@@ -131,11 +132,11 @@ def choose_from_rows(
 
     def work(lo: int, hi: int) -> None:
         part = slice(lo, hi)
-        kernels_support.supports_of_rows(
+        column_solves.supports_of_rows(
             rows(lo, hi), penalty, fill, lo, hi, who[part], share[part], parent[part], below[part]
         )
 
-    kernels.run_parallel(work, kernels.ranges(m, -(-m // ITEMS_AT_ONCE)))
+    parallel.run_parallel(work, parallel.ranges(m, -(-m // ITEMS_AT_ONCE)))
     return closed_up(who, share, parent, below)
 
 
@@ -204,18 +205,18 @@ def solve_block(
     progress: Callable[[float], None] | None = None,
 ) -> None:
     """The columns of some items, from the arrays of a Shelf that holds the rows they need."""
-    from offdiag import kernels, kernels_support
+    from offdiag._kernels import column_solves, parallel
 
     diagonal = H.astype(supports.values.dtype)
 
     def work(first: int, last: int) -> None:
-        kernels_support.solve_columns(
+        column_solves.solve_columns(
             items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal, steps
         )
 
-    tasks = kernels.ranges(len(items), -(-len(items) // ITEMS_AT_ONCE))
+    tasks = parallel.ranges(len(items), -(-len(items) // ITEMS_AT_ONCE))
     with blas.one_thread():  # ours are enough
-        kernels.run_parallel(work, tasks, progress and (lambda finished: progress(finished / len(tasks))))
+        parallel.run_parallel(work, tasks, progress and (lambda finished: progress(finished / len(tasks))))
     if explained[items].min(initial=0.0) < 0:
         remedy = "set l2 or dropout > 0"
         if diagonal.dtype == np.float32:
@@ -248,15 +249,15 @@ def to_rows(
     supports: Supports, rank: NDArray[np.int32], scale: NDArray[np.floating], power: float = 1.0
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
     """B by rows in the order of the catalogue, sign(β)·|β|^power·scale[i]: indptr, indices, data, without zeros."""
-    from offdiag import kernels_support
+    from offdiag._kernels import column_solves
 
     m = len(rank)
     order = np.argsort(rank).astype(np.int32)
     counts = np.zeros(m, dtype=np.int64)
-    kernels_support.count_by_row(supports.rows, supports.values, counts)
+    column_solves.count_by_row(supports.rows, supports.values, counts)
     indptr = np.concatenate([[0], np.cumsum(counts[rank])])
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
-    kernels_support.turned_to_rows(
+    column_solves.turned_to_rows(
         order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
     )
     return indptr, indices, data
@@ -297,10 +298,10 @@ def closed_up(
     who: NDArray[np.int32], share: NDArray[np.floating], parent: NDArray[np.int32], below: NDArray[np.int64]
 ) -> Supports:
     """Supports of different length behind each other, in the room they have."""
-    from offdiag import kernels_support
+    from offdiag._kernels import column_solves
 
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
-    kernels_support.closed_up(who, share, ptr)
+    column_solves.closed_up(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from offdiag import packed
+from offdiag.gramian import layout
 from offdiag.solvers import blas
 
 # Of the smallest singular value of I + Δ C_SS: below it H' is singular, or C too rough to tell.
 BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
 NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) says nothing about C − H⁻¹ any more
-PROBES = 3  # random vectors of the residual, as many as kernels_packed.products takes
+PROBES = 3  # random vectors of the residual, as many as packed_rows.products takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,20 +53,20 @@ def change(values: NDArray[np.floating], m: int, step: Step) -> NDArray[np.float
         return None
     W, sign = low
     if step.at is not None:
-        from offdiag import kernels_packed
+        from offdiag._kernels import packed_rows
 
-        values = kernels_packed.moved(values, m, step.at)
+        values = packed_rows.moved(values, m, step.at)
     elif not values.flags.writeable:
         values = values.copy()
     m = len(W)
-    where = packed.diagonal_positions(m)
+    where = layout.diagonal_positions(m)
     if step.at is not None:
         values[where[step.at < 0]] = 1 / step.empty_pivot
     values[where[step.new[step.old < 0]]] = 1 / step.pivots[step.old < 0]
     for one in (-1.0, 1.0):
         blas.add_outer(values, np.ascontiguousarray(W[:, sign == one], dtype=values.dtype), -one)
     for i in step.left:
-        values[packed.positions(m, np.array([i]), np.arange(m))] = 0
+        values[layout.positions(m, np.array([i]), np.arange(m))] = 0
         values[where[i]] = 1 / step.empty_pivot
     return values
 
@@ -77,7 +77,7 @@ def _low_rank(
     """W and signs with C' = C − W·dMat(sign)·Wᵀ in the order of the new catalogue."""
     there = step.old >= 0
     gone, stay = step.gone, step.old[there]
-    columns = packed.columns(values, m, np.concatenate([gone, stay]))
+    columns = layout.columns(values, m, np.concatenate([gone, stay]))
     Z_gone, Z_stay = columns[:, : len(gone)], columns[:, len(gone) :]
     S = len(step.old)
     C_SS = np.zeros((S, S))
@@ -122,12 +122,12 @@ def residual(
     enough to the inverse that ‖H C − I‖ is below 1; infinite where it is not. H is applied in double precision; three
     passes over m²/2 numbers in all.
     """
-    from offdiag import kernels_packed
+    from offdiag._kernels import packed_rows
 
     z = np.random.default_rng(m).choice(np.array([-1.0, 1.0]), (PROBES, m)) * live
-    y = kernels_packed.products(values, m, z) * live
-    r = (kernels_packed.products(G, m, y) + penalty * y - z) * live
-    E = kernels_packed.products(values, m, r)
+    y = packed_rows.products(values, m, z) * live
+    r = (packed_rows.products(G, m, y) + penalty * y - z) * live
+    E = packed_rows.products(values, m, r)
     norm = float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0))  # about the Frobenius norm of H C − I
     distance = np.sqrt((E**2).mean(axis=0)) * live
     return norm / max(float(np.sqrt(live.sum())), 1.0), distance if norm <= NEAR else np.full(m, np.inf)

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from offdiag.errors import OffdiagError
-from offdiag.tuning import spaces
+from offdiag.tuning import ranges
 from offdiag.tuning.trials import COMPLETE, PRUNED, Trial
 
 STARTUP = 5  # trials before the estimator is trusted
@@ -15,10 +15,10 @@ STARTUP = 5  # trials before the estimator is trusted
 class Sampler:
     """An Optuna study in memory; silent."""
 
-    def __init__(self, space: spaces.Space, seed: int) -> None:
+    def __init__(self, space: ranges.Space, seed: int) -> None:
         optuna = _optuna()
         self._space, self._seed = space, seed
-        self._distributions = spaces.distributions(space)
+        self._distributions = ranges.distributions(space)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
@@ -42,7 +42,7 @@ class Sampler:
 
     def learn(self, trial: Trial) -> None:
         """Take a finished trial into account."""
-        params = spaces.nearest(trial.settings, self._space)
+        params = ranges.nearest(trial.settings, self._space)
         if params is None or trial.origin == "propensity" or trial.state not in (COMPLETE, PRUNED):
             return
         optuna = _optuna()

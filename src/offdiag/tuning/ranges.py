@@ -31,7 +31,7 @@ class Scale:
     n_items: int
     n_interactions: int
     mean_history: float
-    l2: float  # at which EASE would best predict a user it has not seen (``models.defaults``)
+    l2: float  # at which EASE would best predict a user it has not seen (``models.auto``)
 
 
 Space = dict[str, Range | tuple[Any, ...]]

@@ -1,7 +1,8 @@
 """A map of the small problem before the first trial: rays of (dropout, l2), each from one eigendecomposition.
 
-Only scores are needed to compare settings, and along a ray Λ = c·(g + κ) they cost a product each (``solvers.shared``).
-The same products give the exact error of users left out of training, which needs no validation user at all.
+Only scores are needed to compare settings, and along a ray Λ = c·(g + κ) they cost a product each
+(``solvers.penalty_path``). The same products give the exact error of users left out of training, which needs no
+validation user at all.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from scipy import sparse
 from offdiag import ranking
 from offdiag.data.split import HeldOut
 from offdiag.evaluation import evaluate
-from offdiag.gramian import weights_of
+from offdiag.gramian.packed import weights_of
 from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.progress import Progress
-from offdiag.solvers import cholesky, shared
-from offdiag.tuning.bench import Bench, part_of
+from offdiag.solvers import cholesky, penalty_path
+from offdiag.tuning.trial_runner import Bench, part_of
 
 POWERS = (0.0, 0.5, 1.0)
 KAPPAS = (0.1, 0.5, 2.0)  # l2 per odds of dropout, in units of EASE's l2
@@ -82,7 +83,7 @@ def _map(
         odds = [p / (1 - p) for p in DROPOUTS]
         rays = [(g + k * l2, [(p, c * k * l2) for p, c in zip(DROPOUTS, odds, strict=True)]) for k in KAPPAS]
     for d, points in rays:
-        ray = shared.ray(G, np.maximum(d, 1e-12))
+        ray = penalty_path.ray(G, np.maximum(d, 1e-12))
         Z, T = ray.project(histories), ray.project(train)
         for dropout, strength in points:
             c = dropout / (1 - dropout) if dropout else strength
@@ -94,7 +95,7 @@ def _map(
             )  # fmt: skip
             scores = ray.apply(Z, c) * -nu.astype(np.float32)  # of unseen items; the others are not asked for
             value = evaluate(_Scored(scores), held_out, [bench.metric]).mean[bench.metric]
-            error = float(np.mean(shared.left_out(train, ray.apply(T, c), C_ii, ray.quadratic(T, c), weight)))
+            error = float(np.mean(penalty_path.left_out(train, ray.apply(T, c), C_ii, ray.quadratic(T, c), weight)))
             settings = {"dropout": dropout, "l2": strength, "user_power": power}
             if cls is EASE:
                 del settings["dropout"]

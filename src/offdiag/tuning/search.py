@@ -14,12 +14,12 @@ import numpy as np
 
 from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, _parse
-from offdiag.models import defaults
+from offdiag.models import auto
 from offdiag.progress import Progress
-from offdiag.tuning import screening, spaces
-from offdiag.tuning.bench import Bench, validation_of
-from offdiag.tuning.journal import Journal
-from offdiag.tuning.sampler import Sampler
+from offdiag.tuning import ranges, screening
+from offdiag.tuning.proposals import Sampler
+from offdiag.tuning.study import Journal
+from offdiag.tuning.trial_runner import Bench, validation_of
 from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, chosen, top, winner
 
 LATE = 0.002  # of the best value: a lead on the small problem that is not trusted
@@ -57,11 +57,11 @@ def tune(
     _check_budget(trials, seconds, seed)
     bench = Bench(split.train if hasattr(split, "train") else None, validation_of(split), metric)
     clock = _Clock(seconds, trials, progress)
-    wanted = spaces.given_bounds(cls, space, fixed)
+    wanted = ranges.given_bounds(cls, space, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(what) for name, what in wanted.items()}, "searched": spaces.bounds_of(cls.__name__),
+        "space": {name: str(what) for name, what in wanted.items()}, "searched": ranges.bounds_of(cls.__name__),
     }  # fmt: skip
     journal = Journal(study, header)
     try:
@@ -70,8 +70,8 @@ def tune(
         if any(trial.state == COMPLETE for trial in journal.trials):
             return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
         raise _too_short(seconds) from None
-    bounds = spaces.space_of(cls, scale, fixed, wanted)
-    first = spaces.inside(first, {name: what for name, what in bounds.items() if name in wanted})
+    bounds = ranges.space_of(cls, scale, fixed, wanted)
+    first = ranges.inside(first, {name: what for name, what in bounds.items() if name in wanted})
     search = _Search(cls, bench, fixed, bounds, journal, clock, seed)
     begin = [("automatic", first), *(("given", settings) for settings in given)]
     proposed = search.proposals(begin, scale, trials, mapped=screening.applies(cls, fixed, wanted, bench))
@@ -148,7 +148,7 @@ class _Search:
     """The loop: propose, glance, fit, measure, write down."""
 
     def __init__(
-        self, cls: Any, bench: Bench, fixed: dict[str, Any], space: spaces.Space, journal: Journal, clock: _Clock,
+        self, cls: Any, bench: Bench, fixed: dict[str, Any], space: ranges.Space, journal: Journal, clock: _Clock,
         seed: int,
     ) -> None:  # fmt: skip
         self.cls, self.bench, self.fixed, self.space, self.journal, self.clock = (
@@ -169,7 +169,7 @@ class _Search:
         return any(trial.state == COMPLETE for trial in self.trials)
 
     def proposals(
-        self, first: list[tuple[str, dict[str, Any]]], scale: spaces.Scale, trials: int, *, mapped: bool
+        self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, *, mapped: bool
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Settings until there are enough trials; what an earlier run of the study did is not proposed again."""
         last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
@@ -314,7 +314,7 @@ def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, 
 
 def _automatic(
     cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock
-) -> tuple[dict[str, Any], dict[str, Any], spaces.Scale]:
+) -> tuple[dict[str, Any], dict[str, Any], ranges.Scale]:
     """The settings the model would choose itself, those held fixed, and the scale of the data.
 
     Numbers wherever they can be known before the fit; what stays "auto" is chosen in the fit of the first trial.
@@ -323,23 +323,23 @@ def _automatic(
     if not bench.matrix.nnz:
         raise OffdiagError("there is nothing to learn from: the training part has no interaction")
     fields = {f.name: f.default for f in dataclasses.fields(cls)} | fixed
-    settings: dict[str, Any] = {name: fields[name] for name in spaces.searched(cls)}
+    settings: dict[str, Any] = {name: fields[name] for name in ranges.searched(cls)}
     l2 = 1.0
     if {"l2", "user_power"} <= set(fields):  # a model of the Gram: its l2 is a multiple of that of EASE
         linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
-        chosen = defaults.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
-        l2 = chosen["l2"] / defaults.share(chosen)
+        chosen = auto.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
+        l2 = chosen["l2"] / auto.share(chosen)
         if cls.__module__.startswith("offdiag.models."):  # the others have shares of their own
             known = {name: value for name, value in chosen.items() if linear[name] == "auto"}
             settings |= known
             fixed = fixed | {name: value for name, value in known.items() if name in fixed}
-    scale = spaces.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
+    scale = ranges.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
     return {name: value for name, value in settings.items() if name not in fixed}, fixed, scale
 
 
 def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings:
-        spaces.check_setting(cls, name)
+        ranges.check_setting(cls, name)
     return {name: value for name, value in settings.items() if name not in fixed}
 
 

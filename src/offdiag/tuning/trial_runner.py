@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, packed
+from offdiag import memory
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
-from offdiag.gramian import Gram, as_matrix, gram, weights_of
+from offdiag.gramian import layout
+from offdiag.gramian.packed import Gram, as_matrix, gram, weights_of
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
-from offdiag.solvers import shared
+from offdiag.solvers import penalty_path
 from offdiag.weights import Packed
 
 SMALL_ITEMS = 800
@@ -54,7 +55,7 @@ class Bench:
         self._last: Any = None
         m = self.matrix.shape[1]
         there = memory.available()
-        room = MOST_GRAMS if there is None else there // 4 // max(4 * packed.size(m), 1)
+        room = MOST_GRAMS if there is None else there // 4 // max(4 * layout.size(m), 1)
         self._most_grams = min(int(room), MOST_GRAMS)
 
     def gram(self, user_power: float, progress: Progress | None = None) -> Gram:
@@ -112,10 +113,10 @@ class Bench:
         X = sparse.csr_array(self.matrix[users]).astype(np.float32)
         dense = X.toarray()
         y = (dense - X @ weights) / -weights.scale  # B = I − C·dMat(ν)
-        C_ii = weights.C[packed.diagonal_positions(len(weights.scale))].astype(np.float64)
+        C_ii = weights.C[layout.diagonal_positions(len(weights.scale))].astype(np.float64)
         t = np.einsum("ij,ij->i", dense, y, dtype=np.float64)
         weight = weights_of(n_u[users], settings["user_power"])
-        return float(np.mean(shared.left_out(dense, y, C_ii, t, weight)))
+        return float(np.mean(penalty_path.left_out(dense, y, C_ii, t, weight)))
 
     def fingerprint(self) -> str:
         """Of training data and validation users: a study belongs to one of them."""
@@ -131,9 +132,9 @@ class Bench:
 def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
     """The Gram of some of the items, from that of all: users keep the weight they have there."""
     m = len(items)
-    values = np.empty(packed.size(m), dtype=G.dtype)
+    values = np.empty(layout.size(m), dtype=G.dtype)
     local = np.arange(m)
-    values[packed.positions(m, local, local)] = G.values[packed.positions(G.n_items, items, items)]
+    values[layout.positions(m, local, local)] = G.values[layout.positions(G.n_items, items, items)]
     return replace(G, values=values, item_counts=G.item_counts[items], item_sums=G.item_sums[items])
 
 

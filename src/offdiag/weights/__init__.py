@@ -4,12 +4,12 @@ from typing import Any
 
 from offdiag.weights.compressed import Compressed
 from offdiag.weights.constant import Constant
-from offdiag.weights.factors import LowRank, Symmetric
 from offdiag.weights.implicit_factors import ImplicitFactors
+from offdiag.weights.low_rank import LowRank, Symmetric
 from offdiag.weights.matrices import Dense, Packed
 from offdiag.weights.networks import Network
-from offdiag.weights.smoothed import Smoothed
 from offdiag.weights.sparse import Sparse
+from offdiag.weights.sparse_low_rank import Smoothed
 from offdiag.weights.tiles import USERS_AT_ONCE, Tile, Weights
 
 KINDS: dict[str, type[Any]] = {

@@ -69,21 +69,21 @@ class Compressed(Tiled):
 
     def check(self) -> None:
         """Raise ValueError unless every row lies inside the arrays and ends inside the catalogue."""
-        from offdiag import kernels, kernels_compressed
+        from offdiag._kernels import coded_rows, parallel
 
         m, fine = len(self.scale), []
 
         def part(first: int, last: int) -> None:
-            fine.append(kernels_compressed.valid_gaps(self.indptr, self.gaps, m, first, last))
+            fine.append(coded_rows.valid_gaps(self.indptr, self.gaps, m, first, last))
 
         if self.indptr[0] != 0 or self.indptr[-1] != len(self.gaps):
             raise ValueError("the rows do not fit the entries")
-        kernels.run_parallel(part, kernels.ranges(m, 4 * kernels.n_threads()))
+        parallel.run_parallel(part, parallel.ranges(m, 4 * parallel.n_threads()))
         if not all(fine):
             raise ValueError("the rows do not fit the catalogue")
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        from offdiag import kernels_compressed
+        from offdiag._kernels import coded_rows
 
         m = self.shape[0]
         rows, history = np.unique(X.indices, return_inverse=True)  # items nobody in this batch has are never read
@@ -95,7 +95,7 @@ class Compressed(Tiled):
         for lo in range(0, m, tiles.DENSE_WIDTH * few):
             hi = min(lo + tiles.DENSE_WIDTH * few, m)
             end, after = np.empty_like(begin), np.empty_like(before)
-            kernels_compressed.skip_to(self.gaps, begin, before, last_of, hi, end, after)
+            coded_rows.skip_to(self.gaps, begin, before, last_of, hi, end, after)
 
             def score(
                 first: int,
@@ -105,7 +105,7 @@ class Compressed(Tiled):
                 at: tuple[NDArray[np.int64], ...] = (begin, before, end),
             ) -> NDArray[np.floating]:
                 out = np.empty((last - first, hi - lo), dtype=np.float32)
-                kernels_compressed.score_coded_tile(
+                coded_rows.score_coded_tile(
                     X.indptr, history, data, *at, self.gaps, codes, table, self.scale, lo, first, out
                 )
                 return out
@@ -125,13 +125,13 @@ class Compressed(Tiled):
 
         Only items that the history leads to are looked at, and as many others, whose score is 0, as a list needs.
         """
-        from offdiag import kernels_compressed
+        from offdiag._kernels import coded_rows
 
         data = X.data.astype(np.float32, copy=False)
         codes, table = self._readable()
 
         def select(first: int, last: int) -> None:
-            kernels_compressed.select_coded(
+            coded_rows.select_coded(
                 X.indptr, X.indices, data, seen_ptr, self.indptr, self.gaps, codes, table, self.scale,
                 allowed, first, last, heap_scores, heap_items,
             )  # fmt: skip
@@ -140,10 +140,10 @@ class Compressed(Tiled):
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         """W[items, target]: what each of the items says about the target."""
-        from offdiag import kernels_compressed
+        from offdiag._kernels import coded_rows
 
         places = np.empty(len(items), dtype=np.int64)
-        kernels_compressed.find(self.indptr, self.gaps, items, target, places)
+        coded_rows.find(self.indptr, self.gaps, items, target, places)
         out = np.zeros(len(items), dtype=np.float32)
         stored = places >= 0
         out[stored] = self.codes[places[stored]].astype(np.float32) * self.scale[target]
@@ -151,10 +151,10 @@ class Compressed(Tiled):
 
     def tocsr(self) -> sparse.csr_array:
         """Unpacked into scipy's form, eight bytes for each entry; the zeros of long steps are left out."""
-        from offdiag import kernels_compressed
+        from offdiag._kernels import coded_rows
 
         columns = np.empty(len(self.gaps), dtype=np.int32)
-        kernels_compressed.columns_of(self.indptr, self.gaps, 0, self.shape[0], columns)
+        coded_rows.columns_of(self.indptr, self.gaps, 0, self.shape[0], columns)
         values = self.codes.astype(np.float32)
         values *= self.scale[columns]
         out = sparse.csr_array((values, columns, self.indptr.astype(np.int64)), shape=self.shape)

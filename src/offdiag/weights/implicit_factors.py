@@ -49,19 +49,19 @@ class ImplicitFactors(Tiled):
 
     def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
         """The vector of each history (n, rank)."""
-        from offdiag import kernels_als
+        from offdiag._kernels import als
 
         Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
         # One type for each part, whatever came: each combination would be compiled anew.
         rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
         def part(first: int, last: int) -> None:
-            kernels_als.solve_rows(
+            als.solve_rows(
                 *rows, self.V, self.G, self.alpha, self.l2, self.power, self.items,
                 first, last, Z[first:last],
             )  # fmt: skip
 
-        kernels_als.run(part, X.indptr, self.V.shape[1])
+        als.run(part, X.indptr, self.V.shape[1])
         return Z
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import packed
+from offdiag.gramian import layout
 from offdiag.weights import tiles
 from offdiag.weights.tiles import Tile, Tiled
 
@@ -25,7 +25,7 @@ class _Matrix(Tiled):
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """The items in blocks, each with a function that scores any range of users on it until the next block."""
-        from offdiag import kernels
+        from offdiag._kernels import parallel, topk
 
         m = X.shape[1]
         counts = np.bincount(X.indices, minlength=m)
@@ -38,16 +38,16 @@ class _Matrix(Tiled):
         data = X.data.astype(self.dtype, copy=False)
         width = min(m, max(64, tiles.TILE_BYTES // (max(len(rows), 1) * self.dtype.itemsize)))
         weights = np.empty(len(rows) * width, dtype=self.dtype)
-        parts = kernels.n_threads() if len(rows) * m > 1 << 22 else 1  # small requests are not worth a thread
+        parts = parallel.n_threads() if len(rows) * m > 1 << 22 else 1  # small requests are not worth a thread
         for lo in range(0, m, width):
             hi = min(lo + width, m)
             W = weights[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
-            fill = [(rows, places, lo, hi, W, first, last) for first, last in kernels.ranges(len(rows), parts)]
-            kernels.run_parallel(self.tile, fill)
+            fill = [(rows, places, lo, hi, W, first, last) for first, last in parallel.ranges(len(rows), parts)]
+            parallel.run_parallel(self.tile, fill)
 
             def score(first: int, last: int, W: NDArray[np.floating] = W) -> NDArray[np.floating]:
                 out = np.empty((last - first, W.shape[1]), dtype=self.dtype)
-                kernels.score_tile(X.indptr, history, data, W, 0, W.shape[1], first, out)
+                topk.score_tile(X.indptr, history, data, W, 0, W.shape[1], first, out)
                 return out
 
             yield lo, hi, score
@@ -96,13 +96,13 @@ class Packed(_Matrix):
         first: int,
         last: int,
     ) -> None:
-        from offdiag import kernels
+        from offdiag._kernels import packed_rows
 
         m = len(self.scale)
-        h, e, _ = packed.layout(m)
-        P = packed.rectangle(self.C, m)
+        h, e, _ = layout.layout(m)
+        P = layout.rectangle(self.C, m)
         at, to = rows.view(np.uint64), places.view(np.uint64)
-        kernels.packed_tile(P, h, e, at, to, lo, hi, self.scale, self.diagonal, out, first, last)
+        packed_rows.packed_tile(P, h, e, at, to, lo, hi, self.scale, self.diagonal, out, first, last)
 
     def todense(self) -> Dense:
         """The same weights with every number stored: twice the memory, faster single requests."""
@@ -145,7 +145,7 @@ class Dense(_Matrix):
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """As above, but straight from B: its rows are what a tile would have to be filled with."""
-        from offdiag import kernels
+        from offdiag._kernels import topk
 
         history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)
         for lo in range(0, self.shape[1], tiles.DENSE_WIDTH):
@@ -153,7 +153,7 @@ class Dense(_Matrix):
 
             def score(first: int, last: int, lo: int = lo, hi: int = hi) -> NDArray[np.floating]:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
-                kernels.score_tile(X.indptr, history, data, self.B, lo, hi, first, out)
+                topk.score_tile(X.indptr, history, data, self.B, lo, hi, first, out)
                 return out
 
             yield lo, hi, score

@@ -69,21 +69,21 @@ class Sparse(Tiled):
 
     def check(self) -> None:
         """Raise ValueError unless rows, columns and their order are what the compiled loops take for granted."""
-        from offdiag import kernels, kernels_sparse
+        from offdiag._kernels import parallel, sparse_rows
 
         m, ends = len(self.indptr) - 1, []
 
         def part(first: int, last: int) -> None:
-            ends.append(kernels_sparse.valid_rows(self.indptr, self.indices, m, first, last))
+            ends.append(sparse_rows.valid_rows(self.indptr, self.indices, m, first, last))
 
         if self.indptr[0] != 0 or self.indptr[-1] != len(self.indices):
             raise ValueError("the rows do not fit the entries")
-        kernels.run_parallel(part, kernels.ranges(m, 4 * kernels.n_threads()))
+        parallel.run_parallel(part, parallel.ranges(m, 4 * parallel.n_threads()))
         if not all(ends):
             raise ValueError("the rows are not in order")
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        from offdiag import kernels_sparse
+        from offdiag._kernels import sparse_rows
 
         m = self.shape[0]
         rows, history = np.unique(X.indices, return_inverse=True)  # items nobody in this batch has are never read
@@ -93,7 +93,7 @@ class Sparse(Tiled):
         for lo in range(0, m, tiles.DENSE_WIDTH * few):
             hi = min(lo + tiles.DENSE_WIDTH * few, m)
             end = np.empty_like(begin)
-            kernels_sparse.row_ends(self.indices, begin, last_of, hi, end)
+            sparse_rows.row_ends(self.indices, begin, last_of, hi, end)
 
             def score(
                 first: int,
@@ -104,7 +104,7 @@ class Sparse(Tiled):
                 end: NDArray[np.int64] = end,
             ) -> NDArray[np.floating]:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
-                kernels_sparse.score_sparse_tile(
+                sparse_rows.score_sparse_tile(
                     X.indptr, history, data, begin, end, self.indices, self.data, lo, first, out
                 )
                 return out
@@ -124,12 +124,12 @@ class Sparse(Tiled):
 
         Only items that the history leads to are looked at, and as many others, whose score is 0, as a list needs.
         """
-        from offdiag import kernels_sparse
+        from offdiag._kernels import sparse_rows
 
         data = X.data.astype(self.dtype, copy=False)
 
         def select(first: int, last: int) -> None:
-            kernels_sparse.select_sparse(
+            sparse_rows.select_sparse(
                 X.indptr, X.indices, data, seen_ptr, self.indptr, self.indices, self.data,
                 allowed, first, last, heap_scores, heap_items,
             )  # fmt: skip

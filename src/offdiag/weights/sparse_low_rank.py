@@ -60,7 +60,7 @@ class Smoothed(Tiled):
         return Smoothed(B, self.Q, self.said, self.heard * columns)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        from offdiag import kernels_sparse
+        from offdiag._kernels import sparse_rows
 
         said = X.data.astype(self.dtype, copy=False) * self.said[X.indices]
         Z = encoded(sparse.csr_array((said, X.indices, X.indptr), shape=X.shape), self.Q)
@@ -70,7 +70,7 @@ class Smoothed(Tiled):
         x = X.data.astype(self.dtype, copy=False)
         for lo, hi, smooth in inner_products(Z, self.Q):
             end = np.empty_like(begin)
-            kernels_sparse.row_ends(self.B.indices, begin, last_of, hi, end)
+            sparse_rows.row_ends(self.B.indices, begin, last_of, hi, end)
 
             def score(
                 first: int,
@@ -82,7 +82,7 @@ class Smoothed(Tiled):
                 end: NDArray[np.int64] = end,
             ) -> NDArray[np.floating]:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
-                kernels_sparse.score_sparse_tile(
+                sparse_rows.score_sparse_tile(
                     X.indptr, place, x, begin, end, self.B.indices, self.B.data, lo, first, out
                 )
                 out += smooth(first, last) * self.heard[lo:hi]

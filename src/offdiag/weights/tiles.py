@@ -62,16 +62,16 @@ class Tiled:
 
 def encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating]:
     """X U for few users, in parallel over them."""
-    from offdiag import kernels
+    from offdiag._kernels import parallel, topk
 
     n, rank = X.shape[0], U.shape[1]
     history, data = X.indices.astype(np.uint32), X.data.astype(U.dtype, copy=False)
     Z = np.empty((n, rank), dtype=U.dtype)
 
     def part(first: int, last: int) -> None:
-        kernels.score_tile(X.indptr, history, data, U, 0, rank, first, Z[first:last])
+        topk.score_tile(X.indptr, history, data, U, 0, rank, first, Z[first:last])
 
-    kernels.run_parallel(part, kernels.ranges(n, -(-n // USERS_AT_ONCE)))
+    parallel.run_parallel(part, parallel.ranges(n, -(-n // USERS_AT_ONCE)))
     return Z
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.baselines.training import torch_or_error
+from offdiag.baselines.nets.training import torch_or_error
 from offdiag.errors import OffdiagError
-from offdiag.gramian import as_matrix
+from offdiag.gramian.packed import as_matrix
+from offdiag.models.fields import check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 from offdiag.weights import Network
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import atomic, container
 from offdiag.errors import OffdiagError
+from offdiag.files import atomic, container
 
 QUIET = 20  # times as long as writing took, between two writings: at most a twentieth of the time goes into them
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import metrics, ranking
-from offdiag.data.order import rank_within_rows
+from offdiag.data.sparse_rows import rank_within_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian import as_matrix
+from offdiag.gramian.packed import as_matrix
 from offdiag.weights import Weights
 
 K = 100  # early stopping watches nDCG@100 [Liang18]

@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.baselines import early_stopping, training
-from offdiag.baselines.checkpoints import Checkpoint, fingerprint
+from offdiag.baselines.nets import early_stopping, training
+from offdiag.baselines.nets.checkpoints import Checkpoint, fingerprint
 from offdiag.errors import OffdiagError
-from offdiag.gramian import as_matrix
+from offdiag.gramian.packed import as_matrix
+from offdiag.models.fields import check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
-from offdiag.models.settings import check_not_empty, checked, checked_item_ids
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.baselines import training
-from offdiag.baselines.neural import Neural
+from offdiag.baselines.nets import training
+from offdiag.baselines.nets.fitting import Neural
 from offdiag.weights import Network
 from offdiag.weights.networks import unit_rows
 

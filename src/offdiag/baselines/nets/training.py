@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.baselines.checkpoints import Checkpoint, Run
-from offdiag.baselines.early_stopping import Watched
+from offdiag.baselines.nets.checkpoints import Checkpoint, Run
+from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.weights import Network

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import archive
+from offdiag.data._sets import archive
 from offdiag.errors import OffdiagError
 
 Pixels = NDArray[np.uint8]

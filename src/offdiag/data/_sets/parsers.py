@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from offdiag.data.archive import files, first_file
+from offdiag.data._sets.archive import files, first_file
 from offdiag.data.lines import parse_lines
 from offdiag.data.parquet import check_pages, reading_parquet
 from offdiag.data.table import Table, concatenate

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag import plots_lab
 from offdiag.lab import landscape
 from offdiag.lab.checks import Matrix
 from offdiag.papers.mianjy2018.measure import FIGURE_1, LAMBDAS, Shrinkage, drop_of
 from offdiag.papers.mianjy2018.surface import Curvature
 from offdiag.papers.mianjy2018.training import Toy, Training
-from offdiag.plots_lab import COLOURS, panels
+from offdiag.plots import papers
+from offdiag.plots.papers import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def _styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
     @wraps(draw)
     def styled(*arguments: Any) -> Figure:
-        with plots_lab._matplotlib().rc_context(plots_lab.STYLE):
+        with papers._matplotlib().rc_context(papers.STYLE):
             return draw(*arguments)
 
     return styled

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offdiag.data import images
+from offdiag.data._sets import images
 from offdiag.lab import dropblock, resnet
 from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size

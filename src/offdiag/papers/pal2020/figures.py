@@ -8,7 +8,7 @@ import numpy as np
 
 from offdiag.lab.checks import Matrix
 from offdiag.papers.pal2020.measure import Anywhere, Connect, Run
-from offdiag.plots_lab import COLOURS, lines, panels
+from offdiag.plots.papers import COLOURS, lines, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
 from offdiag.papers.pretorius2018.nets import ACTIVATIONS, KINDS, Curves, Pictures
-from offdiag.plots_lab import COLOURS, lines, panels
+from offdiag.plots.papers import COLOURS, lines, panels
 
 Array = NDArray[np.float64]
 KIND_COLOUR: dict[str, str] = dict(zip(KINDS, COLOURS, strict=False))  # blue, orange, green, as in the paper

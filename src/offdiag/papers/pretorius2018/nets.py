@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data import images
+from offdiag.data._sets import images
 from offdiag.lab import dynamics
 from offdiag.papers.claims import Size
 

@@ -1,4 +1,4 @@
-"""How Figure 1 of [Steck20] is told: a page with its panels, a JSON document, tables on the terminal."""
+"""How Figure 1 of [Steck20] is told: a page with its panels and a JSON document."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import plots, plots_low_rank, report
-from offdiag.cli import console
-from offdiag.cli.steck2020 import DLAE, EDLAE, GROUP, ZERO, Figure1, middle
+from offdiag import wording
+from offdiag.papers.steck2020.figure1 import DLAE, EDLAE, GROUP, ZERO, Figure1, middle
+from offdiag.plots import comparison, ranks
+from offdiag.report import writer
 
 COLOURS = {EDLAE: 3, ZERO: 1, DLAE: 2}  # EDLAE and DLAE as in the report of `offdiag demo`
 
 
-def drawings(figure: Figure1) -> dict[str, plots.Figure]:
+def drawings(figure: Figure1) -> dict[str, comparison.Figure]:
     """The panels, by file name."""
-    cosines = plots_low_rank.cosines(figure.cosines)
+    cosines = ranks.cosines(figure.cosines)
     return {
-        "figure1-accuracy": plots_low_rank.accuracy(figure.curve, figure.full_rank, colours=COLOURS),
+        "figure1-accuracy": ranks.accuracy(figure.curve, figure.full_rank, colours=COLOURS),
         "figure1-edlae": cosines[EDLAE],
         "figure1-zero-diagonal": cosines[ZERO],
         "figure1-dlae": cosines[DLAE],
-        "figure1-diagonal": plots_low_rank.diagonals(
-            {name: figure.diagonals[name] for name in (EDLAE, DLAE)}, colours=COLOURS
-        ),
+        "figure1-diagonal": ranks.diagonals({name: figure.diagonals[name] for name in (EDLAE, DLAE)}, colours=COLOURS),
     }
 
 
@@ -92,8 +91,8 @@ def _spread(values: NDArray[Any], low: float, high: float) -> dict[str, Any]:
 def write(figure: Figure1, folder: Path) -> list[str]:
     """The page and the numbers; an older file stays whole until the new one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    report.replace_text(folder / "figure1.html", page(figure))
-    report.replace_text(folder / "figure1.json", json.dumps(console.plain(as_json(figure)), indent=2) + "\n")
+    writer.replace_text(folder / "figure1.html", page(figure))
+    writer.replace_text(folder / "figure1.json", json.dumps(wording.plain(as_json(figure)), indent=2) + "\n")
     return [str(folder / name) for name in ("figure1.html", "figure1.json")]
 
 
@@ -119,8 +118,8 @@ def page(figure: Figure1) -> str:
             drawn["figure1-diagonal"],
         ),
     )
-    panels = "".join(report._figure(*parts) for parts in titles)
-    settings = ", ".join(f"{name} {report.setting_text(value)}" for name, value in figure.settings.items())
+    panels = "".join(writer._figure(*parts) for parts in titles)
+    settings = ", ".join(f"{name} {writer.setting_text(value)}" for name, value in figure.settings.items())
     train = figure.train
     facts = [
         ["data", escape(figure.source)],
@@ -140,27 +139,27 @@ def page(figure: Figure1) -> str:
         "<h1>Figure 1 of “Autoencoders that don’t overfit towards the Identity”</h1>"
         f'<p class="lead">Low-rank linear autoencoders on {escape(figure.source)}.</p></header>',
         f'<section><div class="figures">{panels}</div></section>',
-        report._section("What the paper says, and what is seen here", report._table(["", "claim", "here"], verdicts)),
-        report._section("Numbers", report._table(list(_HEAD), _rows(figure))),
-        report._section("How this was made", report._table(None, facts)),
+        writer._section("What the paper says, and what is seen here", writer._table(["", "claim", "here"], verdicts)),
+        writer._section("Numbers", writer._table(list(HEAD), rows(figure))),
+        writer._section("How this was made", writer._table(None, facts)),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>offdiag: Figure 1 of Steck (2020)</title>\n'
-        f"<style>\n{plots.palette(':root')}{plots.CSS}{report._CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{writer._CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
         + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {figure.seconds:.1f} seconds.</footer>\n"
         + "</body>\n</html>\n"
     )
 
 
-_HEAD = ("model", "rank", "metric", "standard error", "dropout", "l2", "MB", "seconds", "objective")
+HEAD = ("model", "rank", "metric", "standard error", "dropout", "l2", "MB", "seconds", "objective")
 
 
-def _rows(figure: Figure1) -> list[list[str]]:
+def rows(figure: Figure1) -> list[list[str]]:
     def row(model: str, rank: str, mean: float, sem: float, settings: dict[str, Any], n_bytes: int) -> list[str]:
-        chosen = [report.setting_text(settings[name]) for name in ("dropout", "l2")]
+        chosen = [writer.setting_text(settings[name]) for name in ("dropout", "l2")]
         return [model, rank, f"{mean:.4f}", f"{sem:.4f}", *chosen, f"{n_bytes / 1e6:.1f}"]
 
     rows = [
@@ -178,27 +177,3 @@ def _cosine_caption(figure: Figure1, name: str) -> str:
         f"For each item, the {GROUP} items most similar to it: the median cosine between their embeddings. Half of "
         f"all items are below {encoder:.2f} in the encoder and {decoder:.2f} in the decoder."
     )
-
-
-def show(figure: Figure1, files: list[str]) -> None:
-    """The figure for a person, on stdout."""
-    train = figure.train
-    console.say(f"Data: {figure.source}")
-    console.say(
-        f"{train.n_users:,} users to learn from, {train.n_items:,} items, {train.nnz:,} interactions; "
-        f"measured on {figure.n_test:,} new users"
-    )
-    settings = ", ".join(f"{name} {report.setting_text(value)}" for name, value in figure.settings.items())
-    console.say(f"Full-rank model: {settings}\n")
-    head = [_HEAD[0], *(f">{name}" for name in (_HEAD[1], figure.metric, *_HEAD[3:]))]
-    console.show_table(head, _rows(figure))
-    cosines = [
-        [name, *(f"{middle(values):.3f}" for values in pair), f"{middle(figure.diagonals[name]):.3f}"]
-        for name, pair in figure.cosines.items()
-    ]
-    console.say(f"\nAt rank {figure.rank:,}, the middle item has")
-    console.show_table(["model", ">median cosine, encoder", ">median cosine, decoder", ">diagonal of UVᵀ"], cosines)
-    console.say("\nWhat the paper says, and what is seen here:")
-    console.show_table(["verdict", "claim", "here"], [[c.verdict, c.text, c.evidence] for c in figure.claims])
-    for name in files:
-        console.say(f"written: {console.printable(name)}")

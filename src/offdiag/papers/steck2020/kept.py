@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from offdiag import report
 from offdiag.data.split import HeldOut, Split
+from offdiag.report import writer
 
 FORMAT = 1  # of a record; another one is computed anew
 
@@ -36,7 +36,7 @@ class Kept:
         """Write it whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record | {"fingerprint": fingerprint}, allow_nan=False)
-        report.replace_text(self.path(name, fingerprint), text + "\n")
+        writer.replace_text(self.path(name, fingerprint), text + "\n")
 
     def path(self, name: str, fingerprint: str, suffix: str = "json") -> Path:
         return self.folder / f"{name}-{fingerprint[:12]}.{suffix}"

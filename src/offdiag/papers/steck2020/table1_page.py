@@ -8,11 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag import plots, report
 from offdiag.memory import readable
 from offdiag.papers.steck2020.fits import JUDGE, METRICS, PUBLISHED, TUNED
 from offdiag.papers.steck2020.rows import BY_KEY
 from offdiag.papers.steck2020.table1 import Part, Table1
+from offdiag.plots import comparison
+from offdiag.report import writer
 
 TITLE = "Table 1 of “Autoencoders that don’t overfit towards the Identity”"
 PUBLISHED_FIGURES = "published"
@@ -71,9 +72,9 @@ def write(table: Table1, folder: Path) -> list[str]:
     """table1.md, table1.html and table1.json; an older file stays whole until its successor is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     said = as_json(table)
-    report.replace_text(folder / "table1.md", markdown(said))
-    report.replace_text(folder / "table1.html", page(said))
-    report.replace_text(folder / "table1.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+    writer.replace_text(folder / "table1.md", markdown(said))
+    writer.replace_text(folder / "table1.html", page(said))
+    writer.replace_text(folder / "table1.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
     return [str(folder / name) for name in ("table1.md", "table1.html", "table1.json")]
 
 
@@ -139,7 +140,7 @@ def settings_text(row: dict[str, Any]) -> str:
     """The settings a reader needs to fit the line again."""
     unsaid = (*_UNSAID, "rank") if row["group"] == "rank" else _UNSAID  # the rank of the table is said above it
     shown = {name: value for name, value in row["settings"].items() if name not in unsaid}
-    return ", ".join(f"{name} {report.setting_text(value)}" for name, value in shown.items()) or "none"
+    return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in shown.items()) or "none"
 
 
 def settings_rows(part: dict[str, Any]) -> list[list[str]]:
@@ -214,24 +215,24 @@ def page(said: dict[str, Any]) -> str:
         body += _main_table(part, said["metrics"])
         if part["left_out"]:
             body += "<h3>Left out</h3>" + _html_table(("model", "why"), left_out_rows(part))
-        sections.append(report._section(part["title"], body))
+        sections.append(writer._section(part["title"], body))
         verdicts = [
             [f"<b>{escape(c['verdict'])}</b>", escape(c["text"]), escape(c["evidence"])] for c in part["claims"]
         ]
-        body = report._table(["", "claim", "here"], verdicts)
+        body = writer._table(["", "claim", "here"], verdicts)
         if part["by_rank"]:
             head = ("rank", f"DLAE, {said['judge']}", f"EDLAE, {said['judge']}")
             body += "<h3>By rank, settings chosen among those of the two rows</h3>" + _html_table(
                 head, by_rank_rows(part, said["judge"])
             )
-        sections.append(report._section("What the paper says, and what is seen here", body))
+        sections.append(writer._section("What the paper says, and what is seen here", body))
         columns = ("model", "settings", "values", f"{said['judge']} on validation", "time to tune")
-        sections.append(report._section("Settings", _html_table(columns, settings_rows(part))))
+        sections.append(writer._section("Settings", _html_table(columns, settings_rows(part))))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>offdiag: Table 1 of Steck (2020)</title>\n'
-        f"<style>\n{plots.palette(':root')}{plots.CSS}{report._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{writer._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
         + f"\n</main>\n<footer>Made by offdiag {escape(said['version'])} in {said['seconds']:.1f} seconds.</footer>\n"
         + "</body>\n</html>\n"
@@ -239,7 +240,7 @@ def page(said: dict[str, Any]) -> str:
 
 
 def _html_table(head: Sequence[str] | None, rows: list[list[str]]) -> str:
-    return report._table(None if head is None else list(head), [[escape(cell) for cell in row] for row in rows])
+    return writer._table(None if head is None else list(head), [[escape(cell) for cell in row] for row in rows])
 
 
 def _main_table(part: dict[str, Any], metrics: list[str]) -> str:

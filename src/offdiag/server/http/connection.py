@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from offdiag.server.exchange import Exchange
-from offdiag.server.hub import SCRATCH, Hub
+from offdiag.server.http.exchange import Exchange
+from offdiag.server.http.hub import SCRATCH, Hub
+from offdiag.server.http.wire import BLANK_LINES, Body, Malformed, check_beginning, parse_head
 from offdiag.server.replies import json_bytes, status_line
-from offdiag.server.wire import BLANK_LINES, Body, Malformed, check_beginning, parse_head
 
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 LINGER = 1.0  # seconds for a client to stop sending and to read why it was refused

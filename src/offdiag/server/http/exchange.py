@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Message
 
+from offdiag.server.http.wire import Head, Malformed
 from offdiag.server.limits import Refused
 from offdiag.server.replies import status_line
-from offdiag.server.wire import Head, Malformed
 
 if TYPE_CHECKING:
-    from offdiag.server.connection import Connection
-    from offdiag.server.hub import Hub
+    from offdiag.server.http.connection import Connection
+    from offdiag.server.http.hub import Hub
 
 LOG = logging.getLogger("offdiag.server")
 ASGI = {"version": "3.0", "spec_version": "2.3"}

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
-from offdiag.server.counters import Counters
 from offdiag.server.limits import Limits
+from offdiag.server.metrics import Counters
 
 if TYPE_CHECKING:
-    from offdiag.server.connection import Connection
-    from offdiag.server.exchange import Exchange
+    from offdiag.server.http.connection import Connection
+    from offdiag.server.http.exchange import Exchange
 
 SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads: they happen one after the other
 NEW_AT_ONCE = 32  # connections accepted in one round of the event loop

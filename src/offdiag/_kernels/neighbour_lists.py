@@ -1,0 +1,51 @@
+"""The nearest neighbours of items, from data or from rows of the Gram."""
+
+import numpy as np
+
+from offdiag._kernels.elastic_net import keep_best
+from offdiag._kernels.parallel import compiled
+
+
+@compiled
+def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type: ignore[no-untyped-def]
+    """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); 0 is not similar at all."""
+    size = 0
+    for t in range(n):
+        j = touched[t]
+        if j != i and acc[j] > 0.0:
+            size = keep_best(best.dtype.type(acc[j] / (said[j] * heard[i] + shrink)), j, best, who, size)
+    for t in range(size, len(best)):
+        who[t] = -1
+
+
+@compiled
+def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
+    """For items lo..hi, the most similar other items; a row of ``who`` ends in -1 where there are no more.
+
+    The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, of which only the
+    items that share a user with i are looked at.
+    """
+    m = len(said)
+    acc, stamp, touched = np.zeros(m), np.full(m, -1, np.int64), np.empty(m, np.int64)
+    for i in range(lo, hi):
+        n = 0
+        for q in range(ptr[i], ptr[i + 1]):
+            u = users[q]
+            x = weight[u] * values[q]
+            for p in range(indptr[u], indptr[u + 1]):
+                j = indices[p]
+                if stamp[j] != i:
+                    stamp[j] = i
+                    acc[j] = 0.0
+                    touched[n] = j
+                    n += 1
+                acc[j] += x * data[p]
+        _neighbours_of(i, acc, touched, n, said, heard, shrink, who[i], best[i])
+
+
+@compiled
+def neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
+    """The same from rows lo..hi of G."""
+    everything = np.arange(len(said))
+    for i in range(lo, hi):
+        _neighbours_of(i, rows[i - lo], everything, len(said), said, heard, shrink, who[i], best[i])

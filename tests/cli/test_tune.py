@@ -1,0 +1,316 @@
+"""`offdiag tune`: what the library finds, one look at the test users, and files that are whole or untouched."""
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import offdiag as od
+from offdiag.cli import console, fit, model_options, tune
+from offdiag.tuning import ranges
+from tests.fixtures.tables import write_table
+
+FAST = ["--trials", "4"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tune")
+    write_table(od.synthetic.catalogue(300, 50, 4500, communities=4, seed=1).interactions, place / "train.csv")
+    write_table(od.synthetic.catalogue(200, 40, 2500, communities=4, seed=2).interactions, place / "other.csv")
+    return place
+
+
+def split_of(file="train.csv", held_out=0.1, seed=0):
+    return od.split.strong(od.read(file), held_out=held_out, seed=seed)
+
+
+# What comes out
+
+
+def test_tune_finds_what_the_library_finds_and_measures_it_once_on_test_users(run):
+    code, out, err = run("tune", "train.csv", "--metric", "ndcg@20", *FAST, "--seed", 3, "--json")
+    assert (code, err) == (0, "")
+    said, split = json.loads(out), split_of(seed=3)
+    tuned = od.tune(od.EDLAE, split, "ndcg@20", trials=4, seed=3)
+    assert said["settings"] == tuned.settings
+    assert said["validation"]["value"] == tuned.value
+    assert said["validation"]["automatic"] == tuned.trials[0].value
+    assert [t["settings"] for t in said["trials"]] == [t.settings for t in tuned.trials]
+    result = od.evaluate(tuned.model.fit(split.train), split.test, ["ndcg@20"])
+    assert said["test"]["mean"] == pytest.approx(result.mean)
+    assert said["test"]["sem"] == pytest.approx(result.sem)
+    assert said["test"]["n_users"] == result.n_users
+    assert said["stopped"] == "trials"
+    assert {part["setting"] for part in said["influence"]} == {"dropout", "l2", "user_power"}
+
+
+def test_the_test_users_are_looked_at_once_and_only_after_the_search(run, monkeypatch):
+    asked, inner = [], od.evaluate
+
+    def watched(model, held_out, *args, **words):
+        asked.append(held_out.user_ids.tolist())
+        return inner(model, held_out, *args, **words)
+
+    monkeypatch.setattr(od, "evaluate", watched)
+    monkeypatch.setattr("offdiag.tuning.trial_runner.evaluate", watched)
+    assert run("tune", "train.csv", *FAST)[0] == 0
+    split = split_of()
+    assert asked == [split.validation.user_ids.tolist()] * 4 + [split.test.user_ids.tolist()]
+
+
+def test_a_person_is_told_the_best_the_test_the_trials_and_what_mattered(run):
+    code, out, err = run("tune", "train.csv", "--trials", 12)
+    assert (code, err) == (0, "")
+    tuned = od.tune(od.EDLAE, split_of(), trials=12)
+    best = ", ".join(f"{name} {value:.4g}" for name, value in tuned.settings.items())
+    assert f"best settings  {best}\n" in out
+    users = [np.count_nonzero(np.diff(part.targets.indptr)) for part in (split_of().validation, split_of().test)]
+    assert f"ndcg@100 {tuned.value:.4f} ± {tuned.sem:.4f}, {users[0]} users, chosen of 12 trials" in out
+    assert f"{users[1]} other users, measured once (mean ± standard error)" in out
+    assert "12 complete" in out
+    assert "proposed by" in out
+    assert out.count("sampler") <= 10  # the best ten of them
+    assert "within 1 % of the best" in out
+
+
+def test_the_model_that_is_saved_has_the_best_settings_and_has_seen_everybody(run, folder):
+    code, out, _ = run("tune", "train.csv", *FAST, "--out", "best.od", "--plot", "trials.svg", "--json")
+    assert code == 0
+    said, saved = json.loads(out), od.load(folder / "best.od")
+    expected = od.EDLAE(**said["settings"]).fit(od.read(folder / "train.csv"))
+    np.testing.assert_array_equal(saved.weights_.toarray(), expected.weights_.toarray())
+    assert saved.n_users_ == 300
+    assert said["bytes"] == (folder / "best.od").stat().st_size
+    about = json.loads(run("info", "best.od", "--json")[1])
+    assert about["metrics"]["mean"] == said["test"]["mean"]
+    assert ET.parse(folder / "trials.svg").getroot().get("aria-label")
+
+
+def test_settings_can_be_held_and_bounds_given(run):
+    options = ["--fixed", "kept-weight=0.25", "--fixed", "user_power=0", "--range", "l2=5:50:log"]
+    options += ["--range", "dropout=0.2,0.4"]
+    said = json.loads(run("tune", "train.csv", "--trials", 6, *options, "--json")[1])
+    assert said["settings"]["kept_weight"] == 0.25
+    assert said["settings"]["user_power"] == 0
+    sampled = [t["settings"] for t in said["trials"] if t["origin"] == "sampler"]
+    assert sampled
+    assert all(5 <= s["l2"] <= 50 and s["dropout"] in (0.2, 0.4) for s in sampled)
+
+
+def test_other_models_are_tuned_too(run):
+    for model, options in (
+        ("rdlae", []),
+        ("low-rank-edlae", ["--fixed", "rank=4", "--fixed", "iterations=2"]),
+        ("item-knn", []),
+        ("popularity", []),
+    ):
+        code, out, err = run("tune", "train.csv", "--model", model, "--trials", 2, *options, "--json")
+        assert (code, err) == (0, ""), model
+        said = json.loads(out)
+        assert said["model"] == model_options.MODELS[model]
+        assert 0 < said["test"]["mean"]["ndcg@100"] < 1
+    assert said["influence"] == []  # popularity has nothing to search
+    assert len(said["trials"]) == 1
+
+
+def test_a_net_stops_by_the_validation_users(run, monkeypatch):
+    pytest.importorskip("torch")
+    seen = []
+    inner = od.MultDAE.fit
+
+    def watched(self, X, **words):
+        seen.append(words.get("validation"))
+        return inner(self, X, **words)
+
+    monkeypatch.setattr(od.MultDAE, "fit", watched)
+    monkeypatch.setattr("inspect.signature", _signature_of(inner, watched))
+    code, out, _ = run(
+        "tune", "train.csv", "--model", "mult-dae", "--trials", 1, "--fixed", "epochs=2", "--fixed", "rank=5", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["settings"]["rank"] == 5
+    assert len(seen[-1].user_ids) == 30
+
+
+def _signature_of(inner, watched):
+    import inspect
+
+    real = inspect.signature
+    return lambda f, **words: real(inner if getattr(f, "__func__", f) is watched else f, **words)
+
+
+# A study
+
+
+def test_a_study_goes_on_where_it_was(run, folder):
+    first = json.loads(run("tune", "train.csv", "--trials", 3, "--study", "a.study", "--json")[1])
+    code, out, _ = run("tune", "train.csv", "--trials", 6, "--study", "a.study", "--json")
+    assert code == 0
+    then = json.loads(out)
+    assert then["trials"][:3] == first["trials"]
+    assert len(then["trials"]) == 6
+    assert then["study"] == "a.study"
+    assert (
+        "the same command with more --trials goes on from there"
+        in run("tune", "train.csv", "--trials", 6, "--study", "a.study")[1]
+    )
+
+
+def test_a_study_with_propensities_goes_on_to_the_number_asked_for(run):
+    """Those of a new best trial are tried anew, those of the old best are not tried twice."""
+    for trials in (20, 26, 40):
+        said = json.loads(run("tune", "train.csv", "--trials", trials, "--study", "p.study", "--json")[1])
+        assert len(said["trials"]) == trials
+    tried = [str(t["settings"]) for t in said["trials"] if t["origin"] == "propensity"]
+    assert len(tried) == len(set(tried)) >= 5
+    best = said["settings"] | {"propensity_power": 0.0}
+    assert any(t["settings"] == best | {"propensity_power": 0.1} for t in said["trials"])
+
+
+def test_a_study_of_other_data_or_of_something_else_is_refused_and_kept(fails, run, folder):
+    assert run("tune", "train.csv", "--trials", 2, "--study", "b.study")[0] == 0
+    before = (folder / "b.study").read_bytes()
+    assert "data" in fails("tune", "other.csv", "--trials", 2, "--study", "b.study")
+    assert "model EDLAE there and EASE here" in fails(
+        "tune", "train.csv", "--trials", 2, "--study", "b.study", "--model", "ease"
+    )
+    assert "metric" in fails("tune", "train.csv", "--trials", 2, "--study", "b.study", "--metric", "ndcg@5")
+    assert (folder / "b.study").read_bytes() == before
+    (folder / "notes.txt").write_text("shopping list\n")
+    assert "something else" in fails("tune", "train.csv", "--trials", 2, "--study", "notes.txt")
+    assert (folder / "notes.txt").read_text() == "shopping list\n"
+
+
+# Ctrl-C
+
+
+def stopped_at(number, monkeypatch):
+    """Ctrl-C when that trial begins."""
+
+    def call(self, stage, fraction):
+        if f"trial {number} of" in stage:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(console.Work, "__call__", call)
+
+
+def test_ctrl_c_ends_the_search_and_the_best_so_far_is_the_result(run, folder, monkeypatch):
+    stopped_at(3, monkeypatch)
+    code, out, err = run("tune", "train.csv", "--trials", 9, "--study", "c.study", "--out", "c.od", "--json")
+    assert code == 0
+    assert err == "offdiag: note: interrupted after 2 trials; going on with the best of them\n"
+    said = json.loads(out)
+    assert (said["stopped"], len(said["trials"])) == ("interrupted", 2)
+    assert od.load(folder / "c.od").settings_["l2"] == said["settings"]["l2"]
+    assert len((folder / "c.study").read_text().splitlines()) == 3
+
+
+def test_ctrl_c_before_the_first_result_changes_nothing(run, folder, monkeypatch):
+    stopped_at(1, monkeypatch)
+    code, out, err = run("tune", "train.csv", *FAST, "--out", "d.od")
+    assert (code, out) == (130, "")
+    assert err == "offdiag: interrupted; what was there before is kept\n"
+    assert not (folder / "d.od").exists()
+
+
+def test_ctrl_c_after_the_search_still_tells_what_was_found(run, folder, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "measured", interrupted)
+    code, out, err = run("tune", "train.csv", *FAST, "--out", "e.od")
+    assert (code, out) == (130, "")
+    assert "the best settings found: dropout" in err
+    assert not (folder / "e.od").exists()
+
+
+def test_progress_never_goes_back_and_is_one_piece_of_work():
+    told = []
+    tell = tune._steady(lambda stage, fraction: told.append((stage, fraction)))
+    for stage, fraction in (("trial 1 of 4", 0.1), ("trial 1 of 4", 0.0), ("trial 2 of 4 · best 0.3", 0.3)):
+        tell(stage, fraction)
+    assert [fraction for _, fraction in told] == [0.1, 0.1, 0.3]
+    assert {stage.partition(" · ")[0] for stage, _ in told} == {"search"}
+
+
+# The page
+
+
+def test_the_page_on_tuning_names_what_is_searched():
+    text = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    names = [(re.findall(r"`(\w+)`", row[0]), row[1:]) for row in rows]
+    told = {
+        model: tuple(re.findall(r"`(\w+)`", rest[0]))
+        for models, rest in names
+        for model in models
+        if model[0].isupper()
+    }
+    assert told == ranges._SEARCHED
+    bounds = {name for settings, _ in names for name in settings if name[0].islower()}
+    assert bounds == {name for searched in ranges._SEARCHED.values() for name in searched}
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "magic"], "edlae"),
+        (["--metric", "ndgc@10"], "ndcg@10"),
+        (["--metric", "ndcg"], "ndcg"),
+        (["--trials", "0"], "--trials"),
+        (["--trials", "many"], "--trials"),
+        (["--seconds", "0"], "above 0"),
+        (["--seconds", "1e-9"], "ended before a first trial"),
+        (["--fixed", "l2"], "NAME=VALUE"),
+        (["--fixed", "=3"], "NAME=VALUE"),
+        (["--fixed", "l2="], "NAME=VALUE"),
+        (["--fixed", "rank=3"], "edlae has no setting 'rank'; it has dropout, l2"),
+        (["--fixed", "dropout=2"], "dropout must be a number in"),
+        (["--fixed", "dropout=much"], "dropout must be a number in"),
+        (["--fixed", "l2=3", "--fixed", "l2=4"], "twice"),
+        (["--fixed", "seed=3"], "--seed"),
+        (["--range", "l2=3"], "LOW:HIGH"),
+        (["--range", "l2=3:x"], "LOW:HIGH"),
+        (["--range", "l2=3:4:ln"], "LOW:HIGH"),
+        (["--range", "l2=3:4:log:5"], "LOW:HIGH"),
+        (["--range", "l2=a,,b"], "LOW:HIGH"),
+        (["--range", "l2=1:inf"], "LOW:HIGH"),
+        (["--range", "l2=4:3"], "low < high"),
+        (["--range", "l2=0:3:log"], "above 0"),
+        (["--range", "magic=1:2"], "has no setting 'magic'"),
+        (["--range", "l2=1:2", "--fixed", "l2=1"], "one of the two"),
+        (["--held-out", "0.7"], "held_out"),
+        (["--out", "nowhere/best.od"], "does not exist"),
+        (["--plot", "nowhere/best.svg"], "does not exist"),
+        (["--plot", "."], "--plot takes a file name"),
+        (["--study", "nowhere/a.study"], "does not exist"),
+        (["--out", "train.csv"], "itself"),
+        (["--plot", "train.csv"], "itself"),
+        (["--study", "train.csv"], "itself"),
+        (["--out", "x.od", "--plot", "x.od"], "same file"),
+        (["--value", "rating"], "rating"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_the_files(fails, folder, options, words):
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert words in fails("tune", "train.csv", *FAST, *options)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_file_that_is_not_there_and_too_few_users_are_told(fails, folder):
+    assert "nowhere.csv" in fails("tune", "nowhere.csv")
+    (folder / "few.csv").write_text("user,item\n1,2\n2,2\n")
+    assert "held_out" in fails("tune", "few.csv")
+
+
+def test_without_optuna_it_says_what_to_install(fails, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "pip install 'offdiag[tune]'" in fails("tune", "train.csv", *FAST)

@@ -1,0 +1,72 @@
+"""A file that is written takes the place of an ordinary file only: never of a device, a pipe or a socket."""
+
+import os
+import socket
+import stat
+import sys
+
+import numpy as np
+import pytest
+
+import offdiag as od
+from offdiag.cli import demo
+from offdiag.report import writer
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "user,item\n" + "".join(f"{u},{(u * k) % 7}\n" for u in range(20) for k in (1, 2, 3))
+    )
+    (tmp_path / "gone.csv").write_text("user,item\n" + "".join(f"4,{(4 * k) % 7}\n" for k in (1, 2, 3)))
+    return tmp_path
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+    return stat.S_ISFIFO
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    return stat.S_ISSOCK
+
+
+def make_link_to_pipe(path):
+    os.mkfifo(path.with_suffix(".pipe"))
+    path.symlink_to(path.with_suffix(".pipe"))
+    return stat.S_ISFIFO
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_socket, make_link_to_pipe])
+def test_nothing_but_an_ordinary_file_is_replaced(make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    is_still = make(tmp_path.relative_to(tmp_path) / "out")
+    model = od.EASE(l2=1.0).fit(np.eye(3))
+    before = sorted(os.listdir())
+    for write in (lambda: writer.replace_text(tmp_path / "out", "text"), lambda: model.save(tmp_path / "out")):
+        with pytest.raises(od.OffdiagError, match="ordinary file"):
+            write()
+        assert is_still(os.stat("out").st_mode)
+        assert sorted(os.listdir()) == before
+
+
+def test_a_certificate_does_not_replace_a_pipe(run, fails, folder):
+    fit = ["fit", "log.csv", "--out", "model.od", "--updatable", "--dropout", "0.3", "--l2", "1", "--user-power", "0"]
+    assert run(*fit)[0] == 0
+    os.mkfifo(folder / "pipe")
+    before = (folder / "model.od").read_bytes()
+    assert "ordinary file" in fails("forget", "model.od", "--users", "gone.csv", "--certificate", "pipe")
+    assert stat.S_ISFIFO(os.stat(folder / "pipe").st_mode)
+    assert (folder / "model.od").read_bytes() == before, "nobody is forgotten without the certificate"
+
+
+def test_the_files_of_the_demo_replace_ordinary_files_only(folder):
+    os.mkfifo(folder / "report.html")
+    with pytest.raises(od.OffdiagError, match="ordinary file"):
+        demo.check_folder(folder)
+    (folder / "report.html").unlink()
+    demo.check_folder(folder)

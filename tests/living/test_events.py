@@ -1,0 +1,409 @@
+"""The event log against a plain Python book of who has what; the ledger; the keyed hashes."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import offdiag as od
+from offdiag.data.table import Table
+from offdiag.errors import OffdiagError
+from offdiag.living import event_rows, events, siphash
+from offdiag.living.ledger import Ledger, Recipe
+
+KEY = bytes(range(16))
+
+
+# Hashes
+
+
+def plain_siphash(key, message, long=False):
+    """SipHash-2-4 one byte string at a time, with Python's whole numbers; 16 bytes of it if long."""
+    word = (1 << 64) - 1
+
+    def turned(x, bits):
+        return ((x << bits) | (x >> (64 - bits))) & word
+
+    def rounds(v, count):
+        a, b, c, d = v
+        for _ in range(count):
+            a, c = (a + b) & word, (c + d) & word
+            b, d = turned(b, 13) ^ a, turned(d, 16) ^ c
+            a = turned(a, 32)
+            c, a = (c + b) & word, (a + d) & word
+            b, d = turned(b, 17) ^ c, turned(d, 21) ^ a
+            c = turned(c, 32)
+        return [a, b, c, d]
+
+    k0, k1 = (int.from_bytes(key[i : i + 8], "little") for i in (0, 8))
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    v[1] ^= 0xEE if long else 0
+    padded = message + bytes(-(len(message) + 1) % 8) + bytes([len(message) % 256])
+    for i in range(0, len(padded), 8):
+        m = int.from_bytes(padded[i : i + 8], "little")
+        v[3] ^= m
+        v = rounds(v, 2)
+        v[0] ^= m
+    v[2] ^= 0xEE if long else 0xFF
+    v = rounds(v, 4)
+    first = v[0] ^ v[1] ^ v[2] ^ v[3]
+    if not long:
+        return first
+    v[1] ^= 0xDD
+    v = rounds(v, 4)
+    return first.to_bytes(8, "little") + (v[0] ^ v[1] ^ v[2] ^ v[3]).to_bytes(8, "little")
+
+
+def test_the_keyed_hash_gives_the_published_values():
+    assert siphash.siphash(KEY)[0] == 0x726FDB47DD0E0E31
+    assert siphash.siphash(KEY, int.from_bytes(bytes(range(8)), "little"))[0] == 0x93F5F5799A932462
+    assert plain_siphash(KEY, bytes(range(15))) == 0xA129CA6149BE45E5  # the example of the paper
+    long = "a3817f04ba25a8e66df67214c7550293"  # the first of the published values of 16 bytes
+    assert siphash.siphash128(KEY)[0].hex() == plain_siphash(KEY, b"", long=True).hex() == long
+
+
+WORD = st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.tuples(WORD, WORD, WORD), min_size=1, max_size=5), st.binary(min_size=16, max_size=16))
+def test_the_keyed_hash_of_arrays_is_that_of_each_row(rows, key):
+    columns = np.array(rows, dtype=np.uint64).T
+    expected = [plain_siphash(key, b"".join(w.to_bytes(8, "little") for w in (7, *row))) for row in rows]
+    assert siphash.siphash(key, 7, *columns).tolist() == expected
+    long = [plain_siphash(key, b"".join(w.to_bytes(8, "little") for w in (7, *row)), long=True) for row in rows]
+    assert np.array_equal(siphash.siphash128(key, 7, *columns), np.array(long, dtype=siphash.DIGEST))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12, unique=True), st.data())
+def test_digests_are_found_wherever_halves_of_them_collide(rows, data):
+    known = siphash.digests(np.array(rows, dtype=np.uint64).reshape(-1, 2))
+    asked = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6))
+    wanted = siphash.digests(np.array(asked, dtype=np.uint64).reshape(-1, 2))
+    assert siphash.places(known, wanted).tolist() == [rows.index(row) if row in rows else -1 for row in asked]
+    assert siphash.any_twice(wanted) == (len(set(asked)) < len(asked))
+
+
+def test_blocks_of_the_keyed_hash_do_not_matter():
+    words = np.arange(40_000, dtype=np.uint64)
+    whole = siphash.siphash(KEY, 1, words)
+    assert len(np.unique(whole)) == len(words)
+    assert np.array_equal(whole[20_000:], siphash.siphash(KEY, 1, words[20_000:]))
+
+
+def test_an_event_id_is_the_same_as_a_number_and_as_text():
+    large = [2**63 - 1, -(2**63)]
+    assert np.array_equal(
+        siphash.event_codes(KEY, pl.Series(large)), siphash.event_codes(KEY, pl.Series(map(str, large)))
+    )
+    numbers = siphash.event_codes(KEY, pl.Series([7, -3, 0]))
+    texts = siphash.event_codes(KEY, pl.Series(["7", "-3", "0", "07", "7.0", "a", "9" * 30]))
+    assert numbers.tolist() == texts[:3].tolist()
+    assert len(set(texts.tolist())) == 7
+    assert np.array_equal(siphash.number_codes(np.array([5, 0])), siphash.number_codes(np.array([5.0, -0.0])))
+
+
+# Logs
+
+ROW = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2))
+KINDS = [
+    {},
+    {"value": True},
+    {"value": True, "time": True},
+    {"value": True, "duplicates": "once", "time": True},
+    {"value": True, "at_least": 2.0},
+    {"value": True, "at_least": 3.0, "event": True},
+    {"event": True},
+    {"time": True},
+    {"duplicates": "sum"},
+]
+
+
+def table(rows, kind, names=str):
+    """Rows (user, item, value, time), and event ids by their number."""
+    user, item, value, time = ([row[i] for row in rows] for i in range(4))
+    return Table(
+        pl.Series([names(u) for u in user], dtype=pl.String if names is str else pl.Int64),
+        pl.Series(item, dtype=pl.Int64),
+        pl.Series(value, dtype=pl.Int64) if kind.get("value") else None,
+        pl.Series(time, dtype=pl.Int64) if kind.get("time") else None,
+        "the log",
+        event=pl.Series([f"e{row[4]}" for row in rows], dtype=pl.String) if kind.get("event") else None,
+    )
+
+
+def recipe(rows, kind):
+    return events.recipe_of(table(rows, kind), None, kind.get("duplicates"), kind.get("at_least"))
+
+
+def expected(rows, kind):
+    """{user: {item: value}} as it should be, computed slowly."""
+    rule = kind.get("duplicates") or ("sum" if kind.get("value") else "once")
+    seen, book, latest = set(), {}, {}
+    for user, item, value, time, number in rows:
+        if kind.get("event"):
+            if number in seen:
+                continue
+            seen.add(number)
+        held = book.setdefault(str(user), {})
+        if rule == "once" and kind.get("value"):
+            if kind.get("time") and latest.get((user, item), -1) > time:
+                continue
+            latest[user, item] = time
+            held[item] = value
+        elif kind.get("value"):
+            held[item] = held.get(item, 0) + value
+        else:
+            held[item] = held.get(item, 0) + 1 if rule == "sum" else 1
+    least = kind.get("at_least")
+    for user, held in list(book.items()):
+        kept = {i: v if least is None else 1 for i, v in held.items() if v > 0 and (least is None or v >= least)}
+        book[user] = kept
+        if not kept:
+            del book[user]
+    return book
+
+
+def as_book(inter):
+    if inter is None:
+        return {}
+    rows = [inter.matrix[[i]].tocoo() for i in range(inter.n_users)]
+    return {
+        str(user): dict(zip(inter.item_ids[row.col].tolist(), row.data.tolist(), strict=True))
+        for user, row in zip(inter.user_ids.tolist(), rows, strict=True)
+    }
+
+
+def applied(book, plan):
+    """The book after a plan; what is removed must be what is there, who is added must not be there."""
+    book = dict(book)
+    for user, row in as_book(plan.remove).items():
+        assert book.pop(user) == row
+    for user, row in as_book(plan.add).items():
+        assert user not in book
+        book[user] = row
+    return book
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@settings(max_examples=25)
+@given(st.lists(ROW, min_size=1, max_size=14), st.lists(st.integers(1, 14), max_size=4), st.randoms())
+def test_a_growing_log_gives_the_histories_of_the_whole_log(kind, rows, cuts, random):
+    rows = [(*row, number) for number, row in enumerate(rows)]
+    ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
+    first = rows[: ends[0]]
+    if not expected(first, kind):
+        return
+    inter, ledger = events.first(table(first, kind), recipe(first, kind))
+    book = as_book(inter)
+    assert book == expected(first, kind)
+    for end in ends[1:]:
+        plan = events.coming(ledger, table(rows[:end], kind))
+        book, ledger = applied(book, plan), plan.ledger
+        assert book == expected(rows[:end], kind)
+        again = events.coming(ledger, table(rows[:end], kind))
+        assert (again.new_events, again.add, again.remove) == (0, None, None)
+    users = sorted({str(row[0]) for row in rows[: ends[-1]]})
+    gone = random.sample(users, random.randint(1, len(users)))
+    plan = events.leaving(ledger, table(rows[: ends[-1]], kind), np.array(gone))
+    left = applied(book, plan)
+    assert left == {user: row for user, row in book.items() if user not in gone}
+    same_as = Ledger(ledger.hashes, ledger.recipe, Ledger.empty(ledger.recipe).entries)
+    others = [row for row in rows[: ends[-1]] if str(row[0]) not in gone]
+    if others:
+        same_as = events.coming(same_as, table(others, kind)).ledger
+    for name, part in plan.ledger.arrays().items():  # not a trace of them
+        assert np.array_equal(part, same_as.arrays()[name]), name
+    with pytest.raises(OffdiagError, match="never there, or forgotten already"):
+        events.leaving(plan.ledger, table(rows[: ends[-1]], kind), np.array(gone[:1]))
+
+
+LOG = [(1, 10, 1, 0, 0), (1, 11, 1, 1, 1), (2, 10, 1, 2, 2), (2, 12, 1, 3, 3), (3, 11, 1, 4, 4)]
+
+
+def fitted(kind=None, rows=LOG):
+    kind = kind or {}
+    return events.first(table(rows, kind), recipe(rows, kind))[1]
+
+
+def test_new_events_of_new_users_need_no_old_ones():
+    plan = events.coming(fitted(), table([(7, 10, 1, 9, 9), (7, 99, 1, 9, 10)], {}))
+    assert as_book(plan.add) == {"7": {10: 1.0, 99: 1.0}}
+    assert plan.remove is None
+    assert (plan.new_users, plan.changed_users, plan.new_events, plan.old_events) == (1, 0, 2, 0)
+
+
+def test_new_events_of_a_known_user_need_all_her_old_ones():
+    ledger = fitted()
+    with pytest.raises(OffdiagError, match="of 1 users who are in the model already .*'2'.*nothing was changed"):
+        events.coming(ledger, table([(2, 13, 1, 9, 9), (2, 10, 1, 9, 10)], {}))
+    plan = events.coming(ledger, table([*LOG[2:4], (2, 13, 1, 9, 9)], {}))
+    assert as_book(plan.remove) == {"2": {10: 1.0, 12: 1.0}}
+    assert as_book(plan.add) == {"2": {10: 1.0, 12: 1.0, 13: 1.0}}
+
+
+def test_an_edited_past_is_noticed():
+    ledger = fitted({"event": True})
+    edited = [(*LOG[2][:1], 99, *LOG[2][2:]), LOG[3], (2, 13, 1, 9, 9)]
+    with pytest.raises(OffdiagError, match="stay as they are.*'2'"):
+        events.coming(ledger, table(edited, {"event": True}))
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_an_event_id_belongs_to_one_user(others):
+    """Else an event that comes again under another name of its user would count twice."""
+    kind = {"event": True}
+    rows = [*LOG, *[(100 + n, 10, 1, 5, 100 + n) for n in range(others)]]
+    with pytest.raises(OffdiagError, match="'e3' of the users '1' and '9' in the log.*nothing was changed"):
+        events.first(table([(1, 10, 1, 5, 3), (9, 10, 1, 5, 3)], kind), recipe(rows, kind))
+    ledger = events.first(table(rows, kind), recipe(rows, kind))[1]
+    _, item, value, time, number = rows[2]
+    another = rows[3]  # of the same user
+    for come in (
+        [(9, item, value, time, number)],
+        [(9, 10, 1, 5, 999), (8, item, value, time, number)],
+        [another, (9, item, value, time, number)],  # beside the one whose it is
+        [another, (9, 10, 1, 5, 999), (8, item, value, time, number)],
+        [rows[0], another, (1, item, value, time, number)],  # of somebody who is known
+    ):
+        with pytest.raises(OffdiagError, match=f"'e{number}' of the user '{come[-1][0]}', counted before for another"):
+            events.coming(ledger, table(come, kind))
+    assert events.coming(ledger, table([(9, 10, 1, 5, 999)], kind)).new_events == 1
+    assert events.coming(ledger, table(rows, kind)).new_events == 0
+    assert events.coming(fitted({}), table([(9, item, value, time, number)], {})).new_events == 1  # no ids, no clash
+
+
+def test_ids_that_two_users_have_do_not_keep_anybody_from_leaving():
+    kind = {"event": True}
+    ledger = fitted(kind)
+    uncounted = [(1, 13, 1, 5, 77), (2, 13, 1, 5, 77), (1, 13, 1, 5, LOG[2][4])]
+    plan = events.leaving(ledger, table([*LOG, *uncounted], kind), np.array(["1", "2"]))
+    assert as_book(plan.remove) == {"1": {10: 1.0, 11: 1.0}, "2": {10: 1.0, 12: 1.0}}
+
+
+def test_an_event_delivered_twice_counts_once():
+    kind = {"event": True, "duplicates": "sum"}
+    inter, ledger = events.first(table([LOG[0], LOG[0], LOG[1]], kind), recipe(LOG, kind))
+    assert as_book(inter) == {"1": {10: 1.0, 11: 1.0}}
+    assert ledger.n_events == 2
+
+
+def test_equal_rows_without_ids_add_up_where_rows_add_up():
+    rows = [LOG[0], LOG[0], LOG[1]]
+    inter, ledger = events.first(table(rows, {"duplicates": "sum"}), recipe(rows, {"duplicates": "sum"}))
+    assert as_book(inter) == {"1": {10: 2.0, 11: 1.0}}
+    assert events.coming(ledger, table(rows[::-1], {"duplicates": "sum"})).new_events == 0
+    plan = events.coming(ledger, table([*rows, LOG[0]], {"duplicates": "sum"}))
+    assert as_book(plan.add) == {"1": {10: 3.0, 11: 1.0}}
+    inter, ledger = events.first(table(rows, {}), recipe(rows, {}))
+    assert ledger.n_events == 2
+
+
+def test_an_event_that_changes_no_history_changes_no_model():
+    rows = LOG[:2]
+    ledger = fitted({"time": True}, rows)
+    plan = events.coming(ledger, table([*rows, (1, 10, 1, 55, 9)], {"time": True}))
+    assert (plan.new_events, plan.add, plan.remove) == (1, None, None)
+    assert plan.ledger.n_events == 3
+
+
+def test_a_user_below_the_threshold_is_known_and_can_be_forgotten():
+    kind = {"value": True, "at_least": 4.0}
+    rows = [(1, 10, 5, 0, 0), (2, 10, 1, 0, 1)]
+    inter, ledger = events.first(table(rows, kind), recipe(rows, kind))
+    assert inter.user_ids.tolist() == ["1"]
+    assert ledger.n_users == 2
+    plan = events.leaving(ledger, table(rows[:1], kind), np.array(["2"]))
+    assert (plan.add, plan.remove, plan.ledger.n_users) == (None, None, 1)
+
+
+def test_forgetting_needs_the_rows_as_they_were_counted():
+    ledger = fitted()
+    for rows in (LOG[2:3], [*LOG[2:4], (2, 99, 1, 1, 1)][1:], LOG[:1]):
+        with pytest.raises(OffdiagError, match="1 of 1 users .*'2'.*nothing was changed"):
+            events.leaving(ledger, table(rows, {}), np.array(["2"]))
+    later = [*LOG, (2, 77, 1, 1, 1)]  # the log has moved on: only what was counted leaves
+    assert as_book(events.leaving(ledger, table(later, {}), np.array(["2"])).remove) == {"2": {10: 1.0, 12: 1.0}}
+
+
+def test_forgetting_some_with_new_events_and_some_without():
+    later = [*LOG, (2, 77, 1, 1, 1)]
+    plan = events.leaving(fitted(), table(later, {}), np.array(["2", "1"]))
+    assert as_book(plan.remove) == {"1": {10: 1.0, 11: 1.0}, "2": {10: 1.0, 12: 1.0}}
+
+
+def test_rows_without_times_and_event_ids_are_enough_to_forget():
+    ledger = fitted({"time": True, "event": True})
+    assert as_book(events.leaving(ledger, table(LOG[:2], {})).remove) == {"1": {10: 1.0, 11: 1.0}}
+
+
+def test_all_or_nothing_when_one_of_several_is_unknown():
+    with pytest.raises(OffdiagError, match="1 who are not in it .*'nobody'"):
+        events.leaving(fitted(), table(LOG, {}), np.array(["1", "nobody"]))
+
+
+def test_ids_of_another_kind_are_refused():
+    ledger = fitted()
+    with pytest.raises(OffdiagError, match="user ids that are text, as in the model, received whole numbers"):
+        events.check_kinds(ledger.recipe, table(LOG, {}, names=int))
+    events.check_kinds(ledger.recipe, table(LOG, {}))
+
+
+def test_an_empty_log_is_refused():
+    with pytest.raises(OffdiagError, match="at least one event"):
+        events.coming(fitted(), table([], {}))
+    with pytest.raises(OffdiagError, match="at least one user to forget"):
+        events.leaving(fitted(), table([], {}))
+
+
+# Ledger
+
+
+def test_a_ledger_comes_back_from_its_arrays():
+    ledger = fitted({"value": True, "time": True})
+    back = Ledger.from_arrays(ledger.hashes, {k: v.copy() for k, v in ledger.arrays().items()}, ledger.about())
+    assert back.recipe == ledger.recipe
+    assert events.coming(back, table(LOG, {"value": True, "time": True})).new_events == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("users", lambda a: a[:, :1]),
+        ("users", lambda a: a[::-1]),
+        ("users", lambda a: a.astype(np.int64)),
+        ("histories", lambda a: a[:-1]),
+        ("starts", lambda a: a + 1),
+        ("events", lambda a: a[:-1]),
+    ],
+)
+def test_a_ledger_that_makes_no_sense_is_refused(name, broken):
+    ledger = fitted()
+    arrays = ledger.arrays() | {name: broken(ledger.arrays()[name].copy())}
+    with pytest.raises((ValueError, TypeError)):
+        Ledger.from_arrays(ledger.hashes, arrays, ledger.about())
+    with pytest.raises((ValueError, TypeError)):
+        Ledger.from_arrays(ledger.hashes, ledger.arrays(), ledger.about() | {"duplicates": "maybe"})
+
+
+def test_no_id_can_be_found_in_a_ledger():
+    names = ["ann@example.org", "bob"]
+    log = Table(pl.Series(names), pl.Series(["Secret Item", "Other Item"]))
+    ledger = events.first(log, events.recipe_of(log))[1]
+    everything = b"".join(part.tobytes() for part in ledger.arrays().values()) + str(ledger.about()).encode()
+    for text in ("ann", "bob", "Secret", "Other"):
+        assert text.encode() not in everything
+    other = events.first(log, events.recipe_of(log))[1]  # another file, another key: the two cannot be joined
+    assert not np.intersect1d(ledger.entries.users, other.entries.users).size
+    assert not np.intersect1d(ledger.entries.events, other.entries.events).size
+
+
+def test_the_ledger_of_interactions_is_that_of_their_rows():
+    inter = od.synthetic.interactions(30, 12, 150, seed=3)
+    ledger = events.of_interactions(inter)
+    assert (ledger.n_users, ledger.n_events) == (30, 150)
+    rows = event_rows.table_of(inter.select_users(np.array([4, 9])))
+    gone = events.leaving(ledger, rows).remove
+    assert np.array_equal(gone.user_ids, inter.user_ids[[4, 9]])
+    assert gone.nnz == inter.select_users(np.array([4, 9])).nnz
+    assert ledger.recipe == Recipe(False, True, "once", None, {"user": "user", "item": "item"})

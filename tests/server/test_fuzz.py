@@ -1,0 +1,107 @@
+"""Whatever is sent, the service answers as its description says: checked by schemathesis against OpenAPI."""
+
+import json
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+import offdiag as od
+from tests.fixtures.serving import Service
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fuzz")
+    inter = od.synthetic.interactions(300, 40, 4_000, seed=6)
+    od.EDLAE(dropout=0.5, l2=20.0).fit(inter).save(folder / "text.od", updatable=True)
+    numbers = od.Interactions(inter.matrix, inter.user_ids, range(1, 41))
+    od.SparseEDLAE(neighbours=6).fit(numbers).save(folder / "numbers.od")
+    with Service(
+        folder, "numbers.od", "text.od", "--max-k", 50, "--max-history", 60, "--max-filter", 60, "--max-body", 60_000
+    ) as running:
+        yield running
+    assert running.process.returncode is not None
+    assert "Traceback" not in running.log
+
+
+@pytest.fixture(scope="module")
+def described(service):
+    return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+
+
+OPERATIONS = [
+    *[("GET", path) for path in ("/health", "/metrics", "/model", "/items")],
+    *[("POST", path) for path in ("/recommend", "/similar", "/explain", "/pair", "/compare")],
+]
+
+
+def test_every_path_of_the_description_is_fuzzed(described):
+    found = [(result.ok().method.upper(), result.ok().path) for result in described.get_all_operations()]
+    assert sorted(found) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_answers_are_as_described(described, method, path, mode):
+    """Requests made from the description, right ones and wrong ones: status, type and body are as it says."""
+    if mode is GenerationMode.NEGATIVE and path in ("/health", "/metrics"):
+        return  # they take nothing that could be wrong
+    cases = described[path][method].as_strategy(generation_mode=mode)
+
+    @hypothesis.settings(max_examples=30, suppress_health_check=list(HealthCheck), database=None)
+    @given(cases)
+    def fuzzed(case):
+        case.call_and_validate()
+
+    fuzzed()
+
+
+# JSON that is nearly right: known and unknown ids, wrong types, in any place
+
+ids = st.one_of(st.integers(-2, 45), st.sampled_from(["text", "", "\x00", "é" * 50]), st.integers())
+wrong = st.one_of(
+    st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=5), st.lists(st.none(), max_size=2)
+)
+values = {
+    "history": st.lists(ids, max_size=70),
+    "block": st.lists(ids, max_size=60),
+    "allow": st.one_of(st.none(), st.lists(ids, max_size=60)),
+    "k": st.integers(-1, 60),
+    "reasons": st.integers(-1, 7),
+    "exclude_seen": st.booleans(),
+    "model": st.sampled_from([None, "numbers", "text", "nope"]),
+    "models": st.lists(st.sampled_from(["numbers", "text", "nope"]), max_size=3),
+    "item": ids,
+    "other": ids,
+    "nonsense": ids,
+}
+bodies = st.fixed_dictionaries({}, optional={name: value | wrong for name, value in values.items()})
+paths = st.sampled_from(["/recommend", "/similar", "/explain", "/pair", "/compare"])
+
+
+def check(answer):
+    assert answer.status_code in (200, 400, 404, 409, 413, 422), answer.text
+    said = answer.json()
+    if answer.status_code == 200:
+        assert "error" not in said
+    else:
+        assert list(said) == ["error"]
+        assert "\n" not in said["error"]
+
+
+@hypothesis.settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=paths, body=bodies)
+def test_nearly_right_requests_get_an_answer_or_a_clear_line(service, path, body):
+    check(service.client.post(path, content=json.dumps(body)))  # with Infinity, which is no JSON
+
+
+@hypothesis.settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=paths, body=bodies, at=st.integers(0, 200), byte=st.integers(0, 255))
+def test_damaged_json_gets_an_answer_or_a_clear_line(service, path, body, at, byte):
+    text = bytearray(json.dumps(body).encode())
+    text[at % len(text)] = byte
+    check(service.client.post(path, content=bytes(text)))
