@@ -1,0 +1,70 @@
+"""Numbers, words and flags that a caller gave: each check of a boundary, with its message, stands here once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from offdiag.errors import OffdiagError
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, finite or not; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """A whole number from ``least`` to ``most``."""
+    if not is_whole(value) or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise OffdiagError(f"{name} must be a whole number {bounds}, received {value!r}")
+    return int(value)
+
+
+def number(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+    auto: bool = False,
+) -> Any:
+    """A number between two bounds, which ``above`` and ``below`` exclude; infinite bounds are always excluded.
+
+    With ``auto`` the word "auto" passes, too.
+    """
+    if auto and isinstance(value, str) and value == "auto":
+        return value
+    above, below = above or low == -math.inf, below or high == math.inf
+    if (
+        not is_number(value)
+        or not (value > low if above else value >= low)
+        or not (value < high if below else value <= high)
+    ):
+        interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}" + (" or 'auto'" if auto else "")
+        raise OffdiagError(f"{name} must be a number in {interval}, received {value!r}")
+    return float(value)
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in options:
+        words = [repr(word) for word in options]
+        raise OffdiagError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, received {value!r}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise OffdiagError(f"{name} must be True or False, received {value!r}")
+    return bool(value)
