@@ -15,7 +15,7 @@ check: .venv/ready         ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/bench         ## benchmarks against peers and limits; writes benchmarks/results and the README table
+bench: .venv/bench         ## benchmarks against peers and limits; writes benchmarks/results and docs/performance.md
 	$(BIN)/python benchmarks/run.py
 
 format: .venv/ready

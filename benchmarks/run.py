@@ -1,4 +1,4 @@
-"""All speed and memory comparisons: prints ratios, writes results/speed.json, renews the README table.
+"""All speed and memory comparisons: prints ratios, writes results/speed.json, renews the table of docs/performance.md.
 
 Ours and the peer's run alternately in fresh processes of the same session; the median of the repeats counts.
 

@@ -19,6 +19,8 @@ def steps(text):
     for language, body in FENCE.findall(text):
         if language == "python":
             yield "python", body
+        elif language == "text":
+            yield "output", body  # of the block before it
         elif language == "console":
             for line in body.splitlines():
                 if line.startswith("$ ") and not line[2:].startswith(NOT_RUN):
@@ -26,12 +28,15 @@ def steps(text):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch):
+def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
     for kind, text in steps(page.read_text()):
         if kind == "python":
+            capsys.readouterr()
             exec(compile(text, f"{page.name} python block", "exec"), names)
+        elif kind == "output":
+            assert capsys.readouterr().out == text
         else:
             words = shlex.split(text)
             if words[0] == "offdiag":
