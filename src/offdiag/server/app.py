@@ -19,6 +19,7 @@ import offdiag
 from offdiag.server import answers, messages, pages
 from offdiag.server.counters import Counters
 from offdiag.server.gate import Gate
+from offdiag.server.handover import Handover
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.replies import error, json_reply, one_line
 from offdiag.server.scorer import Scorer
@@ -79,7 +80,7 @@ def create(
         responses={status: {"model": messages.Error, "description": text} for status, text in ALWAYS.items()},
     )
     _errors(app)
-    _state(app, store, counts, searching)
+    _state(app, store, counts, searching, scorer.handover)
     _questions(app, store, scorer, bounds, aside, counts)
     _pages(app)
     return Gate(app, counts, bounds, token, access_log, store, hosts, lifespan)
@@ -108,11 +109,12 @@ def _told(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None =
     return told
 
 
-async def _in(aside: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
+async def _in(aside: ThreadPoolExecutor, handover: Handover, work: Callable[..., Any], *args: Any) -> Any:
     """Work that takes longer than a list, beside the event loop; what has not begun is dropped with its request."""
     if aside._work_queue.qsize() >= ASIDE_WAITING:
         raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
-    return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
+    with handover:
+        return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
 
 
 def _errors(app: FastAPI) -> None:
@@ -143,7 +145,7 @@ def _errors(app: FastAPI) -> None:
         return error(422, one_line(problem.errors()))
 
 
-def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
+def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor, handover: Handover) -> None:
     @app.get("/health", tags=["state"], responses=_told({}, messages.Health))
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
@@ -174,7 +176,7 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecut
     ) -> Response:
         """Items whose title holds every word; capitals and accents do not count."""
         served = store.get(model)
-        return json_reply(await _in(aside, answers.search, served, q, offset, limit))
+        return json_reply(await _in(aside, handover, answers.search, served, q, offset, limit))
 
 
 def _questions(
@@ -234,13 +236,13 @@ def _questions(
         asked = await _parsed(request, messages.Explain)
         checked(asked.history)
         request.scope["offdiag.items"] = len(asked.history)
-        return counted(await _in(aside, answers.explain, store.get(asked.model), asked), asked.history)
+        return counted(await _in(aside, scorer.handover, answers.explain, store.get(asked.model), asked), asked.history)
 
     @post("/pair", messages.Pair, messages.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
         """What one item's weight on another says beyond how often both are used together."""
         asked = await _parsed(request, messages.Pair)
-        return json_reply(await _in(aside, answers.pair, store.get(asked.model), asked))
+        return json_reply(await _in(aside, scorer.handover, answers.pair, store.get(asked.model), asked))
 
     @post("/compare", messages.Compare, messages.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
     async def compare(request: Request) -> Response:
@@ -249,7 +251,7 @@ def _questions(
         checked(asked.history, asked.k, block=asked.block)
         request.scope["offdiag.items"] = len(asked.history)
         pair = (store.get(asked.models[0]), store.get(asked.models[1]))
-        return counted(await _in(aside, answers.compare, pair, asked), asked.history)
+        return counted(await _in(aside, scorer.handover, answers.compare, pair, asked), asked.history)
 
 
 async def _parsed(request: Request, form: type[Body]) -> Body:
