@@ -16,8 +16,12 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 import offdiag
+from offdiag.server import answers, messages, pages
 from offdiag.server import answers, pages, requests
 from offdiag.server.batching import Scorer
+from offdiag.server.handover import Handover
+from offdiag.server.metrics import Counters
+from offdiag.server.middleware import Gate
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.metrics import Counters
 from offdiag.server.middleware import Gate
@@ -79,7 +83,7 @@ def create(
         responses={status: {"model": requests.Error, "description": text} for status, text in ALWAYS.items()},
     )
     _errors(app)
-    _state(app, store, counts, searching)
+    _state(app, store, counts, searching, scorer.handover)
     _questions(app, store, scorer, bounds, aside, counts)
     _pages(app)
     return Gate(app, counts, bounds, token, access_log, store, hosts, lifespan)
@@ -108,11 +112,12 @@ def _told(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None =
     return told
 
 
-async def _in(aside: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
+async def _in(aside: ThreadPoolExecutor, handover: Handover, work: Callable[..., Any], *args: Any) -> Any:
     """Work that takes longer than a list, beside the event loop; what has not begun is dropped with its request."""
     if aside._work_queue.qsize() >= ASIDE_WAITING:
         raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
-    return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
+    with handover:
+        return await asyncio.get_running_loop().run_in_executor(aside, work, *args)
 
 
 def _errors(app: FastAPI) -> None:
@@ -143,8 +148,10 @@ def _errors(app: FastAPI) -> None:
         return error(422, one_line(problem.errors()))
 
 
-def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
+    @app.get("/health", tags=["state"], responses=_told({}, messages.Health))
     @app.get("/health", tags=["state"], responses=_told({}, requests.Health))
+def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
+def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor, handover: Handover) -> None:
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
         problems = store.problems
@@ -174,7 +181,7 @@ def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecut
     ) -> Response:
         """Items whose title holds every word; capitals and accents do not count."""
         served = store.get(model)
-        return json_reply(await _in(aside, answers.search, served, q, offset, limit))
+        return json_reply(await _in(aside, handover, answers.search, served, q, offset, limit))
 
 
 def _questions(
@@ -234,13 +241,15 @@ def _questions(
         asked = await _parsed(request, requests.Explain)
         checked(asked.history)
         request.scope["offdiag.items"] = len(asked.history)
-        return counted(await _in(aside, answers.explain, store.get(asked.model), asked), asked.history)
+        return counted(await _in(aside, scorer.handover, answers.explain, store.get(asked.model), asked), asked.history)
 
     @post("/pair", requests.Pair, requests.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
         """What one item's weight on another says beyond how often both are used together."""
+        asked = await _parsed(request, messages.Pair)
         asked = await _parsed(request, requests.Pair)
         return json_reply(await _in(aside, answers.pair, store.get(asked.model), asked))
+        return json_reply(await _in(aside, scorer.handover, answers.pair, store.get(asked.model), asked))
 
     @post("/compare", requests.Compare, requests.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
     async def compare(request: Request) -> Response:
@@ -249,7 +258,7 @@ def _questions(
         checked(asked.history, asked.k, block=asked.block)
         request.scope["offdiag.items"] = len(asked.history)
         pair = (store.get(asked.models[0]), store.get(asked.models[1]))
-        return counted(await _in(aside, answers.compare, pair, asked), asked.history)
+        return counted(await _in(aside, scorer.handover, answers.compare, pair, asked), asked.history)
 
 
 async def _parsed(request: Request, form: type[Body]) -> Body:

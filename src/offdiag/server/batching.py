@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import ranking
+from offdiag.server.handover import Handover
 from offdiag.server.limits import Refused
 from offdiag.server.model import Served, rows
 from offdiag.server.turns import Turns
@@ -46,6 +47,7 @@ class Scorer:
         self.waiting = waiting
         self.observe = observe  # hears the size of every batch
         self.reasons = Turns(1)  # lists whose reasons are being found: on the event loop, a few items at a time
+        self.handover = Handover()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -64,7 +66,8 @@ class Scorer:
         future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
         k = min(k, served.n_items)
         self._queue.put(Job(served, np.array(history, np.int32), k, exclude_seen, allowed, future))
-        return await future
+        with self.handover:
+            return await future
 
     def start(self) -> None:
         if self._thread is None:
