@@ -1,4 +1,4 @@
-"""Tables of README.md and docs/performance.md, made from the JSON of benchmark runs: ``python benchmarks/readme.py``."""
+"""Tables of README.md and docs/performance.md from the JSON of benchmark runs: ``python benchmarks/readme.py``."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def why_table(speed: dict[str, Any], table1: dict[str, Any]) -> str:
             "| | offdiag | best peer | |",
             "|---|---|---|---|",
             f"| accuracy: {judge} on {data['title']}, every model tuned | {ours['mean'][judge]:.4f} "
-            f"| {best['label']} {best['mean'][judge]:.4f} | {-best['difference']:+.4f} ± {best['difference_sem']:.4f} |",
+            f"| {best['label']} {best['mean'][judge]:.4f} "
+            f"| {-best['difference']:+.4f} ± {best['difference_sem']:.4f} |",
             f"| time: fit of 60,000 users × 10,000 items | {seconds['ours']:.1f} s | irspack {seconds['peer']:.1f} s "
             f"| × {seconds['ratio']:.2f} |",
             f"| memory: extra peak of that fit | {extra['ours'] / 1e6:.0f} MB | irspack {extra['peer'] / 1e6:.0f} MB "

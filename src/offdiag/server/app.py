@@ -16,12 +16,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 import offdiag
-from offdiag.server import answers, messages, pages
 from offdiag.server import answers, pages, requests
 from offdiag.server.batching import Scorer
 from offdiag.server.handover import Handover
-from offdiag.server.metrics import Counters
-from offdiag.server.middleware import Gate
 from offdiag.server.limits import Limits, Refused
 from offdiag.server.metrics import Counters
 from offdiag.server.middleware import Gate
@@ -148,10 +145,8 @@ def _errors(app: FastAPI) -> None:
         return error(422, one_line(problem.errors()))
 
 
-    @app.get("/health", tags=["state"], responses=_told({}, messages.Health))
-    @app.get("/health", tags=["state"], responses=_told({}, requests.Health))
-def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor) -> None:
 def _state(app: FastAPI, store: Store, counts: Counters, aside: ThreadPoolExecutor, handover: Handover) -> None:
+    @app.get("/health", tags=["state"], responses=_told({}, requests.Health))
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
         problems = store.problems
@@ -246,9 +241,7 @@ def _questions(
     @post("/pair", requests.Pair, requests.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
         """What one item's weight on another says beyond how often both are used together."""
-        asked = await _parsed(request, messages.Pair)
         asked = await _parsed(request, requests.Pair)
-        return json_reply(await _in(aside, answers.pair, store.get(asked.model), asked))
         return json_reply(await _in(aside, scorer.handover, answers.pair, store.get(asked.model), asked))
 
     @post("/compare", requests.Compare, requests.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
