@@ -14,9 +14,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offdiag import memory
+from offdiag import checks, memory
 from offdiag.errors import NotEnoughMemory, OffdiagError
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def _local_count(address: str | None, workers: int | None) -> int:
         raise OffdiagError(f"expected local or local:N with N workers, received {address!r}; e.g. local:2")
     if count and workers is not None and workers != int(count):
         raise OffdiagError(f"expected one number of workers, received {address!r} and workers={workers}; give one")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise OffdiagError(f"workers must be a whole number of at least 1, received {workers!r}")
+    if workers is not None:
+        checks.whole("workers", workers, 1)
     return int(count) if count else workers or len(_cores())
 
 
@@ -146,10 +147,37 @@ def _ctrl_c_waits() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _pin_plugin(distributed: Any) -> Any:
-    from offdiag.cluster.pinning import plugin
+def _pin(cores: list[int], index: int) -> None:
+    """This process, with the threads it has and those they will start, on one of the cores.
 
-    return plugin(distributed)
+    Our loops use every core that a process may run on, and for local workers that would be all of them.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    mine = {cores[index % len(cores)]}
+    threads = Path("/proc/self/task")
+    names = [int(path.name) for path in threads.iterdir()] if threads.is_dir() else [0]
+    for thread in names:
+        with suppress(OSError):  # a thread that has just ended
+            os.sched_setaffinity(thread, mine)
+
+
+def _pin_plugin(distributed: Any) -> Any:
+    """The class that pins every worker, also one that takes the place of another."""
+
+    class Pin(distributed.WorkerPlugin):  # type: ignore[misc]  # made here, for Dask loads on first use
+        name = "offdiag-pin"
+
+        def __init__(self, cores: list[int]) -> None:
+            self.cores = cores
+
+        def setup(self, worker: Any) -> None:
+            number = worker.name if isinstance(worker.name, int) else 0
+            _pin(self.cores, number)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started it
+
+    return Pin
 
 
 def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -> Client:

@@ -178,6 +178,11 @@ def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]
     return scale
 
 
+def item_l2(l2: float, g: NDArray[np.float64], item_power: float) -> float | NDArray[np.float64]:
+    """l2 of items that are normalised before the fit and back after it: with ``item_power``, one for each item."""
+    return l2 / item_scale(g, item_power) ** 2 if item_power else l2
+
+
 def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: int, ones: bool) -> _Block:
     by_item = sparse.csr_array(matrix[lo:hi].T)
     items = np.flatnonzero(np.diff(by_item.indptr))

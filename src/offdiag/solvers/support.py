@@ -26,7 +26,7 @@ from offdiag.solvers import blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
 from offdiag.solvers.popularity_order import Rows
-from offdiag.solvers.products import item_scale
+from offdiag.solvers.products import item_l2
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
@@ -56,11 +56,8 @@ class Kept(Protocol):
 
 def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
     """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
-    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2: Any = settings["l2"] / scale
-    if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+    precision.check_squares(g, float(np.finfo(dtype).max) / 64)
+    l2 = item_l2(settings["l2"] / scale, g, settings["item_power"])
     dropout = settings["dropout"]
     precision.check_penalty(g, penalties(g, dropout, l2), dtype, dropout=dropout)
     return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
