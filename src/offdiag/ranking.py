@@ -18,6 +18,7 @@ from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian.packed import as_matrix
 from offdiag.recommendations import Recommendations, named_lists
 from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
+from offdiag.wording import shorten
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
@@ -206,12 +207,6 @@ def _flat(ids: Any, name: str) -> list[Any]:
     if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in listed):
         raise OffdiagError(f"{name} takes one list of item ids for all histories, received a list of lists")
     return listed
-
-
-def shorten(ids: Sequence[Any], most: int = 5) -> str:
-    """'a, b, c and 7 more'."""
-    shown = ", ".join(repr(x) for x in ids[:most])
-    return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
 
 
 def distinct(ids: Iterable[Any]) -> list[Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from offdiag import checks, memory
 from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag.wording import one_line, size
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -126,8 +127,8 @@ def _local(distributed: Any, opened: ExitStack, n: int, memory_limit: int | str 
             client.wait_for_workers(n, timeout=max(timeout, 60.0))
         except (OSError, RuntimeError, TimeoutError) as error:
             raise OffdiagError(
-                f"the local workers did not start ({_line(error)}); a script that starts them must keep its own work "
-                "under if __name__ == '__main__':"
+                f"the local workers did not start ({one_line(error)}); a script that starts them must keep its own "
+                "work under if __name__ == '__main__':"
             ) from None
     client.register_plugin(_pin_plugin(distributed)(_cores()))
     return client
@@ -190,7 +191,7 @@ def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -
             client = within(timeout + 2, lambda: distributed.Client(address, timeout=timeout))
         except Exception as error:  # whatever is raised by what is no scheduler
             raise OffdiagError(
-                f"no Dask scheduler answered at {address!r} within {timeout:g} s ({_line(error)}); start one with "
+                f"no Dask scheduler answered at {address!r} within {timeout:g} s ({one_line(error)}); start one with "
                 "`dask scheduler` and give its address, e.g. tcp://host:8786"
             ) from None
         finally:
@@ -202,10 +203,6 @@ def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -
 def _close(thing: Any) -> None:
     with suppress(OSError, TimeoutError, RuntimeError):
         thing.close(timeout=10)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def versions() -> dict[str, str]:
@@ -231,7 +228,7 @@ def check_workers(client: Client, timeout: float = 10.0) -> None:
         there = client.run(versions)
     except Exception as error:  # whatever a foreign process may raise on our function
         raise OffdiagError(
-            f"the workers cannot run offdiag ({_line(error)}); install the same version, with its extra, on each"
+            f"the workers cannot run offdiag ({one_line(error)}); install the same version, with its extra, on each"
         ) from None
     here = versions()
     for worker, theirs in there.items():
@@ -295,6 +292,6 @@ def require(client: Client, n_bytes: int, what: str, instead: str) -> None:
     limit = limit_of(client)
     if limit is not None and n_bytes > USABLE * limit:
         raise NotEnoughMemory(
-            f"{what} needs {memory.readable(n_bytes)} on a worker but the smallest has {memory.readable(limit)}, "
+            f"{what} needs {size(n_bytes)} on a worker but the smallest has {size(limit)}, "
             f"of which {USABLE:.0%} can be used; {instead}"
         )

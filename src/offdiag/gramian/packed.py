@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
@@ -205,7 +205,7 @@ class Gram(Users):
     def __repr__(self) -> str:
         return (
             f"Gram({self.n_items} items from {self.n_users} users, user_power={self.user_power:g}, "
-            f"{self.dtype.name}, {memory.readable(self.nbytes)})"
+            f"{self.dtype.name}, {wording.size(self.nbytes)})"
         )
 
     def _check(self, other: object) -> None:

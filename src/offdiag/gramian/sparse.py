@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import (
@@ -184,7 +184,7 @@ class SparseGram(Users):
     def __repr__(self) -> str:
         return (
             f"SparseGram({self.n_items} items from {self.n_users} users, {len(self.values):,} pairs, "
-            f"user_power={self.user_power:g}, {self.dtype.name}, {memory.readable(self.nbytes)})"
+            f"user_power={self.user_power:g}, {self.dtype.name}, {wording.size(self.nbytes)})"
         )
 
     def _where(self, items: NDArray[np.int64]) -> NDArray[np.int32]:

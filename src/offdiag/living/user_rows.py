@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from offdiag import ranking
+from offdiag import wording
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact, layout
@@ -86,7 +86,7 @@ def _by_id(
     catalogue = Catalogue(item_ids, None, by_id=True)
     if len(unknown):
         if sign < 0:
-            names_of = ranking.shorten(ids[unknown].tolist())
+            names_of = wording.shorten(ids[unknown].tolist())
             raise OffdiagError(NEVER_THERE.format(why=f"the catalogue has no item {names_of}"))
         joined = np.concatenate([item_ids, _fitting(ids[unknown], item_ids)])
         order = (

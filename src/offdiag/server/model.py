@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import persist, ranking
+from offdiag import persist, ranking, wording
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
@@ -105,7 +105,7 @@ class Served:
             card = self._card()
             requests.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = container.one_line(error)
+            what = wording.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
         return card
 

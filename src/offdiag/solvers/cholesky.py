@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
@@ -40,7 +40,7 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
     needed = layout.size(m) * itemsize + extra
     if m > lapack.MAX_ITEMS:
         raise NotEnoughMemory(
-            f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, "
+            f"a full-rank model of {m:,} items needs {wording.size(needed)} in one block, "
             f"beyond the {lapack.MAX_ITEMS:,} items that LAPACK's packed format can index; {instead}"
         )
     memory.require(needed, f"a full-rank model of {m:,} items", instead)
