@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import reasons
+from offdiag import checks, reasons
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian.packed import as_matrix
@@ -167,9 +167,7 @@ def _listed(ids: Any) -> list[Any]:
 
 
 def check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise OffdiagError(f"k must be a whole number of at least 1, received {k!r}")
-    return int(k)
+    return checks.whole("k", k, 1)
 
 
 def allowed_mask(

@@ -54,7 +54,7 @@ def fit_full_rank(
     client = session.current(client)
     settings = _settings(model)
     if keep is not None:
-        checks.whole("keep", keep, 1, hint="or None")
+        checks.whole("keep", keep, 1, other=" or None")
     if keep is not None and settings["propensity_power"]:
         raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
     parts = read(data, client=client, progress=progress, reports=reports)
@@ -135,7 +135,7 @@ def solve(
 
 
 def _edges(m: int, tile: int | None) -> NDArray[np.int64]:
-    size = max(TILE, -(-m // BLOCKS)) if tile is None else checks.whole("tile", tile, 1, hint=f"e.g. {TILE}")
+    size = max(TILE, -(-m // BLOCKS)) if tile is None else checks.whole("tile", tile, 1, hint=f"; e.g. {TILE}")
     return np.linspace(0, m, max(-(-m // size), 1) + 1).astype(np.int64)
 
 

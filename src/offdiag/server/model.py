@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import persist, ranking, wording
+from offdiag.checks import is_number
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
@@ -166,11 +167,7 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
         stored = stored["mean"]
     else:
         sem = {}
-    known = {name: value for name, value in stored.items() if _is_number(value)}
+    known = {name: value for name, value in stored.items() if is_number(value)}
     return {
-        name: {"mean": value, "sem": sem[name] if _is_number(sem.get(name)) else None} for name, value in known.items()
+        name: {"mean": value, "sem": sem[name] if is_number(sem.get(name)) else None} for name, value in known.items()
     } or None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
