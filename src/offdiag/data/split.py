@@ -323,4 +323,4 @@ def _moment(at: Any) -> float:
         return datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()
     if not checks.is_number(at) or not np.isfinite(at):
         raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
-    return at  # type: ignore[return-value]
+    return at  # type: ignore[no-any-return]
