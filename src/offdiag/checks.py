@@ -41,10 +41,11 @@ def number(
     above: bool = False,
     below: bool = False,
     auto: bool = False,
+    hint: str = "",
 ) -> Any:
     """A number between two bounds, which ``above`` and ``below`` exclude; infinite bounds are always excluded.
 
-    With ``auto`` the word "auto" passes, too.
+    With ``auto`` the word "auto" passes, too. The message may end in a ``hint`` ("; e.g. 0.5").
     """
     if auto and isinstance(value, str) and value == "auto":
         return value
@@ -57,7 +58,7 @@ def number(
         free = low == -math.inf and high == math.inf
         interval = f"number in {'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}"
         expected = ("finite number" if free else interval) + (" or 'auto'" if auto else "")
-        raise OffdiagError(f"{name} must be a {expected}, received {value!r}")
+        raise OffdiagError(f"{name} must be a {expected}, received {value!r}{hint}")
     return float(value)
 
 

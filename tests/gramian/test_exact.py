@@ -11,7 +11,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact
-from offdiag.gramian.packed import weights_of
+from offdiag.gramian.user_weights import weights_of
 from offdiag.living import exact_change, user_rows
 
 NUMBERS = st.one_of(

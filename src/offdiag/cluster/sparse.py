@@ -25,7 +25,7 @@ from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.sparse_rows import csr, positions_of_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import scale_of, weights_of
+from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, popularity_order, support
 

@@ -22,7 +22,7 @@ from scipy import linalg, sparse
 from offdiag.cluster.parts import Part, matrix_of
 from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Stage
-from offdiag.gramian.packed import weights_of
+from offdiag.gramian.user_weights import weights_of
 from offdiag.solvers import blas, cholesky
 
 if TYPE_CHECKING:

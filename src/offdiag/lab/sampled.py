@@ -18,9 +18,9 @@ from scipy import sparse
 from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.user_weights import user_weights
 from offdiag.lab.montecarlo import Estimate, estimate
 from offdiag.progress import Progress
-from offdiag.solvers.products import user_weights
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from offdiag import checks, memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, scale_of, weights_of
+from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
 from offdiag.living.exact_change import Change, Relearned
 from offdiag.models import auto, sparse_from_gram

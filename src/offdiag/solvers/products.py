@@ -4,7 +4,7 @@
 ``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
-All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.packed.scale_of``).
+All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.user_weights.scale_of``).
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, scale_of, weights_of
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram
+from offdiag.gramian.user_weights import user_weights
 from offdiag.solvers import blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -191,12 +192,6 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
     data = matrix.data[: by_item.nnz] if ones else by_item.data
     columns = by_item.indices.astype(np.int32, copy=False).view(np.uint32)
     return _Block(weight[lo:hi], items.astype(np.uint32), ptr, columns, data)
-
-
-def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
-    """What each user counts in G: n_u^(−user_power) times the common scale; 0 for users without any item."""
-    n_u = np.diff(matrix.indptr)
-    return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
 
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:

@@ -21,7 +21,8 @@ from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
 from offdiag.files import checkpoints
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, gram, weights_of
+from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.user_weights import weights_of
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import penalty_path
