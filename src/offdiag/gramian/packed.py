@@ -259,13 +259,13 @@ def _accumulate(
     # The transpose takes 8 bytes per interaction; made for a band of items at a time it stays small beside G.
     band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
     finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
-    for lo, hi in _shares(counts, -(-matrix.nnz // band_entries)):
+    for lo, hi in shares(counts, -(-matrix.nnz // band_entries)):
         col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
         users = np.empty(col_ptr[-1], dtype=np.int32)
         positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
         pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
         # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
-        parts = [(lo + a, lo + b) for a, b in _shares(pairs[lo:hi], 32 * parallel.n_threads())]
+        parts = [(lo + a, lo + b) for a, b in shares(pairs[lo:hi], 32 * parallel.n_threads())]
         tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
         band_pairs = int(pairs[lo:hi].sum())
 
@@ -278,7 +278,7 @@ def _accumulate(
     return counts, item_sums
 
 
-def _shares(cost: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+def shares(cost: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     """Ranges of items whose costs are about equal; together they cover all items."""
     edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))

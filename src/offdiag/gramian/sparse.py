@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, is_exact
 from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 
 ITEMS_AT_ONCE = 256  # a task for one core
 BELIEVED = 1e-9  # of √(G_ii G_jj): so far below 0 a sum that was rounded may fall
@@ -229,15 +229,11 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     lengths = np.zeros(m, dtype=np.int64)
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
 
-    def told(begin: float) -> Callable[[int], None]:
-        def done(finished: int) -> None:
-            if progress:
-                progress("counting pairs", begin + 0.5 * finished / len(tasks))
-
-        return done
+    def done(begin: float) -> Callable[[int], None] | None:
+        return of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
 
     parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, told(0.0)
+        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, done(0.0)
     )
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     ones = user_power == 0 and not len(data.data)
@@ -246,7 +242,7 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     _require(int(ptr[-1]), dtype, m)
     indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
     parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, told(0.5)
+        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, done(0.5)
     )
     activity = np.bincount(n_u).astype(np.int64)
     return SparseGram(ptr, indices, values, activity, item_counts, item_sums, user_power)

@@ -32,7 +32,7 @@ def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> A
     both alike. Differentiable by weight and activations.
     Train with ``loss(output without noise) + exact_penalty(…)`` in place of drawing masks.
     """
-    torch = _torch()
+    torch = torch_or_error()
     activations = _tensor(torch, activations, "activations")
     if activations.ndim < 1 or not activations.numel():
         raise OffdiagError(
@@ -58,7 +58,7 @@ def emphasized_loss(x: Any, output: Any, kept: Any, dropped_weight: float, kept_
     averaged over the rows of the batch. ``kept`` is the mask of the input, for every entry, zeros of x included
     [Steck20 Eq. 1]. dropped_weight > kept_weight asks the net to predict an entry from the others and not from itself.
     """
-    torch = _torch()
+    torch = torch_or_error()
     dropped_weight = number("dropped_weight", dropped_weight, 0, checks.LARGEST)
     kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
     output = _tensor(torch, output, "output")
@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
     return [*_NAMES, "emphasized_loss", "exact_penalty"]
 
 
-def _torch() -> Any:
+def torch_or_error() -> Any:
     try:
         import torch
     except ImportError:
@@ -118,7 +118,7 @@ def _check_moments(torch: Any, cov: Any, mean: Any, width: int) -> None:
 
 @cache
 def _classes() -> dict[str, Any]:
-    torch = _torch()
+    torch = torch_or_error()
     nn = torch.nn
 
     class DropBlock1d(nn.Module):  # type: ignore[misc, name-defined]

@@ -63,7 +63,7 @@ def train(
     ``pixels`` is (pictures, height, width) or (pictures, height, width, colours), of any size.
     The step rises for a tenth of the time and falls to 0 as a cosine.
     """
-    torch = layers._torch()
+    torch = layers.torch_or_error()
     images = _images(torch, pixels)
     Y = checks.matrix(Y, "Y", (None, len(images)))
     steps, masks = whole("steps", steps, 1), whole("masks", masks, 1)
@@ -121,7 +121,7 @@ def _images(torch: Any, pixels: Any) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
-    torch = layers._torch()
+    torch = layers.torch_or_error()
     nn = torch.nn
 
     def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> list[Any]:

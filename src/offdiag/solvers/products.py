@@ -17,7 +17,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram
+from offdiag.gramian.packed import Gram, shares
 from offdiag.gramian.sparse import SparseGram
 from offdiag.gramian.user_weights import user_weights
 from offdiag.solvers import blas
@@ -198,8 +198,4 @@ def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
     """Ranges of items with about equal numbers of interactions, covering all items."""
     from offdiag._kernels import parallel
 
-    total = np.cumsum(counts)
-    parts = TASKS_PER_THREAD * parallel.n_threads() if len(total) and total[-1] > 1 << 14 else 1
-    edges = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, parts + 1)[1:-1])
-    edges = np.unique(np.concatenate([[0], edges, [len(counts)]]))
-    return [(int(a), int(b)) for a, b in pairwise(edges)]
+    return shares(counts, TASKS_PER_THREAD * parallel.n_threads() if counts.sum() > 1 << 14 else 1)

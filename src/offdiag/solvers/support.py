@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
@@ -111,7 +111,7 @@ def choose(
 
     # Popular items take longest and come first, so no core is left with a long task at the end.
     tasks = parallel.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     return closed_up(who, share, parent, below)
 
 
@@ -300,13 +300,3 @@ def closed_up(
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
     column_solves.closed_up(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
-
-
-def told(progress: Progress | None, stage: str, tasks: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-
-    def done(finished: int) -> None:
-        progress(stage, finished / tasks)
-
-    return done
