@@ -196,9 +196,7 @@ def test_no_private_name_is_used_across_modules(path):
 
 
 def test_the_search_for_private_names_finds_them():
-    code = (
-        "from offdiag import memory\nfrom offdiag.ranking import _listed\nmemory._CONTAINER_LIMITS\nmemory.available()"
-    )
+    code = "from offdiag import memory\nfrom offdiag.ranking import _listed\nmemory._LIMITS\nmemory.available()"
     assert private_names(ast.parse(code)) == {"offdiag.ranking._listed", "memory._LIMITS"}
     assert private_names(ast.parse("from offdiag._kernels import topk\ntopk.best")) == set()
 
