@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from offdiag.memory import readable
+from offdiag.wording import size as readable
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "cluster.json"

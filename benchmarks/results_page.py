@@ -14,8 +14,8 @@ from living_page import living
 from results_page_parts import Lines, machine, measured, plus_minus, settings, table
 from sparse_page import sparse
 
-from offdiag.memory import readable
 from offdiag.papers.steck2020 import rows, table1_page
+from offdiag.wording import size as readable
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

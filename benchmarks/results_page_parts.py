@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from offdiag.memory import readable
 from offdiag.papers.steck2020 import table1_page
+from offdiag.wording import size as readable
 
 Lines = list[str]
 

@@ -22,7 +22,7 @@ from measure import machine, measured
 from run import say
 
 import offdiag as od
-from offdiag.gramian.packed import weights_of
+from offdiag.gramian.user_weights import weights_of
 from offdiag.solvers import gram_rows, popularity_order, support
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from typing import Any
 
 from results_page_parts import Lines, machine, measured, settings, table
 
-from offdiag.memory import readable
+from offdiag.wording import size as readable
 
 CHOSEN = {
     "tuned": "by `od.tune` on valid.txt",

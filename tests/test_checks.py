@@ -28,22 +28,22 @@ def test_a_whole_number_stays_below_its_limit():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "good", "bad", "interval"),
+    ("bounds", "good", "bad", "expected"),
     [
-        ({"low": 0, "high": 1}, [0, 1, 0.5, np.float32(0.5)], [-0.1, 1.1], r"\[0, 1\]"),
-        ({"low": 0, "high": 1, "below": True}, [0], [1], r"\[0, 1\)"),
-        ({"low": 0, "high": 1, "above": True}, [1], [0], r"\(0, 1\]"),
-        ({"low": 0}, [0, 1e300], [math.inf, -1], r"\[0, inf\)"),
-        ({}, [-1e300, 1e300], [math.inf, -math.inf], r"\(-inf, inf\)"),
-        ({"low": 0, "auto": True}, [2], ["Auto", -1], r"\[0, inf\) or 'auto'"),
+        ({"low": 0, "high": 1}, [0, 1, 0.5, np.float32(0.5)], [-0.1, 1.1], r"number in \[0, 1\]"),
+        ({"low": 0, "high": 1, "below": True}, [0], [1], r"number in \[0, 1\)"),
+        ({"low": 0, "high": 1, "above": True}, [1], [0], r"number in \(0, 1\]"),
+        ({"low": 0}, [0, 1e300], [math.inf, -1], r"number in \[0, inf\)"),
+        ({}, [-1e300, 1e300], [math.inf, -math.inf], "finite number"),
+        ({"low": 0, "auto": True}, [2], ["Auto", -1], r"number in \[0, inf\) or 'auto'"),
     ],
 )
-def test_numbers_lie_between_their_bounds(bounds, good, bad, interval):
+def test_numbers_lie_between_their_bounds(bounds, good, bad, expected):
     for value in good:
         assert checks.number("x", value, **bounds) == value
         assert type(checks.number("x", value, **bounds)) is float
     for value in [*bad, math.nan, True, "1", None]:
-        with pytest.raises(OffdiagError, match=f"x must be a number in {interval}, received "):
+        with pytest.raises(OffdiagError, match=f"x must be a {expected}, received "):
             checks.number("x", value, **bounds)
 
 
@@ -60,3 +60,10 @@ def test_words_and_flags():
     assert checks.flag("on", np.True_) is True
     with pytest.raises(OffdiagError, match="on must be True or False, received 1"):
         checks.flag("on", 1)
+
+
+def test_a_message_may_name_another_value_and_end_in_a_hint():
+    with pytest.raises(OffdiagError, match="keep must be a whole number of at least 1 or None, received 0; e.g. 5"):
+        checks.whole("keep", 0, 1, other=" or None", hint="; e.g. 5")
+    with pytest.raises(OffdiagError, match=r"share must be a number in \[0, 1\], received 2; e.g. 0.5"):
+        checks.number("share", 2, 0, 1, hint="; e.g. 0.5")

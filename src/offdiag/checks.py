@@ -21,11 +21,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
 
 
-def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
-    """A whole number from ``least`` to ``most``."""
+def whole(name: str, value: Any, least: int = 0, most: int | None = None, *, other: str = "", hint: str = "") -> int:
+    """A whole number from ``least`` to ``most``.
+
+    The message may name an ``other`` value that the caller accepts (" or None") and end in a ``hint`` ("; e.g. 5").
+    """
     if not is_whole(value) or value < least or (most is not None and value > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise OffdiagError(f"{name} must be a whole number {bounds}, received {value!r}")
+        raise OffdiagError(f"{name} must be a whole number {bounds}{other}, received {value!r}{hint}")
     return int(value)
 
 
@@ -38,10 +41,11 @@ def number(
     above: bool = False,
     below: bool = False,
     auto: bool = False,
+    hint: str = "",
 ) -> Any:
     """A number between two bounds, which ``above`` and ``below`` exclude; infinite bounds are always excluded.
 
-    With ``auto`` the word "auto" passes, too.
+    With ``auto`` the word "auto" passes, too. The message may end in a ``hint`` ("; e.g. 0.5").
     """
     if auto and isinstance(value, str) and value == "auto":
         return value
@@ -51,8 +55,10 @@ def number(
         or not (value > low if above else value >= low)
         or not (value < high if below else value <= high)
     ):
-        interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}" + (" or 'auto'" if auto else "")
-        raise OffdiagError(f"{name} must be a number in {interval}, received {value!r}")
+        free = low == -math.inf and high == math.inf
+        interval = f"number in {'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}"
+        expected = ("finite number" if free else interval) + (" or 'auto'" if auto else "")
+        raise OffdiagError(f"{name} must be a {expected}, received {value!r}{hint}")
     return float(value)
 
 

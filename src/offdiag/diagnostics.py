@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.evaluation import HasTargets, Result, evaluate
 from offdiag.progress import Progress
@@ -43,10 +44,8 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     """
     from offdiag._kernels import parallel, topk
 
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise OffdiagError(f"n must be a whole number of at least 1, received {n!r}")
     m = weights.shape[0]
-    k = min(int(n), max(m - 1, 0))
+    k = min(checks.whole("n", n, 1), max(m - 1, 0))
     groups = np.full((m, k), m, dtype=np.int64)
     if k == 0:
         return groups

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from offdiag.errors import NotEnoughMemory
+from offdiag.wording import size
 
 _CONTAINER_LIMITS = tuple(
     tuple(f"/sys/fs/cgroup/{name}" for name in names)
@@ -34,19 +35,8 @@ def available() -> int | None:
     return min(figures) if figures else None
 
 
-def readable(n_bytes: float) -> str:
-    """1.62e9 → '1.62 GB'."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}" if unit != "bytes" else f"{int(n_bytes)} bytes"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"
-
-
 def require(n_bytes: int, what: str, instead: str) -> None:
     """Raise before an allocation that cannot fit: the figure needed, the figure there, and the way out."""
     there = available()
     if there is not None and n_bytes > there:
-        raise NotEnoughMemory(
-            f"{what} needs {readable(n_bytes)} of memory but {readable(there)} is available; {instead}"
-        )
+        raise NotEnoughMemory(f"{what} needs {size(n_bytes)} of memory but {size(there)} is available; {instead}")

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
@@ -160,7 +160,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
                 model._living = state.Handle(target, key, header.fingerprint)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OffdiagError) as error:
         raise OffdiagError(
-            f"the model file {str(path)!r} is whole but makes no sense ({container.one_line(error)}): save it again"
+            f"the model file {str(path)!r} is whole but makes no sense ({wording.one_line(error)}): save it again"
         ) from error
     return model
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import reasons
+from offdiag import checks, reasons
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian.packed import as_matrix
 from offdiag.recommendations import Recommendations, named_lists
 from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
+from offdiag.wording import shorten
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
@@ -166,9 +167,7 @@ def _listed(ids: Any) -> list[Any]:
 
 
 def check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise OffdiagError(f"k must be a whole number of at least 1, received {k!r}")
-    return int(k)
+    return checks.whole("k", k, 1)
 
 
 def allowed_mask(
@@ -206,12 +205,6 @@ def _flat(ids: Any, name: str) -> list[Any]:
     if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in listed):
         raise OffdiagError(f"{name} takes one list of item ids for all histories, received a list of lists")
     return listed
-
-
-def shorten(ids: Sequence[Any], most: int = 5) -> str:
-    """'a, b, c and 7 more'."""
-    shown = ", ".join(repr(x) for x in ids[:most])
-    return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
 
 
 def distinct(ids: Iterable[Any]) -> list[Any]:

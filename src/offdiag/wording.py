@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,3 +23,41 @@ def plain(value: Any, text: Callable[[str], str] = str) -> Any:
     if value is None or isinstance(value, int | float | bool):
         return value
     return text(str(value))
+
+
+def size(n_bytes: float) -> str:
+    """1.62e9 → '1.62 GB'."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 999.5:  # 999,700 bytes are 1 MB, not 1e+03 kB
+            return f"{n_bytes:.3g} {unit}" if unit != "bytes" else f"{int(n_bytes)} bytes"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} TB"
+
+
+def with_error(mean: float, sem: float | None, sign: str = "") -> str:
+    """'0.1234 ± 0.0012', without the error where there is none; ``sign`` "+" also writes that of a gain."""
+    error = "" if sem is None or sem != sem else f" ± {sem:.4f}"
+    return f"{mean:{sign}.4f}{error}"
+
+
+def p_value(p: float) -> str:
+    """In a sentence: 'p = 0.012'."""
+    if not np.isfinite(p):
+        return "no test possible"
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and "…"."""
+    return text if len(text) <= most else f"{text[: most - 3]}…"
+
+
+def shorten(ids: Sequence[Any], most: int = 5) -> str:
+    """'a, b, c and 7 more'."""
+    shown = ", ".join(repr(x) for x in ids[:most])
+    return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of another library says, on one line of at most 200 characters."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

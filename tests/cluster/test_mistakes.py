@@ -88,7 +88,7 @@ def test_a_partition_of_a_data_frame_that_differs_is_named(client):
 def test_auto_without_a_rule_is_refused(client):
     inter = od.synthetic.interactions(20, 10, 60, seed=0)
     parts = od.cluster.read(inter, client=client)
-    said = mistake(od.cluster.choosing.settled, object(), {"l2": "auto", "dropout": 0.5}, parts)
+    said = mistake(od.cluster.auto.settled, object(), {"l2": "auto", "dropout": 0.5}, parts)
     assert "received auto for l2" in said
 
 

@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -73,26 +71,6 @@ def test_weighted_users_of_ones_come_and_go_bit_for_bit(old, new, power, random)
     assert (G + extra).values.tobytes() == whole.values.tobytes()
     assert od.gram(shuffled, power, dtype=np.float64).values.tobytes() == whole.values.tobytes()
     assert (whole - extra).values.tobytes() == G.values.tobytes()
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.sampled_from([0.0, 0.3, 0.5, 1.0, -0.4, 5.0, -5.0]))
-def test_sums_of_user_weights_are_not_rounded(lengths, power):
-    weight = packed.weights_of(np.array(lengths), power)
-    wanted = np.array([float(n) ** -power if n else 0.0 for n in lengths])
-    assert (np.abs(weight - wanted) <= 2.0**-24 * wanted).all()
-    if weight.any() and weight.sum() < 2.0**29 * weight[weight > 0].min():
-        exact = sum((Fraction(float(w)) for w in weight), Fraction(0))
-        assert Fraction(float(np.sum(weight))) == exact == Fraction(float(np.sum(weight[::-1])))
-
-
-def test_the_mean_weight_is_nearly_one_and_stays_when_few_users_come_or_go():
-    rng = np.random.default_rng(0)
-    n_u = rng.integers(1, 300, 5_000)
-    scales = [packed.scale_of(np.bincount(n_u[k:], minlength=300), 0.5) for k in range(100)]
-    for k, scale in enumerate(scales):
-        assert np.average(n_u[k:] ** -0.5, weights=n_u[k:]) * scale == pytest.approx(1, abs=0.0055)
-    assert len(set(scales)) <= 2
-    assert packed.scale_of(np.bincount(n_u[n_u >= 150], minlength=300), 0.5) > 1.1 * scales[0]
 
 
 def test_an_item_whose_last_user_is_forgotten_vanishes_without_a_trace():

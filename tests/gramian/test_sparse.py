@@ -9,8 +9,9 @@ from scipy import sparse
 import offdiag as od
 from offdiag import memory
 from offdiag.gramian import sparse as gramian_sparse
-from offdiag.gramian.packed import add_histograms, gram
+from offdiag.gramian.packed import gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.gramian.user_weights import add_histograms
 from tests.laws import oracles
 from tests.laws.strategies import interactions, powers
 

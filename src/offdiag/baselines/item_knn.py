@@ -12,11 +12,11 @@ from scipy import sparse
 from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.user_weights import user_weights
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import neighbours
-from offdiag.solvers.products import user_weights
 from offdiag.weights import Sparse
 
 USER_POWER = 1.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offdiag import wording
 from offdiag.cli import console, inputs
 from offdiag.errors import OffdiagError
 
@@ -129,7 +130,7 @@ def show_measured(measured: Measured) -> None:
     console.show_table(
         ["model", *(f">{name}" for name in names)],
         [
-            [file, *(with_error(result.mean[n], result.sem[n]) for n in names)]
+            [file, *(wording.with_error(result.mean[n], result.sem[n]) for n in names)]
             for file, result in zip(measured.files, measured.results, strict=True)
         ],
     )
@@ -244,10 +245,6 @@ def metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
 
 def number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.4f}"
-
-
-def with_error(mean: float, sem: float) -> str:
-    return f"{mean:.4f}" if sem != sem else f"{mean:.4f} ± {sem:.4f}"
 
 
 def p_value(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offdiag import memory
+from offdiag import wording
 from offdiag.cli import console, inputs
 from offdiag.cli.inputs import Columns
 from offdiag.data import sql
@@ -59,7 +59,7 @@ def pairs(reports: list[Report]) -> dict[str, str]:
     workers = max((len(report.peak_bytes) for report in reports), default=0)
     peak = max((max(report.peak_bytes.values(), default=0) for report in reports), default=0)
     moved = sum(report.moved_bytes for report in reports)
-    return {"cluster": f"{workers} workers, at most {memory.readable(peak)} each, {memory.readable(moved)} moved"}
+    return {"cluster": f"{workers} workers, at most {wording.size(peak)} each, {wording.size(moved)} moved"}
 
 
 def facts(reports: list[Report]) -> list[dict[str, Any]]:

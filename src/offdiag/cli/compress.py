@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, console, info, inputs, model_options
+from offdiag import wording
+from offdiag.cli import answers, console, inputs, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
 from offdiag.errors import OffdiagError
@@ -86,13 +87,13 @@ def show(about: dict[str, Any]) -> None:
     console.show_pairs(
         {
             "model": about["model"],
-            "weights before": f"{info.size(about['bytes_before'])}, {about['weights_before']}",
-            "weights after": f"{info.size(about['bytes'])}, {about['storage']}, "
+            "weights before": f"{wording.size(about['bytes_before'])}, {about['weights_before']}",
+            "weights after": f"{wording.size(about['bytes'])}, {about['storage']}, "
             f"{about['bytes'] / max(about['bytes_before'], 1):.3g} of it",
             "kept": f"{about['entries']:,} weights, {per_item:.1f} for each item on average",
             "time": console.seconds(about["seconds"]),
-            "saved to": f"{about['file']} ({info.size(about['file_bytes'])}, "
-            f"before {info.size(about['file_bytes_before'])})",
+            "saved to": f"{about['file']} ({wording.size(about['file_bytes'])}, "
+            f"before {wording.size(about['file_bytes_before'])})",
         }
     )
 

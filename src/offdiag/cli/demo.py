@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offdiag import wording
 from offdiag.errors import OffdiagError
 from offdiag.files import atomic
 from offdiag.report import writer
@@ -220,7 +221,7 @@ def show(study: writer.Study, folder: Path) -> None:
         behind = "best"
         if entry is not study.best:
             test = study.best.result.compare(entry.result)
-            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {writer.p_text(test.p_value[writer.JUDGE])}"
+            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
         rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
     head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
     console.say()

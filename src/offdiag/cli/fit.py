@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from offdiag import wording
 from offdiag.cli import answers, cluster_fit, compress, console, info, inputs, log_inputs, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import (
@@ -181,7 +182,7 @@ def fit(
             **model_options.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
             "time": console.seconds(time.perf_counter() - start),
-            "saved to": f"{out} ({info.size(os.path.getsize(out))})",
+            "saved to": f"{out} ({wording.size(os.path.getsize(out))})",
             **info.key_pairs(out, key_file),
         }
     )

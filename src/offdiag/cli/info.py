@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag.cli import model_options
+from offdiag.wording import size
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -178,11 +179,3 @@ def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
         for name, value in settings.items()
     ]
     return ", ".join(parts) or "none"
-
-
-def size(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} GB"

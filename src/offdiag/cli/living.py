@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag.cli import console, info, inputs, log_inputs, model_options
+from offdiag import wording
+from offdiag.cli import console, inputs, log_inputs, model_options
 from offdiag.cli.log_inputs import LogColumns
 from offdiag.cli.options import Json, KeyFile
 from offdiag.errors import EarlierFormatWarning, OffdiagError
@@ -87,7 +88,7 @@ def update(
             **_step_pairs(steps),
             "model": f"{fitted.n_users_:,} users, {len(fitted.item_ids_):,} items",
             "time": console.seconds(about["seconds"]),
-            "saved to": f"{target} ({info.size(os.path.getsize(target))})",
+            "saved to": f"{target} ({wording.size(os.path.getsize(target))})",
         }
     )
 
@@ -340,5 +341,5 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         if about["proof"] is not None:
             pairs["proof"] = f"largest difference from a fit without them, measured: {about['proof']:.2g}"
         pairs |= {"before": about["before"], "after": about["after"]}
-    pairs["saved to"] = f"{target} ({info.size(os.path.getsize(target))})"
+    pairs["saved to"] = f"{target} ({wording.size(os.path.getsize(target))})"
     return pairs | ({} if certificate is None else {"certificate": certificate})

@@ -94,7 +94,7 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
 def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
     """That a file of users to forget holds rows, not only ids."""
     from offdiag.data import sql
-    from offdiag.data.delimited import _separator
+    from offdiag.data.delimited import separator_of
     from offdiag.data.text_files import file_bytes
 
     if sql.is_source(source) or columns.separator or columns.form not in (None, "csv") or _is_parquet(source, columns):
@@ -102,7 +102,7 @@ def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
     head = file_bytes(_existing(source), columns.encoding)[:4096].decode("utf-8", "replace").strip()
     line = head.splitlines()[0] if head else ""
     words = {str(_roles(recipe, columns)["item"])} & set(line.split())
-    if line and (not _separator(line) or (_separator(line) == " " and not words and not line[0].isdigit())):
+    if line and (not separator_of(line) or (separator_of(line) == " " and not words and not line[0].isdigit())):
         raise OffdiagError(
             f"expected all rows of the users (user and item), received only ids in {Path(source).name}; "
             "add --events LOG, which holds their rows"
@@ -232,17 +232,17 @@ def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
     """One id per line, below the name of the column or not; or the column of that name in a table."""
     import polars as pl
 
-    from offdiag.data.delimited import _parsed, _separator
+    from offdiag.data.delimited import separator_of, split_lines
     from offdiag.data.text_files import file_bytes
 
     text = file_bytes(_existing(source), columns.encoding).decode("utf-8")
     lines = [line for line in text.splitlines() if line.strip()]
     if lines:
-        divided = columns.separator or _separator(lines[0]).strip(" ")  # an id may hold a space
+        divided = columns.separator or separator_of(lines[0]).strip(" ")  # an id may hold a space
         divided = inputs.SEPARATORS.get(divided, divided)
-        if len(divided) == 1 and name in (head := next(_parsed([lines[0]], divided))) and len(head) > 1:
+        if len(divided) == 1 and name in (head := next(split_lines([lines[0]], divided))) and len(head) > 1:
             at = head.index(str(name))
-            rows = list(_parsed(lines[1:], divided))
+            rows = list(split_lines(lines[1:], divided))
             return pl.Series([row[at].strip() or None if at < len(row) else None for row in rows], dtype=pl.String)
         if lines[0].strip() == str(name):
             lines = lines[1:]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from offdiag import checks
 from offdiag.cli import console, fit, inputs, model_options, tune_output
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import AtLeast, DataFile, Event, Json, KeyFile, MinItems, MinUsers, Seed, Updatable
@@ -126,7 +127,7 @@ def bounds(name: str, text: str) -> Any:
         return [model_options.typed(part) for part in parts]
     low, high, *rest = [*text.split(":"), ""]
     numbers = [model_options.typed(low), model_options.typed(high)]
-    real = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in numbers)
+    real = all(checks.is_number(v) and math.isfinite(v) for v in numbers)
     if not real or rest not in ([""], ["log", ""]):
         raise OffdiagError(f"{wanted}, received {text!r}")
     return (*numbers, "log") if rest == ["log", ""] else tuple(numbers)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offdiag import wording
 from offdiag.cli import answers, console, info
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
     pairs = {
         "model": said["model"],
         "best settings": settings_text(tuned),
-        "validation": f"{tuned.metric} {answers.with_error(tuned.value, tuned.sem)}, "
+        "validation": f"{tuned.metric} {wording.with_error(tuned.value, tuned.sem)}, "
         f"{said['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
-        "test": f"{tuned.metric} {answers.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
+        "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
         f"{result.n_users:,} other users, measured once (mean ± standard error)",
         "trials": f"{', '.join(counted)}, {console.seconds(tuned.seconds)}; {_ended(tuned)}",
     }
@@ -66,7 +66,7 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         pairs["plot"] = said["plot"]
     if said["file"] is not None:
         everyone = f"fitted on all {said['users']:,} users"
-        pairs["saved to"] = f"{said['file']} ({info.size(said['bytes'])}), {everyone}"
+        pairs["saved to"] = f"{said['file']} ({wording.size(said['bytes'])}), {everyone}"
     console.show_pairs(pairs)
     best = [t for t in tuned.ranked if t.value is not None]
     names = list(dict.fromkeys(name for trial in best for name in trial.settings))
@@ -76,7 +76,7 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         [
             [
                 t.number, t.origin, *(setting_text(t.settings[n]) if n in t.settings else "" for n in names),
-                answers.with_error(t.value or 0.0, math.nan if t.sem is None else t.sem),
+                wording.with_error(t.value or 0.0, t.sem),
                 answers.number(t.left_out_error), f"{t.seconds:.1f}",
             ]
             for t in best[:SHOWN]

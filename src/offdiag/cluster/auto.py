@@ -11,7 +11,8 @@ from scipy import sparse
 from offdiag.cluster.parts import Part, Parts, matrix_of
 from offdiag.cluster.stages import stage
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import gram, on_grid, weights_of
+from offdiag.gramian.packed import gram
+from offdiag.gramian.user_weights import on_grid, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 

@@ -19,6 +19,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, Gram
 from offdiag.gramian.packed import gram as gram_here
+from offdiag.gramian.user_weights import checked_power
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def gram(
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise OffdiagError(f"the Gram is kept in float32 or float64, received {dtype}")
-    if not np.isfinite(user_power):
-        raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
+    user_power = checked_power(user_power)
     m = parts.n_items
     # More users than float32 can count: as on one machine, the sums are rounded once, at the end.
     exact = parts.n_users <= EXACT_FLOAT32 or dtype == np.float64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.cluster.parts import Part, Parts, described
 from offdiag.cluster.placement import total, tree
 from offdiag.cluster.stages import stage
@@ -25,8 +26,7 @@ def prepare(
     ``min_items`` users stay, and of those users with at least ``min_users`` items. One pass, as od.prepare.min_counts.
     """
     for name, count in (("min_users", min_users), ("min_items", min_items)):
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+        checks.whole(name, count, hint="; e.g. 5")
     if at_least is not None and not np.isfinite(at_least):
         raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
     with stage(data.client, "filtering", progress) as work:

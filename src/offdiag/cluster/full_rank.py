@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from offdiag import checks
 from offdiag.cluster import auto, session, tiles
 from offdiag.cluster.counting import IDLE
-from offdiag.cluster.inverse import DEPTH, Tiles, invert
 from offdiag.cluster.parts import Parts, read
-from offdiag.cluster.placement import Homes
-from offdiag.cluster.result import Inverse
+from offdiag.cluster.placement import Homes, in_batches
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
+from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, precision
-from offdiag.solvers.products import item_scale
-from offdiag.weights import Packed
+from offdiag.solvers.products import item_l2
+from offdiag.weights import Packed, Sparse
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 TILE = 2_048  # items of a tile
 BLOCKS = 250  # tiles in a row, at most, unless told: their number cubed is the number of tasks
@@ -51,8 +53,8 @@ def fit_full_rank(
     """
     client = session.current(client)
     settings = _settings(model)
-    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-        raise OffdiagError(f"keep must be a whole number of at least 1 or None, received {keep!r}")
+    if keep is not None:
+        checks.whole("keep", keep, 1, other=" or None")
     if keep is not None and settings["propensity_power"]:
         raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
     parts = read(data, client=client, progress=progress, reports=reports)
@@ -113,39 +115,27 @@ def solve(
         A = _count(work, parts, edges, settings["user_power"], dtype)
         g = np.concatenate(work.gather([work.submit(tiles.diagonal, A[k, k]) for k in range(len(edges) - 1)], 0, 0.1))
         work.wait(list(A.values()), 0.1, 1.0)
-    if not np.isfinite(g).all():
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2 = settings["l2"] / about.scale
-    if settings["item_power"]:
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
-    dropout = settings.get("dropout", 0.0)
-    lam = cholesky.penalties(g, dropout, l2)
-    has_diagonal = settings.get("kept_weight", 0.0) > 0 or settings.get("max_diagonal") is not None
-    precision.check_penalty(g, lam, dtype, dropout=dropout, inverse=True, diagonal=has_diagonal)
-    cold = g == 0
-    H_ii = np.where(cold & (lam == 0), 1.0, g + lam)
+    precision.check_squares(g)
+    problem = {
+        "dropout": settings.get("dropout", 0.0),
+        "l2": item_l2(settings["l2"] / about.scale, g, settings["item_power"]),
+        "kept_weight": settings.get("kept_weight", 0.0),
+        "max_diagonal": settings.get("max_diagonal"),
+    }
+    H_ii = cholesky.regularised(g, dtype, **problem)
     with stage(parts.client, "inverting", progress, reports, LESS) as work:
         pieces = [H_ii[lo:hi].astype(dtype).astype(np.float64) for lo, hi in pairwise(edges)]
         for k, piece in enumerate(pieces):
             A[k, k] = work.submit(tiles.with_diagonal, A[k, k], piece)
-        C = invert(work, A, pieces)
+        C = tiles.invert(work, A, pieces)
         C_ii = np.concatenate(work.gather([work.submit(tiles.diagonal, C[k, k]) for k in range(len(pieces))], 1.0))
-    if not np.isfinite(C_ii).all():
-        raise OffdiagError("the inverse overflowed; increase l2 or use dtype='float64'")
-    most = settings.get("max_diagonal")
-    nu, diagonal = cholesky.emphasis(
-        lam, C_ii, dropout=dropout, kept_weight=settings.get("kept_weight", 0.0), max_diagonal=most
-    )
-    diagonal[cold] = 0.0
-    column = nu * (1 - lam * C_ii) if most is None else lam + nu * C_ii * (nu - 2 * lam)
-    objective = float(np.sum(column[~cold])) * about.scale
-    return Inverse(parts.client, C, edges, (-nu).astype(dtype), diagonal.astype(dtype), objective), about
+    cholesky.check_inverse(C_ii)
+    scale, diagonal, objective = cholesky.read(C_ii.astype(dtype), g, **problem)
+    return Inverse(parts.client, C, edges, scale, diagonal, objective * about.scale), about
 
 
 def _edges(m: int, tile: int | None) -> NDArray[np.int64]:
-    if tile is not None and (isinstance(tile, bool) or not isinstance(tile, int) or tile < 1):
-        raise OffdiagError(f"tile must be a whole number of at least 1, received {tile!r}; e.g. {TILE}")
-    size = max(TILE, -(-m // BLOCKS)) if tile is None else tile
+    size = max(TILE, -(-m // BLOCKS)) if tile is None else checks.whole("tile", tile, 1, hint=f"; e.g. {TILE}")
     return np.linspace(0, m, max(-(-m // size), 1) + 1).astype(np.int64)
 
 
@@ -154,7 +144,7 @@ def _check_memory(parts: Parts, edges: NDArray[np.int64], dtype: Any) -> None:
     m, tile = parts.n_items, int(np.diff(edges).max())
     workers = max(len(session.workers_of(parts.client)), 1)
     triangle = m * (m + tile) // 2 * dtype.itemsize
-    passing = min(2 * DEPTH * tile * m * dtype.itemsize, triangle) if workers > 1 else 0
+    passing = min(2 * tiles.DEPTH * tile * m * dtype.itemsize, triangle) if workers > 1 else 0
     counting = triangle // workers + 24 * parts.nnz
     needed = IDLE + max(counting, 2 * triangle // workers + passing + 12 * tile**2 * dtype.itemsize)
     session.require(parts.client, needed, f"a full-rank model of {m:,} items on {workers} workers", LESS)
@@ -178,7 +168,7 @@ def _part_totals(part: Any, m: int) -> tuple[Any, Any, Any]:
     return np.bincount(np.diff(indptr)), counts, sums
 
 
-def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> Tiles:
+def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> tiles.Tiles:
     """The upper tiles of the Gram. A worker is sent the columns of two blocks, never other workers' counts."""
     first = np.concatenate([[0], np.cumsum(parts.users)])
     cut = [
@@ -195,3 +185,65 @@ def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: floa
         for i in range(len(size))
         for j in range(i, len(size))
     }
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """B_ji = C_ji·scale_i off the diagonal, B_ii = diagonal_i, with the upper tiles of C on the workers."""
+
+    client: Client = field(repr=False)
+    C: tiles.Tiles = field(repr=False)
+    edges: NDArray[np.int64]  # items edges[k] … edges[k + 1] are block k
+    scale: NDArray[np.floating]
+    diagonal: NDArray[np.floating]
+    objective: float
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.edges) - 1
+
+    def columns(self, block: int) -> NDArray[np.floating]:
+        """B of all rows and the columns of one block, on this machine: m × tile numbers."""
+        lo, hi = self.edges[block], self.edges[block + 1]
+        with stage(self.client, "gathering") as work:
+            keys = [(min(k, block), max(k, block)) for k in range(self.n_blocks)]
+            found = work.gather([self.C[key] for key in keys])
+        B: NDArray[np.floating] = np.concatenate([t if k <= block else t.T for k, t in enumerate(found)])
+        B *= self.scale[lo:hi]
+        B[np.arange(lo, hi), np.arange(hi - lo)] = self.diagonal[lo:hi]
+        return B
+
+    def gather(self, progress: Progress | None = None) -> Packed:
+        """All of it on this machine: m(m+1)/2 numbers."""
+        m, dtype = len(self.scale), self.scale.dtype
+        cholesky.check_feasible(m, dtype.itemsize)
+        values = np.empty(layout.size(m), dtype=dtype)
+        keys = list(self.C)
+        span = [np.arange(lo, hi) for lo, hi in pairwise(self.edges)]
+        with stage(self.client, "gathering", progress) as work:
+            for batch in in_batches([len(span[i]) * len(span[j]) * dtype.itemsize for i, j in keys]):
+                done = batch.stop / len(keys)
+                for at, tile in zip(batch, work.gather([self.C[keys[at]] for at in batch], done, done), strict=True):
+                    i, j = keys[at]
+                    values[layout.positions(m, span[i], span[j])] = tile
+        return Packed(values, self.scale, self.diagonal)
+
+    def strongest(self, keep: int, progress: Progress | None = None) -> Sparse:
+        """Of every column the ``keep`` largest |B_ji| and the diagonal, chosen on the workers; the rest is dropped."""
+        m = len(self.scale)
+        found: dict[int, list[Future]] = {block: [] for block in range(self.n_blocks)}
+        columns, rows, data = [np.arange(m)], [np.arange(m)], [self.diagonal]
+        with stage(self.client, "choosing the strongest", progress) as work:
+            for (i, j), tile in self.C.items():
+                found[j].append(work.submit(tiles.strongest, tile, keep, int(self.edges[i]), i == j, False))
+                if i != j:
+                    found[i].append(work.submit(tiles.strongest, tile, keep, int(self.edges[j]), False, True))
+            best = [work.submit(tiles.merged, keep, *found.pop(block)) for block in range(self.n_blocks)]
+            for block, (row, value) in enumerate(work.gather(best)):
+                lo, hi = self.edges[block], self.edges[block + 1]
+                columns.append(np.broadcast_to(np.arange(lo, hi), row.shape).ravel())
+                rows.append(row.ravel())
+                data.append((value * self.scale[lo:hi]).ravel())
+        kept = np.flatnonzero(strong := np.concatenate(data))
+        at = (np.concatenate(rows)[kept], np.concatenate(columns)[kept])
+        return Sparse.of(sparse.csr_array((strong[kept], at), shape=(m, m)))

@@ -14,10 +14,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offdiag import memory
+from offdiag import checks, memory
 from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag.wording import one_line, size
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -82,8 +84,8 @@ def _local_count(address: str | None, workers: int | None) -> int:
         raise OffdiagError(f"expected local or local:N with N workers, received {address!r}; e.g. local:2")
     if count and workers is not None and workers != int(count):
         raise OffdiagError(f"expected one number of workers, received {address!r} and workers={workers}; give one")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise OffdiagError(f"workers must be a whole number of at least 1, received {workers!r}")
+    if workers is not None:
+        checks.whole("workers", workers, 1)
     return int(count) if count else workers or len(_cores())
 
 
@@ -125,8 +127,8 @@ def _local(distributed: Any, opened: ExitStack, n: int, memory_limit: int | str 
             client.wait_for_workers(n, timeout=max(timeout, 60.0))
         except (OSError, RuntimeError, TimeoutError) as error:
             raise OffdiagError(
-                f"the local workers did not start ({_line(error)}); a script that starts them must keep its own work "
-                "under if __name__ == '__main__':"
+                f"the local workers did not start ({one_line(error)}); a script that starts them must keep its own "
+                "work under if __name__ == '__main__':"
             ) from None
     client.register_plugin(_pin_plugin(distributed)(_cores()))
     return client
@@ -146,10 +148,37 @@ def _ctrl_c_waits() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _pin_plugin(distributed: Any) -> Any:
-    from offdiag.cluster.pinning import plugin
+def _pin(cores: list[int], index: int) -> None:
+    """This process, with the threads it has and those they will start, on one of the cores.
 
-    return plugin(distributed)
+    Our loops use every core that a process may run on, and for local workers that would be all of them.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    mine = {cores[index % len(cores)]}
+    threads = Path("/proc/self/task")
+    names = [int(path.name) for path in threads.iterdir()] if threads.is_dir() else [0]
+    for thread in names:
+        with suppress(OSError):  # a thread that has just ended
+            os.sched_setaffinity(thread, mine)
+
+
+def _pin_plugin(distributed: Any) -> Any:
+    """The class that pins every worker, also one that takes the place of another."""
+
+    class Pin(distributed.WorkerPlugin):  # type: ignore[misc]  # made here, for Dask loads on first use
+        name = "offdiag-pin"
+
+        def __init__(self, cores: list[int]) -> None:
+            self.cores = cores
+
+        def setup(self, worker: Any) -> None:
+            number = worker.name if isinstance(worker.name, int) else 0
+            _pin(self.cores, number)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started it
+
+    return Pin
 
 
 def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -> Client:
@@ -162,7 +191,7 @@ def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -
             client = within(timeout + 2, lambda: distributed.Client(address, timeout=timeout))
         except Exception as error:  # whatever is raised by what is no scheduler
             raise OffdiagError(
-                f"no Dask scheduler answered at {address!r} within {timeout:g} s ({_line(error)}); start one with "
+                f"no Dask scheduler answered at {address!r} within {timeout:g} s ({one_line(error)}); start one with "
                 "`dask scheduler` and give its address, e.g. tcp://host:8786"
             ) from None
         finally:
@@ -174,10 +203,6 @@ def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -
 def _close(thing: Any) -> None:
     with suppress(OSError, TimeoutError, RuntimeError):
         thing.close(timeout=10)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def versions() -> dict[str, str]:
@@ -203,7 +228,7 @@ def check_workers(client: Client, timeout: float = 10.0) -> None:
         there = client.run(versions)
     except Exception as error:  # whatever a foreign process may raise on our function
         raise OffdiagError(
-            f"the workers cannot run offdiag ({_line(error)}); install the same version, with its extra, on each"
+            f"the workers cannot run offdiag ({one_line(error)}); install the same version, with its extra, on each"
         ) from None
     here = versions()
     for worker, theirs in there.items():
@@ -267,6 +292,6 @@ def require(client: Client, n_bytes: int, what: str, instead: str) -> None:
     limit = limit_of(client)
     if limit is not None and n_bytes > USABLE * limit:
         raise NotEnoughMemory(
-            f"{what} needs {memory.readable(n_bytes)} on a worker but the smallest has {memory.readable(limit)}, "
+            f"{what} needs {size(n_bytes)} on a worker but the smallest has {size(limit)}, "
             f"of which {USABLE:.0%} can be used; {instead}"
         )

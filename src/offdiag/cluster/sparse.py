@@ -10,7 +10,6 @@ import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +24,8 @@ from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.sparse_rows import csr, positions_of_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import scale_of, weights_of
+from offdiag.gramian.packed import shares
+from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, popularity_order, support
 
@@ -123,16 +123,9 @@ def _choose(
     """The supports of all items, range by range."""
     filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, and a share for every item
     whole = work.submit(_same, H)
-    jobs = [(whole, k, dtype, lo, hi) for lo, hi in _ranges(filled, TASKS * len(homes))]
+    jobs = [(whole, k, dtype, lo, hi) for lo, hi in shares(filled, TASKS * len(homes))]
     found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
     return support.joined([support.Supports(*found[at]) for at in range(len(found))])
-
-
-def _ranges(cost: NDArray[np.float64], parts: int) -> list[tuple[int, int]]:
-    """Ranges of items that cost about the same."""
-    filled = np.cumsum(cost)
-    inner = np.searchsorted(filled, np.linspace(0, filled[-1], parts + 1)[1:-1])
-    return list(pairwise(np.unique(np.concatenate([[0], inner, [len(cost)]])).tolist()))
 
 
 def _same(anything: Any) -> Any:

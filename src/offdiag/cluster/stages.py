@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag import memory
+from offdiag import wording
 from offdiag.cluster import session
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.progress import Progress
@@ -37,10 +37,10 @@ class Report:
     moved_bytes: int
 
     def __str__(self) -> str:
-        peak = memory.readable(max(self.peak_bytes.values(), default=0))
+        peak = wording.size(max(self.peak_bytes.values(), default=0))
         return (
             f"{self.stage}: {self.seconds:.2f} s on {len(self.peak_bytes)} workers, at most {peak} on one, "
-            f"{memory.readable(self.moved_bytes)} moved"
+            f"{wording.size(self.moved_bytes)} moved"
         )
 
 
@@ -196,7 +196,7 @@ class Stage:
             )
 
     def out_of_memory(self, what: str) -> NotEnoughMemory:
-        room = f"memory limit {memory.readable(self._limit)} per worker" if self._limit else "no memory limit is set"
+        room = f"memory limit {wording.size(self._limit)} per worker" if self._limit else "no memory limit is set"
         return NotEnoughMemory(f"{self.name}: {what} ({room}); {self.lower}")
 
     @contextmanager
@@ -216,8 +216,8 @@ class Stage:
         except MemoryError:
             raise self.out_of_memory("a worker could not get the memory it asked for") from None
         except (CancelledError, CommClosedError, OSError, TimeoutError) as error:
-            said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise OffdiagError(f"{self.name}: the connection to the cluster broke ({said}); run it again") from None
+            why = wording.one_line(error)
+            raise OffdiagError(f"{self.name}: the connection to the cluster broke ({why}); run it again") from None
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def _layout(
     header: bool | None,
     name: str,
 ) -> _Layout:
-    chosen = separator if separator is not None else _separator(lines[0])
+    chosen = separator if separator is not None else separator_of(lines[0])
     if not chosen:
         raise OffdiagError(
             f"expected columns divided by a tab, comma, semicolon, |, :: or space, received {lines[0][:60]!r} as the "
@@ -95,7 +95,7 @@ def _layout(
         )
     first, second = _fields(lines[0], chosen), _fields(lines[1], chosen) if len(lines) > 1 else None
     if len(first) < 2:
-        found = _separator(lines[0])
+        found = separator_of(lines[0])
         advice = f"it looks divided by {found!r}" if found else "choose another separator"
         raise OffdiagError(
             f"expected columns divided by {chosen!r}, received one column {lines[0][:60]!r} in {name}; {advice}"
@@ -118,7 +118,7 @@ def _layout(
     return _Layout(chosen, False, names, find_columns(names, wanted, name))
 
 
-def _separator(line: str) -> str:
+def separator_of(line: str) -> str:
     counts = [(line.count(sep), -rank, sep) for rank, sep in enumerate(_SEPARATORS)]
     best = max(counts)
     if best[0]:
@@ -129,10 +129,10 @@ def _separator(line: str) -> str:
 def _fields(line: str, separator: str) -> list[str]:
     if len(separator) > 1:
         return line.split(separator)
-    return next(_parsed([line], separator))
+    return next(split_lines([line], separator))
 
 
-def _parsed(lines: list[str], separator: str) -> Iterator[list[str]]:
+def split_lines(lines: list[str], separator: str) -> Iterator[list[str]]:
     try:
         yield from csv.reader(lines, delimiter=separator)
     except csv.Error as error:
@@ -166,7 +166,7 @@ def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict
     import polars as pl
 
     separator = "\x1f" if len(layout.separator) > 1 else layout.separator
-    rows = list(_parsed(lines[int(layout.header) : 1000], separator))
+    rows = list(split_lines(lines[int(layout.header) : 1000], separator))
     needed = max(layout.found.values()) + 1
     for line, row in enumerate(rows, start=int(layout.header) + 1):
         if len(row) < needed:

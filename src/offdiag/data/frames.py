@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offdiag import checks
 from offdiag.data.ids import as_text, mixed_ids
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
@@ -49,8 +50,8 @@ def find_columns(names: list[Any], wanted: dict[str, str | int | None], where: s
             continue
         if column in names:
             found[role] = names.index(column)
-        elif isinstance(column, int) and not isinstance(column, bool) and 0 <= column < len(names):
-            found[role] = column
+        elif checks.is_whole(column) and 0 <= int(column) < len(names):
+            found[role] = int(column)
         else:
             missing.append(role)
     if not missing:

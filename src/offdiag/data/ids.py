@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import memory
+from offdiag.checks import is_whole
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
         raise OffdiagError(f"expected {n} {noun} ids, received {len(values)}; give one per {noun}")
     if len(set(values)) != n:
         raise OffdiagError(f"expected distinct {noun} ids, received repeated ones; give each {noun} its own")
-    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
+    if all(map(is_whole, values)):
         return np.array(values, dtype=np.int64)
     if all(isinstance(value, str) for value in values):
         return text_array(values)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import wording
 from offdiag.data.ids import positions as places_of
 from offdiag.data.ids import text_array
 from offdiag.data.sparse_rows import csr, positions_of_rows, sort_pairs
@@ -191,7 +192,7 @@ def _by_id(ids: Which, known: NDArray[Any], noun: str) -> NDArray[np.int64]:
 
 def _short(value: Any) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return wording.cut(text, 60)
 
 
 def _by_position(which: Which, n: int, noun: str) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from offdiag import checks
 from offdiag.data.interactions import Interactions
 from offdiag.errors import OffdiagError
 
@@ -42,8 +43,7 @@ def min_counts(
     `until_stable=True` repeats until both minima hold. With the defaults only empty users and items go.
     """
     for name, count in (("users", users), ("items", items)):
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+        checks.whole(name, count, hint="; e.g. 5")
     if first not in ("items", "users"):
         raise OffdiagError(f"expected first='items' or 'users', received {first!r}; choose one of the two")
     while True:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import checks
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries
 from offdiag.errors import OffdiagError
@@ -289,7 +290,7 @@ def _needs_times(inter: Interactions, name: str) -> NDArray[Any]:
 
 
 def _number_of_users(held_out: float | int, n_users: int) -> int:
-    whole = isinstance(held_out, (int, np.integer)) and not isinstance(held_out, bool)
+    whole = checks.is_whole(held_out)
     if not whole:
         _fraction(float(held_out), "held_out")
     n = int(held_out) if whole else max(1, round(float(held_out) * n_users))
@@ -320,6 +321,6 @@ def _moment(at: Any) -> float:
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     if isinstance(at, date):
         return datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()
-    if isinstance(at, bool) or not isinstance(at, (int, float, np.integer, np.floating)) or not np.isfinite(at):
+    if not checks.is_number(at) or not np.isfinite(at):
         raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
-    return at  # type: ignore[return-value]
+    return at  # type: ignore[no-any-return]

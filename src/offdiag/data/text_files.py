@@ -7,7 +7,7 @@ import io
 import zlib
 from pathlib import Path
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 
 HEAD = 1 << 18  # bytes from which the layout of a file is found
@@ -38,7 +38,7 @@ def unpacked(path: Path) -> bytes:
                 if there is not None and need > there:
                     raise NotEnoughMemory(
                         f"expected a table that fits in memory, received {path.name}, of which the first "
-                        f"{memory.readable(size)} already need {memory.readable(need)} but {memory.readable(there)} is "
+                        f"{wording.size(size)} already need {wording.size(need)} but {wording.size(there)} is "
                         "available; unpack it and read a part, or use a larger machine"
                     )
                 content.write(block)

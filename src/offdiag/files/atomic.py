@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from offdiag.errors import OffdiagError
+from offdiag.wording import one_line
 
 try:
     import fcntl
@@ -166,4 +167,4 @@ def _advice(error: OSError, target: Path) -> str:
         return f"the folder {str(target.parent)!r} does not exist; create it first"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "no permission to write there; choose another folder"
-    return f"{error.strerror or ' '.join(str(error).split())[:200]} (nothing was changed)"
+    return f"{error.strerror or one_line(error)} (nothing was changed)"

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
+from offdiag.wording import one_line
 
 FORMAT = "offdiag"
 VERSION = 1
@@ -287,7 +288,3 @@ def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:
 
 def _damaged(path: str | os.PathLike[str], why: str) -> OffdiagError:
     return OffdiagError(f"the model file {str(path)!r} is damaged: {why}; copy or save it again")
-
-
-def one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

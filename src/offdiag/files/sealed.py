@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import OffdiagError
 from offdiag.files import container
 from offdiag.files.keys import Key, Keys
@@ -161,6 +161,6 @@ def read(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[dict[str,
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise OffdiagError(
-            f"{str(path)!r} is whole but makes no sense ({container.one_line(error)}): fit again"
+            f"{str(path)!r} is whole but makes no sense ({wording.one_line(error)}): fit again"
         ) from error
     return about, arrays, key

@@ -18,8 +18,9 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian.layout import positions
-from offdiag.gramian.packed import Gram, Users, weights_of
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.gramian.user_weights import Users, weights_of
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]

@@ -4,84 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
+from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
 from offdiag.progress import Progress
 
 EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
-DIGITS = 24  # of the weight of a user
-STEPS = 64  # of the factor of all these weights, for each doubling
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # what a sum may have lost, relative
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
-
-
-class Facts(TypedDict):
-    """What is known of all users together, beside G."""
-
-    activity: NDArray[np.int64]
-    item_counts: NDArray[np.int64]
-    item_sums: NDArray[np.float64]
-
-
-def weights_of(n_u: NDArray[Any], user_power: float) -> NDArray[np.float64]:
-    """n_u^(-user_power) to 24 binary digits, and 0 for users without any item.
-
-    So short that sums of them in double precision are not rounded at all, as long as the sum is below 2²⁹ times the
-    smallest: then a Gram of 0/1 data does not depend on the order of users, or on who came and went.
-    """
-    n_u = np.asarray(n_u, dtype=np.float64)
-    digits, exponent = np.frexp(np.power(n_u, -float(user_power), where=n_u > 0, out=np.zeros(len(n_u))))
-    weights: NDArray[np.float64] = np.ldexp(np.round(np.ldexp(digits, DIGITS)), exponent - DIGITS)
-    return weights
-
-
-def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
-    """The factor s of all user weights, from how many users have n items (``activity[n]``)."""
-    n = np.arange(len(activity), dtype=np.float64)
-    return on_grid(float(activity @ n), float(activity @ (n * weights_of(n, user_power))))
-
-
-def on_grid(interactions: float, weighted: float) -> float:
-    """interactions/weighted, which makes the mean weight of an interaction 1, to the nearest power of 2^(1/STEPS).
-
-    The ratio itself moves with every user who comes or goes, by a millionth or so, and with it the l2 of every column:
-    nothing could be changed exactly without solving everything again. On a grid of 1.1 % it stays, and what the mean
-    then differs from 1 is far below what can be said about the best l2.
-    """
-    if not weighted:
-        return 1.0
-    return float(2.0 ** (np.round(np.log2(interactions / weighted) * STEPS) / STEPS))
-
-
-class Users:
-    """What follows from the counts that every Gram keeps beside its numbers."""
-
-    activity: NDArray[np.int64]
-    item_sums: NDArray[np.float64]
-    user_power: float
-
-    @property
-    def n_items(self) -> int:
-        return len(self.item_sums)
-
-    @property
-    def n_users(self) -> int:
-        return int(self.activity.sum())
-
-    @property
-    def n_interactions(self) -> int:
-        return int(self.activity @ np.arange(len(self.activity)))
-
-    @property
-    def scale(self) -> float:
-        return scale_of(self.activity, self.user_power)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,21 +38,12 @@ class Gram(Users):
     user_power: float = 0.0
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
-
-    @property
     def nbytes(self) -> int:
         return self.values.nbytes
 
     def own_diagonal(self) -> NDArray[np.float64]:
         """diag(G) without the factor s."""
         g: NDArray[np.float64] = self.values[layout.diagonal_positions(self.n_items)].astype(np.float64)
-        return g
-
-    def diagonal(self) -> NDArray[np.floating]:
-        """g = diag(G)."""
-        g: NDArray[np.floating] = self.values[layout.diagonal_positions(self.n_items)] * self.dtype.type(self.scale)
         return g
 
     def toarray(self) -> NDArray[np.floating]:
@@ -144,33 +72,17 @@ class Gram(Users):
         """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
         from offdiag._kernels import packed_rows
 
-        known = np.maximum(at, 0)
-        counts, sums = np.where(at < 0, 0, self.item_counts[known]), np.where(at < 0, 0.0, self.item_sums[known])
-        return replace(
-            self, values=packed_rows.moved(self.values, self.n_items, at), item_counts=counts, item_sums=sums
-        )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file keeps of it."""
-        return {name: getattr(self, name) for name in ("values", "activity", "item_counts", "item_sums")}
+        values = packed_rows.moved(self.values, self.n_items, at)
+        return replace(self, values=values, **self._moved_facts(at))
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Gram:
         """From the arrays of a file, whose shapes are checked because compiled loops trust them."""
         G = cls(**arrays, user_power=float(about["user_power"]))
-        shapes = (G.values.shape, G.item_counts.shape, G.activity.ndim)
-        if shapes != ((layout.size(G.n_items),), (G.n_items,), 1) or G.dtype not in (np.float32, np.float64):
+        G._check_facts()
+        if G.values.shape != (layout.size(G.n_items),) or G.dtype not in (np.float32, np.float64):
             raise ValueError("the Gram does not fit its items")
-        if [a.dtype.name for a in (G.activity, G.item_counts, G.item_sums)] != ["int64", "int64", "float64"]:
-            raise TypeError("the counts of the Gram are of a wrong type")
         return G
-
-    def copy(self) -> Gram:
-        return replace(self, values=self.values.copy())
-
-    def astype(self, dtype: Any) -> Gram:
-        """A copy in another precision."""
-        return replace(self, values=self.values.astype(dtype))
 
     def __add__(self, other: Gram) -> Gram:
         self._check(other)
@@ -205,7 +117,7 @@ class Gram(Users):
     def __repr__(self) -> str:
         return (
             f"Gram({self.n_items} items from {self.n_users} users, user_power={self.user_power:g}, "
-            f"{self.dtype.name}, {memory.readable(self.nbytes)})"
+            f"{self.dtype.name}, {wording.size(self.nbytes)})"
         )
 
     def _check(self, other: object) -> None:
@@ -217,14 +129,6 @@ class Gram(Users):
             raise OffdiagError(
                 f"two Grams must share user_power; these have {self.user_power:g} and {other.user_power:g}"
             )
-
-
-def add_histograms(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum of two histograms of different length, without trailing zeros (so equal data gives equal arrays)."""
-    out = np.zeros(max(len(a), len(b)), dtype=np.int64)
-    out[: len(a)] += a
-    out[: len(b)] += b
-    return out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:0]
 
 
 def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
@@ -303,8 +207,7 @@ def gram(
     Grams of 0/1 data add and subtract without any error (two of different precision in the wider one).
     """
     matrix = as_matrix(X)
-    if not np.isfinite(user_power):
-        raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
+    user_power = checked_power(user_power)
     m = matrix.shape[1]
     if dtype is None:
         counted = user_power == 0 and matrix.shape[0] <= EXACT_FLOAT32 and bool((matrix.data == 1).all())
@@ -321,7 +224,7 @@ def gram(
     weight = weights_of(n_u, user_power)
     values = np.zeros(layout.size(m), dtype=dtype)
     item_counts, item_sums = _accumulate(matrix, weight, values, progress)
-    return Gram(values, np.bincount(n_u).astype(np.int64), item_counts, item_sums, float(user_power))
+    return Gram(values, np.bincount(n_u).astype(np.int64), item_counts, item_sums, user_power)
 
 
 def _accumulate(
@@ -356,13 +259,13 @@ def _accumulate(
     # The transpose takes 8 bytes per interaction; made for a band of items at a time it stays small beside G.
     band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
     finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
-    for lo, hi in _shares(counts, -(-matrix.nnz // band_entries)):
+    for lo, hi in shares(counts, -(-matrix.nnz // band_entries)):
         col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
         users = np.empty(col_ptr[-1], dtype=np.int32)
         positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
         pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
         # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
-        parts = [(lo + a, lo + b) for a, b in _shares(pairs[lo:hi], 32 * parallel.n_threads())]
+        parts = [(lo + a, lo + b) for a, b in shares(pairs[lo:hi], 32 * parallel.n_threads())]
         tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
         band_pairs = int(pairs[lo:hi].sum())
 
@@ -375,7 +278,7 @@ def _accumulate(
     return counts, item_sums
 
 
-def _shares(cost: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+def shares(cost: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     """Ranges of items whose costs are about equal; together they cover all items."""
     edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import (
-    EXACT_FLOAT32,
-    ROUNDING,
-    Facts,
-    Gram,
-    Users,
-    as_matrix,
-    check_left,
-    is_exact,
-    weights_of,
-)
-from offdiag.progress import Progress
+from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, is_exact
+from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
+from offdiag.progress import Progress, of_tasks
 
 ITEMS_AT_ONCE = 256  # a task for one core
 BELIEVED = 1e-9  # of √(G_ii G_jj): so far below 0 a sum that was rounded may fall
@@ -49,10 +40,6 @@ class SparseGram(Users):
     user_power: float = 0.0
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
-
-    @property
     def nbytes(self) -> int:
         return self.indptr.nbytes + self.indices.nbytes + self.values.nbytes
 
@@ -62,11 +49,6 @@ class SparseGram(Users):
 
         g = np.zeros(self.n_items)
         sparse_gram_rows.diagonal(self.indptr, self.indices, self.values, g)
-        return g
-
-    def diagonal(self) -> NDArray[np.floating]:
-        """g = diag(G)."""
-        g: NDArray[np.floating] = self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale)
         return g
 
     def tocsr(self) -> sparse.csr_array:
@@ -122,14 +104,7 @@ class SparseGram(Users):
         lengths = np.zeros(len(at), dtype=np.int64)
         sparse_gram_rows.moved_lengths(self.indptr, self.indices, at, place, lengths)
         arrays = self._filled(sparse_gram_rows.moved_rows, lengths, self.dtype, at, place)
-        counts, sums = np.zeros(len(at), dtype=np.int64), np.zeros(len(at))
-        counts[known], sums[known] = self.item_counts[at[known]], self.item_sums[at[known]]
-        return SparseGram(*arrays, self.activity, counts, sums, self.user_power)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file keeps of it."""
-        names = ("indptr", "indices", "values", "activity", "item_counts", "item_sums")
-        return {name: getattr(self, name) for name in names}
+        return SparseGram(*arrays, **self._moved_facts(at), user_power=self.user_power)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> SparseGram:
@@ -137,11 +112,8 @@ class SparseGram(Users):
         from offdiag.weights import Sparse
 
         G = cls(**arrays, user_power=float(about["user_power"]))
-        m = len(G.item_sums)
-        Sparse.from_arrays({"indptr": G.indptr, "indices": G.indices, "data": G.values}, m)
-        kinds = (G.activity.dtype.name, G.item_counts.dtype.name, G.item_sums.dtype.name)
-        if kinds != ("int64", "int64", "float64") or G.item_counts.shape != (m,) or G.activity.ndim != 1:
-            raise TypeError("the Gram is not of its types")
+        G._check_facts()
+        Sparse.from_arrays({"indptr": G.indptr, "indices": G.indices, "data": G.values}, G.n_items)
         return G
 
     def summed(
@@ -174,17 +146,10 @@ class SparseGram(Users):
         arrays = self._filled(sparse_gram_rows.summed_rows, lengths, self._kind(g, facts), *args)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
-    def copy(self) -> SparseGram:
-        return replace(self, values=self.values.copy())
-
-    def astype(self, dtype: Any) -> SparseGram:
-        """A copy in another precision."""
-        return replace(self, values=self.values.astype(dtype))
-
     def __repr__(self) -> str:
         return (
             f"SparseGram({self.n_items} items from {self.n_users} users, {len(self.values):,} pairs, "
-            f"user_power={self.user_power:g}, {self.dtype.name}, {memory.readable(self.nbytes)})"
+            f"user_power={self.user_power:g}, {self.dtype.name}, {wording.size(self.nbytes)})"
         )
 
     def _where(self, items: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -253,8 +218,7 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     from offdiag.solvers import popularity_order
 
     matrix = as_matrix(X)
-    if not np.isfinite(user_power):
-        raise OffdiagError(f"user_power must be a finite number (0 weights all users alike), received {user_power}")
+    user_power = checked_power(user_power)
     m = matrix.shape[1]
     n_u = np.diff(matrix.indptr)
     weight = weights_of(n_u, user_power)
@@ -265,15 +229,11 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     lengths = np.zeros(m, dtype=np.int64)
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
 
-    def told(begin: float) -> Callable[[int], None]:
-        def done(finished: int) -> None:
-            if progress:
-                progress("counting pairs", begin + 0.5 * finished / len(tasks))
-
-        return done
+    def done(begin: float) -> Callable[[int], None] | None:
+        return of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
 
     parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, told(0.0)
+        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, done(0.0)
     )
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     ones = user_power == 0 and not len(data.data)
@@ -282,10 +242,10 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     _require(int(ptr[-1]), dtype, m)
     indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
     parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, told(0.5)
+        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, done(0.5)
     )
     activity = np.bincount(n_u).astype(np.int64)
-    return SparseGram(ptr, indices, values, activity, item_counts, item_sums, float(user_power))
+    return SparseGram(ptr, indices, values, activity, item_counts, item_sums, user_power)
 
 
 def _require(entries: int, dtype: np.dtype[Any], m: int) -> None:

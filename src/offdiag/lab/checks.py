@@ -1,4 +1,4 @@
-"""What the functions of the lab ask of their arguments, said once: matrices, probabilities, whole numbers."""
+"""What the functions of the lab ask of matrices, of probabilities and of their results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.errors import OffdiagError
 
 Matrix = NDArray[np.float64]
@@ -72,9 +73,7 @@ def symmetric(values: Any, name: str, largest: float = LARGEST) -> Matrix:
 
 def keep(value: Any, name: str = "keep") -> float:
     """The probability of keeping, in (0, 1]."""
-    found = _float(value)
-    if not 0 < found <= 1:
-        raise OffdiagError(f"{name}, the probability of keeping a unit, must be in (0, 1], received {value!r}")
+    found: float = checks.number(f"{name}, the probability of keeping a unit,", value, 0, 1, above=True)
     if found < LEAST_KEEP:
         raise OffdiagError(
             f"{name} must be at least {LEAST_KEEP:g}, as what is kept is divided by it: {value!r} received"
@@ -84,9 +83,7 @@ def keep(value: Any, name: str = "keep") -> float:
 
 def drop(value: Any, name: str = "drop") -> float:
     """The probability of dropping, in [0, 1)."""
-    found = _float(value)
-    if not 0 <= found < 1:
-        raise OffdiagError(f"{name}, the probability of dropping a unit, must be in [0, 1), received {value!r}")
+    found: float = checks.number(f"{name}, the probability of dropping a unit,", value, 0, 1, below=True)
     return found
 
 
@@ -96,30 +93,11 @@ def odds(value: Any, name: str = "drop") -> float:
     return p / (1 - p)
 
 
-def whole(value: Any, name: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OffdiagError(f"{name} must be a whole number of at least {least}, received {value!r}")
-    return int(value)
-
-
-def number(value: Any, name: str, low: float = 0.0, high: float = LARGEST, *, above: bool = False) -> float:
-    """A number in [low, high], or in (low, high] with ``above``."""
-    found = _float(value)
-    if not low <= found <= high or (above and found == low):
-        least = f"above {low:g}" if above else f"of at least {low:g}"
-        raise OffdiagError(f"{name} must be a number {least} and at most {high:g}, received {value!r}")
-    return found
-
-
-def seed(value: Any, name: str = "seed") -> int:
-    return whole(value, name, 0)
-
-
 def random(value: Any, name: str = "rng") -> np.random.Generator:
     """A generator, or one made from a seed."""
     if isinstance(value, np.random.Generator):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+    if not checks.is_whole(value) or value < 0:
         raise OffdiagError(f"{name} must be a NumPy generator or a seed, a whole number from 0 on, received {value!r}")
     return np.random.default_rng(value)
 
@@ -127,7 +105,7 @@ def random(value: Any, name: str = "rng") -> np.random.Generator:
 def shape(value: Any, name: str = "shape") -> tuple[int, ...]:
     """Sizes; one whole number is one axis."""
     sizes = (value,) if isinstance(value, int | np.integer) else listed(value, name, "whole numbers")
-    return tuple(whole(size, name) for size in sizes)
+    return tuple(checks.whole(name, size, 1) for size in sizes)
 
 
 def listed(values: Any, name: str, kind: str) -> list[Any]:
@@ -172,16 +150,6 @@ def blocks(width: int, block: int) -> int:
     if width % block:
         raise OffdiagError(f"the width must be a multiple of the block, received width {width} and block {block}")
     return width // block
-
-
-def _float(value: Any) -> float:
-    """NaN, which lies in no interval, for what is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return float("nan")
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else -float("inf")
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.checks import is_whole, number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 from offdiag.lab import checks
@@ -94,9 +95,9 @@ def sample_loss(X: Any, weights: Sequence[Any], dropouts: Sequence[float], *, dr
     """The same expectation by drawing masks for every entry of every layer; X is users × items, dense."""
     X = checks.matrix(X, "X")
     _, Ws, _ = _checked(np.zeros((X.shape[1],) * 2), weights, dropouts)
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
+    if not is_whole(draws) or draws < 2:
         raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws!r}")
-    rng = np.random.default_rng(checks.seed(seed))
+    rng = np.random.default_rng(whole("seed", seed))
     losses = np.empty(draws)
     for draw in range(draws):
         values = X  # (n_users, width of the layer)
@@ -124,14 +125,14 @@ def fit(
     from scipy.optimize import minimize
 
     widths = checks.listed(widths, "widths", "whole numbers")
-    if any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1 for k in widths):
+    if any(not is_whole(k) or k < 1 for k in widths):
         raise OffdiagError(f"widths must be whole numbers of at least 1, one per hidden layer, received {widths}")
     G = _gram(G)
     scale = float(np.trace(G))
     if scale <= 0:
         raise OffdiagError("there is nothing to learn from: the trace of G is 0")
     sizes = [len(G), *(int(k) for k in widths), len(G)]
-    rng = np.random.default_rng(checks.seed(seed))
+    rng = np.random.default_rng(whole("seed", seed))
     start = [_orthogonal(rng, a, b) for a, b in pairwise(sizes)]
     G, start, odds = _checked(G, start, dropouts, l2)
     ends = np.cumsum([W.size for W in start])[:-1]
@@ -235,9 +236,8 @@ def _checked(
             f"{len(dropouts)} received; 0 means none"
         )
     for p in dropouts:
-        if not isinstance(p, int | float | np.number) or not 0 <= p < 1:
-            raise OffdiagError(f"dropout must be a number in [0, 1), received {p!r}")
-    checks.number(l2, "l2")
+        number("dropout", p, 0, 1, below=True)
+    number("l2", l2, 0, checks.LARGEST)
     chances = np.asarray(dropouts, dtype=np.float64)
     return G, Ws, chances / (1 - chances)
 

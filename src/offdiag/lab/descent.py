@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
-from offdiag.lab.checks import Matrix, matrix, whole
+from offdiag.lab.checks import Matrix, matrix
 
 Rng = np.random.Generator
 # z/mean for ``count`` samples: (width, count) for units, (inputs, width) for connections
@@ -69,9 +70,9 @@ def descend(
     """
     X = matrix(X, "X")
     Y = matrix(Y, "Y", (None, X.shape[1]))
-    steps, batch, record = whole(steps, "steps"), whole(batch, "batch"), whole(record, "record")
-    learning_rate = checks.number(learning_rate, "learning_rate", above=True)
-    rng = np.random.default_rng(checks.seed(seed))
+    steps, batch, record = whole("steps", steps, 1), whole("batch", batch, 1), whole("record", record, 1)
+    learning_rate = number("learning_rate", learning_rate, 0, checks.LARGEST, above=True)
+    rng = np.random.default_rng(whole("seed", seed))
     U, V = (rng.standard_normal((len(M), width)) for M in (Y, X))
     if start is not None:
         given = checks.pair(start, "start")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offdiag.checks import number, whole
 from offdiag.lab import checks, descent, frames
 from offdiag.lab.checks import Matrix
 from offdiag.solvers import shrinkage
@@ -45,7 +46,7 @@ class Overlapping(NamedTuple):
 
     def cov(self, width: int) -> Matrix:
         """The covariance of the masks of ``width`` units, all with ``block`` seeds (padded edges)."""
-        width, block = checks.whole(width, "width"), len(self.characteristic)
+        width, block = whole("width", width, 1), len(self.characteristic)
         apart = np.abs(np.subtract.outer(np.arange(width), np.arange(width)))
         padded = np.append(self.characteristic, 0.0)
         return np.asarray(self.keep ** (2 * block) * padded[np.minimum(apart, block)])
@@ -58,12 +59,12 @@ def k_support_squared(a: Any, order: int) -> float:
     order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². In print ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3]; that
     is right only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
     """
-    return shrinkage.k_support_squared(checks.vector(a, "a"), checks.whole(order, "order"))
+    return shrinkage.k_support_squared(checks.vector(a, "a"), whole("order", order, 1))
 
 
 def prox(m: Any, order: int, beta: float) -> Matrix:
     """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), in O(d log d) [Pal20 Thm. 2.7]."""
-    return shrinkage.k_support_prox(checks.vector(m, "m"), checks.whole(order, "order"), _beta(beta))[0]
+    return shrinkage.k_support_prox(checks.vector(m, "m"), whole("order", order, 1), _beta(beta))[0]
 
 
 def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
@@ -75,8 +76,8 @@ def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
     """
     m, order, beta = (
         checks.vector(m, "m"),
-        checks.whole(order, "order"),
-        checks.number(beta, "beta, the weight of the penalty,"),
+        whole("order", order, 1),
+        number("beta, the weight of the penalty,", beta, 0, checks.LARGEST),
     )
     power = int(np.frexp(np.abs(m).max())[1])
     m = np.ldexp(m, -power)  # exact, and its squares fit
@@ -129,7 +130,7 @@ def block_norms(U: Any, V: Any, X: Any, block: int) -> Matrix:
 def characteristic(width: int, block: int, drop: float) -> Matrix:
     """cov(z)/θ² of a DropBlock mask: drop/θ inside each block, 0 elsewhere (width × width)."""
     odds = checks.odds(drop)
-    k = checks.blocks(checks.whole(width, "width"), checks.whole(block, "block"))
+    k = checks.blocks(whole("width", width, 1), whole("block", block, 1))
     return np.asarray(np.kron(np.eye(k), np.full((block, block), odds)))
 
 
@@ -144,8 +145,8 @@ def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 
     X = checks.matrix(X, "X")
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
     odds = checks.odds(drop)
-    width, block = checks.whole(width, "width"), checks.whole(block, "block")
-    k, seed = checks.blocks(width, block), checks.seed(seed)
+    width, block = whole("width", width, 1), whole("block", block, 1)
+    k, seed = checks.blocks(width, block), whole("seed", seed)
     P, s, Qt = _svd(X)
     seen = Y @ Qt.T  # Y X⁺X in the basis of the rows of X, (a, rank of X)
     outside = float(np.sum((Y - seen @ Qt) ** 2))
@@ -178,7 +179,7 @@ def sgd(
     deterministic objective is that of the overlapping masks. ``cov`` gives that objective another covariance of z/θ.
     """
     checks.odds(drop)
-    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    width, block = whole("width", width, 1), whole("block", block, 1)
     k = checks.blocks(width, block)
     X = checks.matrix(X, "X")
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
@@ -210,7 +211,7 @@ def overlapping(theta: float, block: int) -> Overlapping:
     block − |i − j| seeds and cov/θ² = θ^−(1 − |i−j|/block) − 1. The formula in print [Pal20 sec. 5.3] is that of a unit
     that lives if any of its seeds does, and puts the number of blocks where their size belongs.
     """
-    theta, block = checks.keep(theta, "theta"), checks.whole(block, "block")
+    theta, block = checks.keep(theta, "theta"), whole("block", block, 1)
     shared = 1 - np.arange(block) / block
     return Overlapping(theta ** (1 / block), np.asarray(np.expm1(-np.log(theta) * shared)))
 
@@ -230,4 +231,4 @@ def _net(Y: Any, U: Any, V: Any, X: Any) -> tuple[Matrix, Matrix, Matrix, Matrix
 
 
 def _beta(beta: Any) -> float:
-    return checks.number(beta, "beta, the weight of the penalty,", high=float(np.finfo(np.float64).max))
+    return float(number("beta, the weight of the penalty,", beta, 0, float(np.finfo(np.float64).max)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, descent
 from offdiag.lab.checks import Matrix
@@ -40,7 +41,7 @@ def agree(A: Any, tolerance: float = 1e-9) -> bool:
     ``tolerance`` is the largest cosine between two rows that still counts as 0.
     """
     A = checks.matrix(A, "A", largest=np.inf)
-    tolerance = checks.number(tolerance, "tolerance, a cosine,", high=1)
+    tolerance = number("tolerance, a cosine,", tolerance, 0, 1)
     # by a power of 2 per row, which is exact: squares neither overflow nor vanish
     A = np.ldexp(A, -np.frexp(np.abs(A).max(axis=1, keepdims=True))[1])
     lengths = np.linalg.norm(A, axis=1, keepdims=True)
@@ -64,7 +65,7 @@ def whitened(A: Any) -> Matrix:
 def sgd(Y: Any, X: Any, width: int, keep: float, **settings: Any) -> descent.Trace:
     """Stochastic gradient descent under DropConnect; see ``lab.descent.descend`` for the settings."""
     theta = checks.keep(keep)
-    width = checks.whole(width, "width")
+    width = whole("width", width, 1)
     X = checks.matrix(X, "X")
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
     odds, inputs = (1 - theta) / theta, np.sum(X**2, axis=1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag.checks import whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, deep, equalizer
 from offdiag.lab.checks import Matrix
@@ -105,7 +106,7 @@ def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_momen
     take the place of the singular values; negative ones cannot be matched and stay as loss [Mianjy18 Thm. 2.4].
     With inputs of second moment S the problem is that of M·S^½; directions that never occur are left at 0.
     """
-    width, lam = checks.whole(width, "width"), checks.odds(drop)
+    width, lam = whole("width", width, 1), checks.odds(drop)
     if tied:
         if second_moment is not None:
             raise OffdiagError("tied weights are solved for white inputs only; leave out second_moment, or untie")

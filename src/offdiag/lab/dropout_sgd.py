@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
 from offdiag.lab.checks import Matrix
@@ -57,11 +58,11 @@ def sgd(
     from offdiag.lab.dropout_steps import take_steps
 
     M = checks.symmetric(M, "M") if tied else checks.matrix(M, "M")
-    width, lam = checks.whole(width, "width"), checks.odds(drop)
-    steps, runs, batch = checks.whole(steps, "steps"), checks.whole(runs, "runs"), checks.whole(batch, "batch")
-    every = max(steps // 100, 1) if record_every is None else checks.whole(record_every, "record_every")
-    learning_rate = checks.number(learning_rate, "learning_rate", above=True)
-    decay, seed = checks.number(decay, "decay"), checks.seed(seed)
+    width, lam = whole("width", width, 1), checks.odds(drop)
+    steps, runs, batch = whole("steps", steps, 1), whole("runs", runs, 1), whole("batch", batch, 1)
+    every = max(steps // 100, 1) if record_every is None else whole("record_every", record_every, 1)
+    learning_rate = number("learning_rate", learning_rate, 0, checks.LARGEST, above=True)
+    decay, seed = number("decay", decay, 0, checks.LARGEST), whole("seed", seed)
     marks = np.append(np.arange(0, steps, every), steps)
     U, V = _started(start, M.shape, width, tied)
     n, keep = len(marks), 1 - drop

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.checks import whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
 from offdiag.lab.modes import (
@@ -103,11 +104,11 @@ def sample_loss(X: Any, W1: Any, W2: Any, variance: float, *, draws: int, seed: 
     """The same mean by drawing Gaussian noise for every entry of X."""
     X, W1, W2 = _net(X, W1, W2)
     deviation = float(np.sqrt(one(variance=variance)))
-    rng = np.random.default_rng(checks.seed(seed))
+    rng = np.random.default_rng(whole("seed", seed))
     M = W2 @ W1
     losses = [
         np.sum((X - (X + deviation * rng.standard_normal(X.shape)) @ M.T) ** 2) / (2 * len(X))
-        for _ in range(checks.whole(draws, "draws", 2))
+        for _ in range(whole("draws", draws, 2))
     ]
     return mean_of(np.array(losses))
 
@@ -148,7 +149,7 @@ def estimate(
         V = checks.matrix(basis[1], "the basis", (X.shape[1], None))
         eigenvalues = np.square(small @ V).sum(axis=0)
     if modes is not None:
-        modes = checks.whole(modes, "modes")
+        modes = whole("modes", modes, 1)
     eigenvalues, V = eigenvalues[:modes], V[:, :modes]
     guess = checks.matrix(_rows(reconstruct, X), "what reconstruct returns", X.shape, largest=np.inf)
     overlap = np.einsum("ij,ij->j", small @ V, np.ldexp(guess, -power) @ V)
@@ -179,7 +180,7 @@ def _rows(reconstruct: Any, X: Array) -> Any:
 def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tuple[Array, Array]:
     """W1 = R·diag(w1)·Vᵀ and W2 = V·diag(w2)·Rᵀ for the ``hidden`` leading directions, R a random rotation."""
     X = checks.matrix(X, "X")
-    if not 1 <= checks.whole(hidden, "hidden") <= X.shape[1]:
+    if not 1 <= whole("hidden", hidden, 1) <= X.shape[1]:
         raise OffdiagError(f"hidden must be 1 to {X.shape[1]}, the number of features, received {hidden}")
     V = eigenbasis(X)[1][:, :hidden]
     lengths = [arrays(w1=w1)[0], arrays(w2=w2)[0]]
@@ -187,7 +188,7 @@ def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tu
         if given.shape not in ((), (1,), (hidden,)):
             raise OffdiagError(f"{name} must be a number or hold {hidden}, one per hidden unit, received {given.shape}")
     w1, w2 = (np.broadcast_to(v, (hidden,)) for v in lengths)
-    R = np.linalg.qr(np.random.default_rng(checks.seed(seed)).standard_normal((hidden, hidden)))[0]
+    R = np.linalg.qr(np.random.default_rng(whole("seed", seed)).standard_normal((hidden, hidden)))[0]
     return R @ (w1[:, None] * V.T), (V * w2) @ R.T
 
 
@@ -209,7 +210,7 @@ def gradient_descent(
     """
     X, W1, W2 = _net(X, W1, W2)
     rate, s2, gamma = one(rate=rate), one(variance=variance), one(weight_decay=weight_decay)
-    steps, record = checks.whole(steps, "steps", 0), checks.whole(record, "record")
+    steps, record = whole("steps", steps), whole("record", record, 1)
     eigenvalues, V = eigenbasis(X)
     S = X.T @ X / len(X)
     kept, values = [], []

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from offdiag.checks import whole
 from offdiag.errors import OffdiagError
-from offdiag.lab.checks import Matrix, matrix, whole
+from offdiag.lab.checks import Matrix, matrix
 
 
 def equalize(U: Any) -> Matrix:
@@ -70,7 +71,7 @@ def hadamard(r: int) -> Matrix:
     Z_{2n} = [[Z_n, Z_n], [−Z_n, Z_n]]/√2 from Z_1 = 1 [Mianjy18 Remark 5.2]; the factor in print, 2^((1−k)/2), is the
     one of the whole matrix and must not be applied again at each level.
     """
-    r = whole(r, "r")
+    r = whole("r", r, 1)
     if r & (r - 1):
         raise OffdiagError(f"r must be a power of two for the universal equaliser, received {r}; use equalize")
     Z = np.ones((1, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from offdiag.checks import whole
 from offdiag.lab import checks
 from offdiag.lab.checks import Matrix
 from offdiag.lab.equalizer import equalize
@@ -112,7 +113,7 @@ def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[
 
 def block_squares(U: Matrix, T: Matrix, block: int) -> Matrix:
     """‖U_i T_i‖² of each block, T the hidden layer (width×N)."""
-    checks.whole(block, "block")
+    whole("block", block, 1)
     k = checks.blocks(U.shape[1], block)
     left, right = (M.reshape(len(M), k, block).transpose(1, 2, 0) for M in (U, T.T))  # (k, block, rows)
     inner, hidden = (part @ part.transpose(0, 2, 1) for part in (left, right))

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, equalizer
 from offdiag.lab.checks import Matrix
@@ -118,7 +119,7 @@ def critical_points(M: Any, width: int, drop: float, tied: bool = True) -> list[
     group are zero. Untied nets have further ones by uᵢ → c·uᵢ, vᵢ → vᵢ/c, and dead units with one side not zero.
     Without dropout all rotations are alike, and one group is all there is.
     """
-    width, lam = checks.whole(width, "width"), checks.odds(drop)
+    width, lam = whole("width", width, 1), checks.odds(drop)
     if tied:
         M = checks.symmetric(M, "M")
         sigma, W = np.linalg.eigh(M)
@@ -160,7 +161,7 @@ def all_minima_global(M: Any, width: int, drop: float, *, tied: bool = False) ->
     A flat spectrum has no bound; with fewer than r positive σ the bound is 0. With ``tied`` weights the σ are the
     eigenvalues of M, which must be symmetric, and negative ones cannot be matched.
     """
-    width, lam = checks.whole(width, "width"), checks.odds(drop)
+    width, lam = whole("width", width, 1), checks.odds(drop)
     if tied:
         sigma = np.linalg.eigvalsh(checks.symmetric(M, "M"))[::-1]
     else:
@@ -181,8 +182,8 @@ def contours(m: float, drop: float, *, reach: float | None = None, points: int =
     lam = checks.odds(drop)
     m = float(checks.matrix([[m]], "m")[0, 0])
     reach = 1.4 * float(np.sqrt(abs(m) or 1.0)) if reach is None else reach
-    reach = checks.number(reach, "reach, the half width of the grid,", high=1e70, above=True)  # its 4th power must fit
-    w = np.linspace(-reach, reach, checks.whole(points, "points", 2))
+    reach = number("reach, the half width of the grid,", reach, 0, 1e70, above=True)  # its 4th power must fit
+    w = np.linspace(-reach, reach, whole("points", points, 2))
     x, y = np.meshgrid(w, w)
     surface = (m - x**2 - y**2) ** 2 + lam * (x**4 + y**4)
     origin, none = np.zeros((1, 2)), np.zeros((0, 2))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
 
@@ -31,7 +32,7 @@ def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> A
     both alike. Differentiable by weight and activations.
     Train with ``loss(output without noise) + exact_penalty(…)`` in place of drawing masks.
     """
-    torch = _torch()
+    torch = torch_or_error()
     activations = _tensor(torch, activations, "activations")
     if activations.ndim < 1 or not activations.numel():
         raise OffdiagError(
@@ -57,9 +58,9 @@ def emphasized_loss(x: Any, output: Any, kept: Any, dropped_weight: float, kept_
     averaged over the rows of the batch. ``kept`` is the mask of the input, for every entry, zeros of x included
     [Steck20 Eq. 1]. dropped_weight > kept_weight asks the net to predict an entry from the others and not from itself.
     """
-    torch = _torch()
-    dropped_weight = checks.number(dropped_weight, "dropped_weight")
-    kept_weight = checks.number(kept_weight, "kept_weight")
+    torch = torch_or_error()
+    dropped_weight = number("dropped_weight", dropped_weight, 0, checks.LARGEST)
+    kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
     output = _tensor(torch, output, "output")
     x, kept = _tensor(torch, x, "x", output), _tensor(torch, kept, "kept", output)
     if not x.shape == output.shape == kept.shape or x.ndim < 1 or not x.numel():
@@ -83,7 +84,7 @@ def __dir__() -> list[str]:
     return [*_NAMES, "emphasized_loss", "exact_penalty"]
 
 
-def _torch() -> Any:
+def torch_or_error() -> Any:
     try:
         import torch
     except ImportError:
@@ -117,7 +118,7 @@ def _check_moments(torch: Any, cov: Any, mean: Any, width: int) -> None:
 
 @cache
 def _classes() -> dict[str, Any]:
-    torch = _torch()
+    torch = torch_or_error()
     nn = torch.nn
 
     class DropBlock1d(nn.Module):  # type: ignore[misc, name-defined]
@@ -129,7 +130,7 @@ def _classes() -> dict[str, Any]:
 
         def __init__(self, block: int, drop: float, *, overlap: bool = False) -> None:
             super().__init__()
-            self.block, self.drop, self.overlap = checks.whole(block, "block"), checks.drop(drop), overlap
+            self.block, self.drop, self.overlap = whole("block", block, 1), checks.drop(drop), overlap
 
         def forward(self, x: Any) -> Any:
             if not self.training or self.drop == 0:
@@ -156,9 +157,7 @@ def _classes() -> dict[str, Any]:
         """
 
         def __init__(self, in_features: int, out_features: int, drop: float, bias: bool = True) -> None:
-            super().__init__(
-                checks.whole(in_features, "in_features"), checks.whole(out_features, "out_features"), bias=bias
-            )
+            super().__init__(whole("in_features", in_features, 1), whole("out_features", out_features, 1), bias=bias)
             self.drop = checks.drop(drop)
 
         def forward(self, x: Any) -> Any:

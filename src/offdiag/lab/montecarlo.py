@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
 
@@ -45,12 +46,12 @@ def estimate(samples: NDArray[np.floating]) -> Estimate:
 
 def dropout(keep: float, width: int, draws: int, rng: Random) -> Array:
     """(draws, width): every unit kept with probability ``keep``, on its own."""
-    return dropconnect(keep, (checks.whole(width, "width"),), draws, rng)
+    return dropconnect(keep, (whole("width", width, 1),), draws, rng)
 
 
 def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Array:
     """(draws, width): units stand in a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3]."""
-    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    width, block = whole("width", width, 1), whole("block", block, 1)
     return np.repeat(dropout(keep, checks.blocks(width, block), draws, rng), block, axis=1)
 
 
@@ -61,7 +62,7 @@ def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, pa
     that θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie wholly inside the layer:
     units near its ends are covered by fewer seeds and are kept more often.
     """
-    width, block = checks.whole(width, "width"), checks.whole(block, "block")
+    width, block = whole("width", width, 1), whole("block", block, 1)
     if not padded and block > width:
         raise OffdiagError(f"a block of {block} does not fit into a width of {width}; make it smaller, or pad")
     # paper prints the inverse relation of θ and θ′, which would drop next to nothing
@@ -80,7 +81,7 @@ def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random
 
 def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
     """(draws, *shape): noise to be added, independent, of mean 0 and this variance."""
-    deviation = math.sqrt(checks.number(variance, "variance"))
+    deviation = math.sqrt(number("variance", variance, 0, checks.LARGEST))
     return checks.random(rng).standard_normal(_shape(shape, draws)) * deviation
 
 
@@ -91,7 +92,7 @@ def emphasised(
 
     An entry that was dropped counts 1, one that was kept ``kept_weight``; zeros of the data have masks and weights too.
     """
-    kept_weight = checks.number(kept_weight, "kept_weight")
+    kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
     kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
     return kept, np.where(kept == 1, kept_weight, 1.0)
 
@@ -106,7 +107,7 @@ def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
 
 def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Array]:
     """All masks of a layer, (2ⁿ, width), and their chances, (2ⁿ,); n = width/block blocks are kept or dropped whole."""
-    keep, width, block = checks.keep(keep), checks.whole(width, "width"), checks.whole(block, "block")
+    keep, width, block = checks.keep(keep), whole("width", width, 1), whole("block", block, 1)
     n = checks.blocks(width, block)
     if n > MOST:
         raise OffdiagError(f"{n} units that can be dropped have 2^{n} masks; at most {MOST} units, or draw masks")
@@ -143,4 +144,4 @@ def _enumeration(masks: Any, chances: Any) -> tuple[Array, Array]:
 
 
 def _shape(shape: Sequence[int] | int, draws: int) -> tuple[int, ...]:
-    return checks.whole(draws, "draws"), *checks.shape(shape)
+    return whole("draws", draws, 1), *checks.shape(shape)

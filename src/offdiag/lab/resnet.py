@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, dropblock, layers
 from offdiag.lab.checks import Matrix
@@ -33,7 +34,7 @@ class Training:
 
 def targets(labels: Any, classes: int = 10) -> Matrix:
     """One column per picture, 1 at its class (classes × pictures)."""
-    found, classes = checks.vector(labels, "labels"), checks.whole(classes, "classes")
+    found, classes = checks.vector(labels, "labels"), whole("classes", classes, 1)
     wrong = found[(found != np.floor(found)) | (found < 0) | (found >= classes)]
     if len(wrong):
         raise OffdiagError(
@@ -62,13 +63,13 @@ def train(
     ``pixels`` is (pictures, height, width) or (pictures, height, width, colours), of any size.
     The step rises for a tenth of the time and falls to 0 as a cosine.
     """
-    torch = layers._torch()
+    torch = layers.torch_or_error()
     images = _images(torch, pixels)
     Y = checks.matrix(Y, "Y", (None, len(images)))
-    steps, masks = checks.whole(steps, "steps"), checks.whole(masks, "masks")
-    stages, width = checks.shape(stages, "stages"), checks.whole(width, "width")
-    learning_rate, seed = checks.number(learning_rate, "learning_rate", above=True), checks.seed(seed)
-    checks.blocks(checks.whole(hidden, "hidden"), checks.whole(block, "block"))
+    steps, masks = whole("steps", steps, 1), whole("masks", masks, 1)
+    stages, width = checks.shape(stages, "stages"), whole("width", width, 1)
+    learning_rate, seed = number("learning_rate", learning_rate, 0, checks.LARGEST, above=True), whole("seed", seed)
+    checks.blocks(whole("hidden", hidden, 1), whole("block", block, 1))
     C = torch.tensor(dropblock.characteristic(hidden, block, drop), dtype=torch.float32)
     noise = layers.DropBlock1d(block, drop)
     state = torch.random.get_rng_state()
@@ -120,7 +121,7 @@ def _images(torch: Any, pixels: Any) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
-    torch = layers._torch()
+    torch = layers.torch_or_error()
     nn = torch.nn
 
     def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> list[Any]:

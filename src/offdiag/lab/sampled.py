@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.user_weights import user_weights
 from offdiag.lab.montecarlo import Estimate, estimate
 from offdiag.progress import Progress
-from offdiag.solvers.products import user_weights
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def train(
     """
     torch = _torch()
     matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
-    _check_whole(epochs=epochs, batch_users=batch_users, masks=masks)
+    for name, value in (("epochs", epochs), ("batch_users", batch_users), ("masks", masks)):
+        whole(name, value, 1)
     if not 0 < learning_rate < np.inf:
         raise OffdiagError(f"learning_rate must be a positive number, received {learning_rate!r}")
     weights = user_weights(matrix, user_power)
@@ -136,7 +138,8 @@ def sample_loss(
     """The loss whose gradient ``train`` follows, at fixed factors: random users, random masks. Its expectation is J."""
     torch = _torch()
     matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
-    _check_whole(batch_users=batch_users, masks=masks, draws=draws)
+    for name, value in (("batch_users", batch_users), ("masks", masks), ("draws", draws)):
+        whole(name, value, 1)
     if draws < 2:
         raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws}")
     weights = user_weights(matrix, user_power)
@@ -199,8 +202,8 @@ def _objective(G: NDArray[np.float64], U: NDArray[np.float64], V: NDArray[np.flo
 
 
 def _start(torch: Any, m: int, rank: int | None, start: tuple[Any, Any] | None, generator: Any) -> list[Any]:
-    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1):
-        raise OffdiagError(f"rank must be a whole number of at least 1, or None for full rank, received {rank!r}")
+    if rank is not None:
+        whole("rank", rank, 1, other=", or None for full rank")
     if start is not None:
         U, V = (_factor(F, m) for F in start)
         if U.shape != V.shape or (rank is not None and U.shape[1] != rank):
@@ -229,23 +232,15 @@ def _checked(
     matrix = as_matrix(X)
     if not matrix.nnz:
         raise OffdiagError("there is nothing to learn from: the data hold no interaction")
-    if not 0 <= dropout < 1:
-        raise OffdiagError(f"dropout must be a number in [0, 1), received {dropout!r}")
-    if not 0 <= l2 < np.inf:
-        raise OffdiagError(f"l2 must be a number in [0, inf), received {l2!r}")
-    if not 0 <= kept_weight <= 1:
-        raise OffdiagError(f"kept_weight must be a number in [0, 1], received {kept_weight!r}")
-    if not np.isfinite(user_power):
-        raise OffdiagError(f"user_power must be a finite number, received {user_power!r}")
+    noise = Noise(
+        number("dropout", dropout, 0, 1, below=True),
+        number("l2", l2, 0),
+        number("kept_weight", kept_weight, 0, 1),
+        number("user_power", user_power),
+    )
     if dropout == 0 and kept_weight == 0:
         raise OffdiagError("with kept_weight=0 only dropped entries count, so dropout must be above 0, received 0")
-    return matrix, Noise(float(dropout), float(l2), float(kept_weight), float(user_power))
-
-
-def _check_whole(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise OffdiagError(f"{name} must be a whole number of at least 1, received {value!r}")
+    return matrix, noise
 
 
 def _torch() -> Any:

@@ -22,7 +22,8 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact
-from offdiag.gramian.packed import Facts, Gram
+from offdiag.gramian.packed import Gram
+from offdiag.gramian.user_weights import Facts
 from offdiag.living import user_rows
 from offdiag.living.history_prints import Roll
 from offdiag.progress import Progress

@@ -34,7 +34,8 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
         if C is None:
             return exact_change.refit(model, G, progress)
         g = G.values[layout.diagonal_positions(m)].astype(np.float64)
-        solution = cholesky.read(C, g, l2=l2, **_mathematics(settings))
+        reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **_mathematics(settings))
+        solution = cholesky.Solution(C, *reading)
         weights = model._weights_of(solution, G.item_sums, settings)
         exact = cholesky.penalties(g, settings.get("dropout", 0.0), l2)
         residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import wording
 from offdiag.errors import OffdiagError
-from offdiag.files import container, sealed, switch
+from offdiag.files import sealed, switch
 from offdiag.files.keys import Key, Source, keys_of
 from offdiag.living import exact_change, siphash
 from offdiag.living.fingerprints import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
@@ -54,7 +55,7 @@ class Handle:
             if isinstance(error, OffdiagError):
                 raise
             raise OffdiagError(
-                f"the living state {str(path)!r} is whole but makes no sense ({container.one_line(error)}): fit again"
+                f"the living state {str(path)!r} is whole but makes no sense ({wording.one_line(error)}): fit again"
             ) from error
 
 

@@ -10,22 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from offdiag import ranking
+from offdiag import wording
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact, layout
-from offdiag.gramian.packed import (
-    EXACT_FLOAT32,
-    ROUNDING,
-    Facts,
-    Gram,
-    add_histograms,
-    as_matrix,
-    check_left,
-    gram,
-    is_exact,
-)
+from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, gram, is_exact
 from offdiag.gramian.sparse import BELIEVED, SparseGram
+from offdiag.gramian.user_weights import Facts, add_histograms
 from offdiag.living.history_prints import Roll
 from offdiag.models.fields import checked_item_ids
 
@@ -86,7 +77,7 @@ def _by_id(
     catalogue = Catalogue(item_ids, None, by_id=True)
     if len(unknown):
         if sign < 0:
-            names_of = ranking.shorten(ids[unknown].tolist())
+            names_of = wording.shorten(ids[unknown].tolist())
             raise OffdiagError(NEVER_THERE.format(why=f"the catalogue has no item {names_of}"))
         joined = np.concatenate([item_ids, _fitting(ids[unknown], item_ids)])
         order = (

@@ -15,9 +15,9 @@ from scipy import sparse
 
 from offdiag.gramian.packed import Gram, gram
 from offdiag.gramian.sparse import SparseGram
+from offdiag.gramian.user_weights import user_weights
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
-from offdiag.solvers.products import user_weights
 
 DROPOUT = 0.65
 USER_POWER = 0.5

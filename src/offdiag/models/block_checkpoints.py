@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.files import atomic, container
+from offdiag.files import checkpoints
 
 _ABOUT = "fit.od"
 _BLOCK = re.compile(r"(all|pruned)-block-\d{6}\.od")
@@ -25,9 +25,7 @@ _UNFINISHED = re.compile(r"\.offdiag-[0-9a-f]+\.tmp")  # what a kill leaves of a
 def data_facts(matrix: sparse.csr_array, item_ids: NDArray[Any]) -> dict[str, Any]:
     """What tells one table of interactions from another."""
     digest = hashlib.sha256()
-    for part, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.float64)):
-        for lo in range(0, len(part), 1 << 24):  # a copy of the wider type only in pieces
-            digest.update(np.ascontiguousarray(part[lo : lo + (1 << 24)], dtype=kind).data)
+    checkpoints.add_matrix(digest, matrix, np.int64, np.int32, np.float64)
     digest.update(repr(item_ids.dtype).encode() + np.ascontiguousarray(item_ids).tobytes())
     n, m = matrix.shape
     return {"users": n, "items": m, "interactions": int(matrix.nnz), "contents": digest.hexdigest()[:16]}
@@ -64,9 +62,7 @@ class BlockCheckpoints:
             raise OffdiagError(
                 f"cannot keep a checkpoint in {str(folder)!r}: {error.strerror}; choose another"
             ) from None
-        with atomic.replacing(target) as file:
-            about = {"model": "checkpoint", "settings": self._settings, "data": facts}
-            container.write(file, about, {}, None)
+        checkpoints.write(target, {"settings": self._settings, "data": facts}, {})
 
     def stage(self, name: str) -> BlockCheckpoints:
         """The same folder for another pass over the columns."""
@@ -79,20 +75,16 @@ class BlockCheckpoints:
         if not path.exists():
             return None
         try:
-            with container.opened(path) as file:
-                header = container.read_header(path, file)
-                mapped = container.mapped(file, header)
-            container.verify(path, mapped, header, True)
-            found = {name: container.array(mapped, header, name).copy() for name in header.tensors}
+            about, arrays = checkpoints.read(path)
         except OffdiagError:
             return None
-        ours = header.about.get("fit") == self._mark and np.array_equal(found.pop("items", np.empty(0)), items)
+        found = {name: array.copy() for name, array in arrays.items()}
+        ours = about.get("fit") == self._mark and np.array_equal(found.pop("items", np.empty(0)), items)
         return found if ours else None  # else it is of another fit in this folder, or cut into other blocks
 
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None:
         tensors = sorted((found | {"items": items}).items(), key=lambda pair: -pair[1].itemsize)  # so all are aligned
-        with atomic.replacing(self._path(block)) as file:
-            container.write(file, {"model": "checkpoint", "fit": self._mark}, dict(tensors), None)
+        checkpoints.write(self._path(block), {"fit": self._mark}, dict(tensors))
 
     @staticmethod
     def clear(folder: str | os.PathLike[str]) -> None:
@@ -114,18 +106,9 @@ class BlockCheckpoints:
         return self.folder / f"{self._stage}-block-{block:06d}.od"
 
     def _check(self, target: Path) -> None:
-        with container.opened(target) as file:
-            about = container.read_header(target, file).about
+        about, _ = checkpoints.read(target)
         if about.get("model") != "checkpoint" or not isinstance(about.get("settings"), dict):
             raise OffdiagError(f"expected a checkpoint, received {str(target)!r}; choose another folder")
-        differences = [
-            f"{name}={theirs.get(name)!r} instead of {value!r}"
-            for theirs, ours in ((about["settings"], self._settings), (about.get("data") or {}, self._facts))
-            for name, value in ours.items()
-            if theirs.get(name) != value
-        ]
-        if differences:
-            raise OffdiagError(
-                f"the checkpoint {str(self.folder)!r} is of another fit: {', '.join(differences)}; give the same data "
-                "and settings to continue it, or another folder to start anew"
-            )
+        differing = checkpoints.differences(about["settings"] | (about.get("data") or {}), self._settings | self._facts)
+        if differing:
+            raise checkpoints.other_run(self.folder, "fit", differing, "folder")

@@ -20,7 +20,7 @@ from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, ch
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
-from offdiag.solvers.products import item_scale
+from offdiag.solvers.products import item_l2
 from offdiag.weights import Compressed, Dense, Packed
 
 
@@ -76,10 +76,7 @@ class _FullRank(Recommender):
         """Overwrites G's values: they become the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
-        l2 = settings["l2"] / scale
-        if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
-            g = G.values[layout.diagonal_positions(G.n_items)].astype(np.float64)
-            l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+        l2 = item_l2(settings["l2"] / scale, G.own_diagonal(), settings["item_power"])
         solution = cholesky.solve(
             G.values,
             G.n_items,
@@ -92,7 +89,7 @@ class _FullRank(Recommender):
         weights = self._weights_of(solution, G.item_sums, settings)
         # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         self.weights_ = weights.todense() if self.storage == "dense" else weights
-        self.penalty_ = None if settings["item_power"] else l2
+        self.penalty_ = l2 if isinstance(l2, float) else None
         self.objective_ = solution.objective * scale
         self.item_ids_ = item_ids
         self.popularity_ = G.item_sums.copy()

@@ -13,7 +13,7 @@ from offdiag.errors import OffdiagError
 from offdiag.living import exact_change
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.low_rank import WeightDecayLAE
-from offdiag.solvers.products import item_scale
+from offdiag.solvers.products import item_l2
 from offdiag.weights import Smoothed
 
 
@@ -54,11 +54,10 @@ def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
 
 def _penalty(G: Any, settings: dict[str, Any], g_a: float, a: int) -> float:
     """Λ_a = p/(1−p)·g_a + l2, in the Gram's own unit."""
-    dropout, l2 = settings.get("dropout", 0.0), settings["l2"] / G.scale
-    if settings.get("item_power"):
-        g = np.asarray(G.diagonal(), dtype=np.float64) / G.scale
-        l2 /= item_scale(g, settings["item_power"])[a] ** 2
-    return float(dropout / (1 - dropout) * g_a + l2)
+    g = np.asarray(G.diagonal(), dtype=np.float64) / G.scale
+    l2 = item_l2(settings["l2"] / G.scale, g, settings.get("item_power", 0.0))
+    dropout = settings.get("dropout", 0.0)
+    return float(dropout / (1 - dropout) * g_a + (l2 if isinstance(l2, float) else l2[a]))
 
 
 def _kept(settings: dict[str, Any]) -> float:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.errors import OffdiagError
 from offdiag.solvers.shrinkage import denoised, k_support_prox
 
@@ -29,18 +30,14 @@ class Shrink:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            auto = field.name == "l2"
-            if (value is None and field.default is None) or (auto and isinstance(value, str) and value == "auto"):
+            if value is None and field.default is None:
                 continue
             low, high = self.limits[field.name]
-            whole = field.name in ("width", "block")
-            kind = int | np.integer if whole else int | float | np.number
-            if isinstance(value, bool) or not isinstance(value, kind) or not low <= value < high:
-                expected = f"a whole number of at least {low:g}" if whole else f"a number in [{low:g}, {high:g})"
-                other = " or 'auto'" if auto else ""
-                raise OffdiagError(
-                    f"{field.name} of {type(self).__name__} must be {expected}{other}, received {value!r}"
-                )
+            name = f"{field.name} of {type(self).__name__}"
+            if field.name in ("width", "block"):
+                checks.whole(name, value, int(low))
+            else:
+                checks.number(name, value, low, high, below=True, auto=field.name == "l2")
 
     def __str__(self) -> str:
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory
+from offdiag import checks, memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, scale_of, weights_of
+from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
 from offdiag.living.exact_change import Change, Relearned
 from offdiag.models import auto, sparse_from_gram
@@ -228,7 +229,7 @@ class SparseEDLAE(Recommender):
         nothing: dict[str, Any] = {"neighbours": "auto", "max_bytes": None, "block_bytes": "auto"}
         unset = {name: params.pop(name) for name, value in nothing.items() if _same(params[name], value)}
         rank = params.pop("rank")
-        if not isinstance(rank, int | np.integer) or isinstance(rank, bool) or rank < 0:
+        if not checks.is_whole(rank) or rank < 0:
             raise OffdiagError(f"rank of SparseEDLAE must be a whole number, 0 for no smooth part, received {rank!r}")
         settings = unset | checked(params) | {"rank": int(rank)}
         if settings["item_power"] == "auto":

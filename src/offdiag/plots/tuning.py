@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offdiag.checks import is_number
 from offdiag.errors import OffdiagError
 from offdiag.plots.comparison import WIDTH, Figure, _Frame, _line, _short, _text, _text_width
 from offdiag.plots.ranks import _mark, _number, _ticks_between
@@ -55,7 +56,7 @@ def influence(tuned: Tuned) -> list[Influence]:
         shown = _of_setting(tuned, name)
         top = float(_best(shown).value or 0.0)
         good = [t.settings[name] for t in shown if float(t.value or 0.0) >= (1 - NEAR) * top]
-        good = [min(good), max(good)] if all(map(_is_number, good)) else list(dict.fromkeys(good))
+        good = [min(good), max(good)] if all(map(is_number, good)) else list(dict.fromkeys(good))
         every = [t for t in tuned.trials if name in t.settings and t.state != "failed" and t.origin != "propensity"]
         on_small = bool(every) and all(t.small_value is not None for t in every)
         pairs = [(t.settings[name], t.small_value if on_small else t.value) for t in (every if on_small else shown)]
@@ -280,14 +281,10 @@ def _inside(low: float, high: float, about: int = 4) -> list[float]:
     return ticks if len(ticks) > 1 else [low, high]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _rejected_of(tuned: Tuned, name: str) -> list[Trial]:
     """Trials without a value that can be placed on the axis of a setting."""
     rejected = [trial for trial in tuned.trials if trial.value is None and name in trial.settings]
-    return [t for t in rejected if not _is_log(tuned, name) or (_is_number(t.settings[name]) and t.settings[name] > 0)]
+    return [t for t in rejected if not _is_log(tuned, name) or (is_number(t.settings[name]) and t.settings[name] > 0)]
 
 
 def _values(tuned: Tuned, name: str) -> list[Any]:
@@ -301,7 +298,7 @@ def _is_log(tuned: Tuned, name: str) -> bool:
 
 def _spans_decades(values: Sequence[Any]) -> bool:
     """Whether a setting is of the kind that is doubled rather than added to; shares between 0 and 1 are not."""
-    if not all(map(_is_number, values)) or min(values) <= 0:
+    if not all(map(is_number, values)) or min(values) <= 0:
         return False
     return bool(max(values) >= 10 * min(values) and (max(values) > 1 or max(values) <= 0.1))
 
@@ -309,7 +306,7 @@ def _spans_decades(values: Sequence[Any]) -> bool:
 def _scale(tuned: Tuned, name: str) -> Any:
     """From a value of the setting to its place on the axis."""
     values = _values(tuned, name)
-    if not all(map(_is_number, values)):
+    if not all(map(is_number, values)):
         order = {str(value): n for n, value in enumerate(sorted(set(values), key=str))}
         return lambda value: float(order[str(value)])
     return math.log10 if _is_log(tuned, name) else float
@@ -324,7 +321,7 @@ def _x_bounds(tuned: Tuned, name: str) -> tuple[float, float]:
 
 def _x_ticks(tuned: Tuned, name: str) -> list[tuple[float, str]]:
     values = _values(tuned, name)
-    if not all(map(_is_number, values)):
+    if not all(map(is_number, values)):
         return [(float(n), str(value)) for n, value in enumerate(sorted(set(values), key=str))]
     low, high = _x_bounds(tuned, name)
     if _is_log(tuned, name):
@@ -340,7 +337,7 @@ def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
     """Share of the variance that a parabola (a mean per choice) explains, less what chance would; None for too few."""
     settings = [setting for setting, _ in pairs]
     values = np.array([value for _, value in pairs], dtype=np.float64)
-    if all(map(_is_number, settings)):
+    if all(map(is_number, settings)):
         x = np.array(settings, dtype=np.float64)
         x = np.log(x) if _spans_decades(settings) else x
         x = (x - x.mean()) / (x.std() or 1.0)

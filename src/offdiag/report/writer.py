@@ -13,6 +13,7 @@ import numpy as np
 
 from offdiag.files import atomic
 from offdiag.plots import comparison
+from offdiag.wording import p_value
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
@@ -122,19 +123,13 @@ def summary(study: Study) -> list[str]:
         test = best.result.compare(entry.result)
         gap, sem, p = test.difference[JUDGE], test.sem[JUDGE], test.p_value[JUDGE]
         if np.isfinite(p) and p < 0.05:
-            lines.append(f"{best.name} is ahead of {entry.name} by {gap:.4f} ± {sem:.4f} {JUDGE} ({p_text(p)}).")
+            lines.append(f"{best.name} is ahead of {entry.name} by {gap:.4f} ± {sem:.4f} {JUDGE} ({p_value(p)}).")
         else:
             lines.append(
                 f"{best.name} and {entry.name} cannot be told apart on these users: "
-                f"{gap:+.4f} ± {sem:.4f} {JUDGE} ({p_text(p)})."
+                f"{gap:+.4f} ± {sem:.4f} {JUDGE} ({p_value(p)})."
             )
     return lines
-
-
-def p_text(p: float) -> str:
-    if not np.isfinite(p):
-        return "no test possible"
-    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
 
 
 def setting_text(value: Any) -> str:
@@ -189,7 +184,7 @@ def _quality(study: Study) -> str:
             cells.append("best")
         else:
             test = best.result.compare(entry.result)
-            certainty = f"± {test.sem[JUDGE]:.4f}, {p_text(test.p_value[JUDGE])}"
+            certainty = f"± {test.sem[JUDGE]:.4f}, {p_value(test.p_value[JUDGE])}"
             cells.append(f"−{test.difference[JUDGE]:.4f}<small>{certainty}</small>")
         rows.append(cells)
     head = ["model", *METRICS, "coverage@20", "novelty@20", f"{JUDGE} against the best"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import ranking
+from offdiag import wording
 from offdiag.errors import OffdiagError
 from offdiag.server import requests
 from offdiag.server.batching import Ranked, Scorer
@@ -100,7 +100,7 @@ def fallback(history: list[int]) -> str | None:
 
 def refuse_unknown(served: Served, unknown: list[Any], strict: bool) -> None:
     if strict and unknown:
-        shown = ranking.shorten([_cut(item) for item in unknown], NAMED)
+        shown = wording.shorten([_cut(item) for item in unknown], NAMED)
         raise Refused(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
 
 

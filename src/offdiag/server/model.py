@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import persist, ranking
+from offdiag import persist, ranking, wording
+from offdiag.checks import is_number
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
@@ -105,7 +106,7 @@ class Served:
             card = self._card()
             requests.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = container.one_line(error)
+            what = wording.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
         return card
 
@@ -166,11 +167,7 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
         stored = stored["mean"]
     else:
         sem = {}
-    known = {name: value for name, value in stored.items() if _is_number(value)}
+    known = {name: value for name, value in stored.items() if is_number(value)}
     return {
-        name: {"mean": value, "sem": sem[name] if _is_number(sem.get(name)) else None} for name, value in known.items()
+        name: {"mean": value, "sem": sem[name] if is_number(sem.get(name)) else None} for name, value in known.items()
     } or None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

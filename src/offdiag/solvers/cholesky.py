@@ -9,11 +9,12 @@ import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory
+from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
@@ -39,7 +40,7 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
     needed = layout.size(m) * itemsize + extra
     if m > lapack.MAX_ITEMS:
         raise NotEnoughMemory(
-            f"a full-rank model of {m:,} items needs {memory.readable(needed)} in one block, "
+            f"a full-rank model of {m:,} items needs {wording.size(needed)} in one block, "
             f"beyond the {lapack.MAX_ITEMS:,} items that LAPACK's packed format can index; {instead}"
         )
     memory.require(needed, f"a full-rank model of {m:,} items", instead)
@@ -50,16 +51,25 @@ def invert(values: NDArray[np.floating], m: int, progress: Progress | None = Non
     where = layout.diagonal_positions(m)
     h = values[where].astype(np.float64)
     info = lapack.pftrf(values, m, _tick(progress, m, 0.0, 1 / 3))
+    check_factor(values[where] if info == 0 else None, h, values.dtype)
+    lapack.pftri(values, m, _tick(progress, m, 1 / 3, 1.0))
+    check_inverse(values[where])
+
+
+def check_factor(L_ii: NDArray[np.floating] | None, h: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
+    """Refuse a Cholesky factor of rounding errors, or none at all; h = diag(H)."""
     # L_ii² / H_ii is what is left of item i after regression on the items before it: at rounding level it is noise.
-    pivots = values[where].astype(np.float64) ** 2 / h if info == 0 else np.zeros(1)
-    if info != 0 or not pivots.min(initial=1.0) > 8 * np.finfo(values.dtype).eps:
-        remedy = "set l2 or dropout > 0" + (", or dtype='float64' if they are" if values.dtype == np.float32 else "")
+    pivots = np.zeros(1) if L_ii is None else L_ii.astype(np.float64) ** 2 / h
+    if not pivots.min(initial=1.0) > 8 * np.finfo(dtype).eps:
+        remedy = "set l2 or dropout > 0" + (", or dtype='float64' if they are" if dtype == np.float32 else "")
         raise OffdiagError(
             "the regularised Gram matrix is singular at this precision: some items are combinations of others "
             f"(duplicate columns?) and too little separates them; {remedy}"
         )
-    lapack.pftri(values, m, _tick(progress, m, 1 / 3, 1.0))
-    if not np.isfinite(values[where]).all():
+
+
+def check_inverse(C_ii: NDArray[np.floating]) -> None:
+    if not np.isfinite(C_ii).all():
         raise OffdiagError("the inverse overflowed; increase l2 or use dtype='float64'")
 
 
@@ -80,15 +90,11 @@ def solve(
     """
     where = layout.diagonal_positions(m)
     g = values[where].astype(np.float64)
-    if not np.isfinite(g).all():
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    lam = penalties(g, dropout, l2)
-    diagonal = kept_weight > 0 or max_diagonal is not None
-    precision.check_penalty(g, lam, values.dtype, dropout=dropout, inverse=True, diagonal=diagonal)
-    # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
-    values[where] = np.where((g == 0) & (lam == 0), 1.0, g + lam)
+    precision.check_squares(g)
+    problem: Any = {"dropout": dropout, "l2": l2, "kept_weight": kept_weight, "max_diagonal": max_diagonal}
+    values[where] = regularised(g, values.dtype, **problem)
     invert(values, m, progress)
-    return read(values, g, dropout=dropout, l2=l2, kept_weight=kept_weight, max_diagonal=max_diagonal)
+    return Solution(values, *read(values[where], g, **problem))
 
 
 def penalties(g: NDArray[np.float64], dropout: float, l2: float | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -96,26 +102,43 @@ def penalties(g: NDArray[np.float64], dropout: float, l2: float | NDArray[np.flo
     return np.asarray(dropout / (1 - dropout) * g + l2)
 
 
+def regularised(
+    g: NDArray[np.float64],
+    dtype: np.dtype[Any],
+    *,
+    dropout: float,
+    l2: float | NDArray[np.float64],
+    kept_weight: float,
+    max_diagonal: float | None = None,
+) -> NDArray[np.float64]:
+    """diag(H) for g = diag(G), where a matrix of this type can express the penalty."""
+    lam = penalties(g, dropout, l2)
+    diagonal = kept_weight > 0 or max_diagonal is not None
+    precision.check_penalty(g, lam, dtype, dropout=dropout, inverse=True, diagonal=diagonal)
+    # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
+    return np.where((g == 0) & (lam == 0), 1.0, g + lam)
+
+
 def read(
-    C: NDArray[np.floating],
+    C_diagonal: NDArray[np.floating],
     g: NDArray[np.float64],
     *,
     dropout: float,
     l2: float | NDArray[np.float64],
     kept_weight: float,
     max_diagonal: float | None = None,
-) -> Solution:
-    """The model of a packed inverse C of H = G + Λ, where g = diag(G)."""
+) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
+    """Scale, diagonal and objective of a ``Solution``, from the diagonals of C and G alone, in the precision of C."""
     lam = penalties(g, dropout, l2)
     cold = g == 0
-    C_ii = C[layout.diagonal_positions(len(g))].astype(np.float64)
+    C_ii = C_diagonal.astype(np.float64)
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
     nu, diagonal = emphasis(lam, C_ii, dropout=dropout, kept_weight=kept_weight, max_diagonal=max_diagonal)
     diagonal[cold] = 0.0
     # Column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii); on a bound of its diagonal more.
     column = nu * (1 - free) if max_diagonal is None else lam + nu * C_ii * (nu - 2 * lam)
     objective = float(np.sum(column[~cold]))
-    return Solution(C, (-nu).astype(C.dtype), diagonal.astype(C.dtype), objective)
+    return (-nu).astype(C_diagonal.dtype), diagonal.astype(C_diagonal.dtype), objective
 
 
 def emphasis(

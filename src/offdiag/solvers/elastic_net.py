@@ -5,7 +5,6 @@ Cost      per column, about six passes over the rows of G that belong to its wei
 Equals    sklearn's ElasticNet(fit_intercept=False) per column, alpha = (l1 + l2)/n, l1_ratio = l1/(l1 + l2).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 
 COPIED = 1024  # items whose part of G is worth copying out (8 MB); for more, whole rows of G are read
 COLUMNS_AT_ONCE = 16  # a task for one core; a column takes a few milliseconds at most
@@ -61,7 +60,7 @@ def solve(
         )
 
     tasks = parallel.ranges(m, -(-m // COLUMNS_AT_ONCE))
-    parallel.run_parallel(columns, tasks, _told(progress, len(tasks)))
+    parallel.run_parallel(columns, tasks, of_tasks(progress, "solving columns", len(tasks)))
     parts = [found[lo] for lo, _ in tasks]
     counts, rows, data = (np.concatenate([part[n] for part in parts]) for n in range(3))
     B = sparse.csc_array((data, rows, np.concatenate([[0], np.cumsum(counts)])), shape=(m, m))
@@ -69,13 +68,3 @@ def solve(
     used = diagonal > 0
     worst = float((gaps[used] / (0.5 * diagonal[used].astype(np.float64))).max(initial=0.0))
     return Solution(B, float(primal.sum()), worst, float(gaps.sum()), int(passes.max(initial=0)))
-
-
-def _told(progress: Progress | None, tasks: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-
-    def done(finished: int) -> None:
-        progress("solving columns", finished / tasks)
-
-    return done

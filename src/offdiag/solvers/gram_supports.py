@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.gramian.sparse import SparseGram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import popularity_order
-from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms, told
+from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms
 
 RANGES = 32  # of rows for each thread, where a row is only read
 
@@ -87,7 +87,7 @@ def choose(
         sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted, first, last, who, share, parent, below)
 
     tasks = parallel.ranges(len(wanted), -(-len(wanted) // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     found = closed_up(who, share, parent, below)
     if items is None:
         return found

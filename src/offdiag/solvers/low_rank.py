@@ -61,7 +61,7 @@ def penalty(product: Product, dropout: float, l2: float) -> Vector:
     """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item nobody has when both are 0: its row and column stay 0."""
     check_range(product)
     g = product.g
-    lam: Vector = dropout / (1 - dropout) * g + l2
+    lam = cholesky.penalties(g, dropout, l2)
     return np.where((g == 0) & (lam == 0), 1.0, lam)
 
 

@@ -5,7 +5,6 @@ Cost      Σ n_u² additions, m·k numbers; no m×m matrix: one column of G at a
 Equals    for balance ½ and shrink 0: the k largest off-diagonal entries per column of the cosines of X's columns.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.gramian import layout
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 
 ITEMS_AT_ONCE = 64  # a task for one core
 
@@ -46,7 +45,7 @@ def from_data(
         )  # fmt: skip
 
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, _told(progress, len(tasks)))
+    parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))
     return _columns(who, best)
 
 
@@ -73,7 +72,7 @@ def from_gram(
         neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best)
 
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, _told(progress, len(tasks)))
+    parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))
     return _columns(who, best)
 
 
@@ -93,13 +92,3 @@ def _columns(who: NDArray[np.int32], best: NDArray[np.floating]) -> sparse.csc_a
     B = sparse.csc_array((best[found], who[found], ptr), shape=(len(who), len(who)))
     B.sort_indices()
     return B
-
-
-def _told(progress: Progress | None, tasks: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-
-    def done(finished: int) -> None:
-        progress("comparing items", finished / tasks)
-
-    return done

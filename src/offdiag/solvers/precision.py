@@ -37,6 +37,12 @@ def check_penalty(
         raise outweighed(float((1 / share).min()), limits.dtype, dropout)
 
 
+def check_squares(g: NDArray[np.float64], most: float = np.inf) -> None:
+    """Refuse diag(G) that overflowed, or that is beyond ``most``."""
+    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > most:
+        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
+
+
 def outweighed(ratio: float, dtype: DTypeLike, dropout: float = 0.0) -> OffdiagError:
     """The error, which names the setting that makes most of the penalty."""
     by_dropout = dropout / (1 - dropout) > ratio / 2

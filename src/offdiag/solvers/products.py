@@ -4,7 +4,7 @@
 ``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
-All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.packed.scale_of``).
+All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.user_weights.scale_of``).
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, scale_of, weights_of
+from offdiag.gramian.packed import Gram, shares
 from offdiag.gramian.sparse import SparseGram
+from offdiag.gramian.user_weights import user_weights
 from offdiag.solvers import blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -178,6 +179,11 @@ def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]
     return scale
 
 
+def item_l2(l2: float, g: NDArray[np.float64], item_power: float) -> float | NDArray[np.float64]:
+    """l2 of items that are normalised before the fit and back after it: with ``item_power``, one for each item."""
+    return l2 / item_scale(g, item_power) ** 2 if item_power else l2
+
+
 def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: int, ones: bool) -> _Block:
     by_item = sparse.csr_array(matrix[lo:hi].T)
     items = np.flatnonzero(np.diff(by_item.indptr))
@@ -188,18 +194,8 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
     return _Block(weight[lo:hi], items.astype(np.uint32), ptr, columns, data)
 
 
-def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
-    """What each user counts in G: n_u^(−user_power) times the common scale; 0 for users without any item."""
-    n_u = np.diff(matrix.indptr)
-    return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
-
-
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
     """Ranges of items with about equal numbers of interactions, covering all items."""
     from offdiag._kernels import parallel
 
-    total = np.cumsum(counts)
-    parts = TASKS_PER_THREAD * parallel.n_threads() if len(total) and total[-1] > 1 << 14 else 1
-    edges = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, parts + 1)[1:-1])
-    edges = np.unique(np.concatenate([[0], edges, [len(counts)]]))
-    return [(int(a), int(b)) for a, b in pairwise(edges)]
+    return shares(counts, TASKS_PER_THREAD * parallel.n_threads() if counts.sum() > 1 << 14 else 1)

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
 from offdiag.solvers.popularity_order import Rows
-from offdiag.solvers.products import item_scale
+from offdiag.solvers.products import item_l2
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
@@ -56,11 +56,8 @@ class Kept(Protocol):
 
 def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
     """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
-    if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
-        raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2: Any = settings["l2"] / scale
-    if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
+    precision.check_squares(g, float(np.finfo(dtype).max) / 64)
+    l2 = item_l2(settings["l2"] / scale, g, settings["item_power"])
     dropout = settings["dropout"]
     precision.check_penalty(g, penalties(g, dropout, l2), dtype, dropout=dropout)
     return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
@@ -114,7 +111,7 @@ def choose(
 
     # Popular items take longest and come first, so no core is left with a long task at the end.
     tasks = parallel.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, told(progress, "finding neighbours", len(tasks)))
+    parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     return closed_up(who, share, parent, below)
 
 
@@ -303,13 +300,3 @@ def closed_up(
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
     column_solves.closed_up(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
-
-
-def told(progress: Progress | None, stage: str, tasks: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-
-    def done(finished: int) -> None:
-        progress(stage, finished / tasks)
-
-    return done

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag import checks
 from offdiag.errors import OffdiagError
 
 POWER_STEP = 0.25  # of user_power: each value needs a Gram of its own
@@ -70,7 +71,7 @@ def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str,
         if setting in fixed:
             raise OffdiagError(f"{setting} is both held fixed and given bounds; leave one of the two out")
         default = cls.__dataclass_fields__[setting].default  # type: ignore[attr-defined]
-        bounds[setting] = parsed(setting, wanted, whole=isinstance(default, int) and not isinstance(default, bool))
+        bounds[setting] = parsed(setting, wanted, whole=checks.is_whole(default))
     return bounds
 
 
@@ -142,9 +143,7 @@ def parsed(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any,
         if not wanted:
             raise OffdiagError(f"expected at least one choice for {name}, received an empty list")
         return tuple(wanted)
-    numbers = isinstance(wanted, tuple) and all(
-        isinstance(v, int | float) and not isinstance(v, bool) for v in wanted[:2]
-    )
+    numbers = isinstance(wanted, tuple) and all(checks.is_number(v) for v in wanted[:2])
     if not numbers or len(wanted) not in (2, 3) or wanted[2:] not in ((), ("log",)):
         raise OffdiagError(
             f"expected (low, high), (low, high, 'log') or a list of choices for {name}, received {wanted!r}"
@@ -177,7 +176,7 @@ def inside(settings: Mapping[str, Any], bounds: Space) -> dict[str, Any]:
     out = dict(settings)
     for name, what in bounds.items():
         value: Any = settings.get(name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
+        number = checks.is_number(value)
         if isinstance(what, Range):
             moved = min(max(float(value), what.low), what.high) if number else what.low
             out[name] = round(moved) if what.whole else float(moved)

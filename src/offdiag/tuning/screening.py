@@ -17,7 +17,7 @@ from scipy import sparse
 from offdiag import ranking
 from offdiag.data.split import HeldOut
 from offdiag.evaluation import evaluate
-from offdiag.gramian.packed import weights_of
+from offdiag.gramian.user_weights import weights_of
 from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, penalty_path

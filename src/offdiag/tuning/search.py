@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, _parse
 from offdiag.models import auto
@@ -344,12 +345,10 @@ def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> d
 
 
 def _check_budget(trials: int, seconds: float | None, seed: int) -> None:
-    if not isinstance(trials, int | np.integer) or isinstance(trials, bool) or trials < 1:
-        raise OffdiagError(f"trials must be a whole number of at least 1, received {trials!r}")
-    if seconds is not None and not (isinstance(seconds, int | float | np.number) and seconds > 0):
+    checks.whole("trials", trials, 1)
+    if seconds is not None and not (checks.is_number(seconds) and seconds > 0):
         raise OffdiagError(f"seconds must be a number above 0, or None for no limit, received {seconds!r}")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise OffdiagError(f"seed must be a whole number of at least 0, received {seed!r}")
+    checks.whole("seed", seed)
 
 
 def _too_short(seconds: float | None) -> OffdiagError:

@@ -15,6 +15,7 @@ from typing import Any
 
 from offdiag.errors import OffdiagError
 from offdiag.tuning.trials import COMPLETE, Trial
+from offdiag.wording import cut
 
 FORMAT = "offdiag study 1"
 
@@ -59,7 +60,7 @@ class Journal:
         differing = [key for key in header if first.get(key) != header[key]]
         if differing:
             told = ", ".join(
-                f"{key} {_short(first.get(key))} there and {_short(header[key])} here" for key in differing
+                f"{key} {cut(str(first.get(key)), 40)} there and {cut(str(header[key]), 40)} here" for key in differing
             )
             raise OffdiagError(f"the study in {name!r} is of something else: {told}; choose another file")
         if len(whole) < len(text):  # a line cut off by a kill
@@ -73,11 +74,6 @@ class Journal:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else text[:37] + "…"
 
 
 def _trial(line: dict[str, Any]) -> Trial:

@@ -19,8 +19,10 @@ from offdiag import memory
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
+from offdiag.files import checkpoints
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, gram, weights_of
+from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.user_weights import weights_of
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import penalty_path
@@ -124,8 +126,7 @@ class Bench:
         parts = [self.matrix, sparse.csr_array(self.validation.histories), sparse.csr_array(self.validation.targets)]
         for part in parts:
             digest.update(str(part.shape).encode())
-            for array in (part.indptr, part.indices, part.data):
-                digest.update(np.ascontiguousarray(array).astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+            checkpoints.add_matrix(digest, part, "<i8", "<i8", "<f8" if part.data.dtype.kind == "f" else "<i8")
         return digest.hexdigest()
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.files import atomic, container
+from offdiag.files import checkpoints
+from offdiag.wording import one_line
 
 QUIET = 20  # times as long as writing took, between two writings: at most a twentieth of the time goes into them
 
@@ -48,8 +49,7 @@ def fingerprint(name: str, settings: dict[str, Any], matrices: list[Any]) -> str
     digest = hashlib.sha256(json.dumps([name, told], sort_keys=True).encode())
     for matrix in matrices:
         digest.update(repr(matrix.shape).encode())
-        for part, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.float64)):
-            digest.update(np.ascontiguousarray(part, dtype=kind).data)
+        checkpoints.add_matrix(digest, matrix, np.int64, np.int32, np.float64)
     return digest.hexdigest()
 
 
@@ -72,28 +72,22 @@ class Checkpoint:
         """The run so far; None when there is no file yet. A file of anything else is refused, never written over."""
         if self.path is None or not self.path.exists():
             return None
-        with container.opened(self.path) as file:
-            header = container.read_header(self.path, file)
-            mapped = container.mapped(file, header)
-        container.verify(self.path, mapped, header, True)
-        about = header.about
+        about, arrays = checkpoints.read(self.path)
         if "checkpoint" not in about:
             raise OffdiagError(
                 f"expected a checkpoint, received the model file {str(self.path)!r}; choose another path"
             )
         if about["checkpoint"] != self.mark:
-            raise OffdiagError(
-                f"the checkpoint {str(self.path)!r} is of another run: {self._difference(about)}; "
-                "give the same data and settings to continue it, or another path to start anew"
-            )
+            differing = checkpoints.differences(about.get("settings", {}), self.settings, but=("epochs",))
+            raise checkpoints.other_run(self.path, "run", differing or ["other data or another model"], "path")
         try:
             run = Run(**{name: about[name] for name in _FACTS})
-            for name in header.tensors:
+            for name, array in arrays.items():
                 group, _, parameter = name.partition(".")
-                getattr(run, group)[parameter] = container.array(mapped, header, name).copy()
+                getattr(run, group)[parameter] = array.copy()
         except (KeyError, TypeError, AttributeError) as error:
             raise OffdiagError(
-                f"the checkpoint {str(self.path)!r} makes no sense ({container.one_line(error)}); delete it"
+                f"the checkpoint {str(self.path)!r} makes no sense ({one_line(error)}); delete it"
             ) from error
         return run
 
@@ -102,19 +96,8 @@ class Checkpoint:
         started = time.monotonic()
         if self.path is None or (started < self._free_at and not last):
             return
-        about = {"model": "checkpoint", "checkpoint": self.mark, "settings": self.settings}
-        about |= {name: getattr(run, name) for name in _FACTS}
+        about = {"checkpoint": self.mark, "settings": self.settings} | {name: getattr(run, name) for name in _FACTS}
         arrays = {f"{group}.{name}": array for group in _GROUPS for name, array in getattr(run, group).items()}
-        with atomic.replacing(self.path) as file:
-            container.write(file, about, arrays, None)
+        checkpoints.write(self.path, about, arrays)
         now = time.monotonic()
         self._free_at = now + QUIET * (now - started)
-
-    def _difference(self, about: dict[str, Any]) -> str:
-        theirs = about.get("settings", {})
-        other = [
-            f"{name}={theirs.get(name)!r} instead of {value!r}"
-            for name, value in self.settings.items()
-            if name != "epochs" and theirs.get(name) != value
-        ]
-        return ", ".join(other) or "other data or another model"

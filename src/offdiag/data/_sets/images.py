@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.data._sets import archive
 from offdiag.errors import OffdiagError
 
@@ -75,9 +76,7 @@ def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images
     if kind not in SHAPES:
         raise OffdiagError(f'kind must be "mnist" or "cifar10", received {kind!r}')
     _check_count(n)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise OffdiagError(f"seed must be a whole number of at least 0, received {seed!r}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checks.whole("seed", seed))
     labels = rng.integers(0, 10, n).astype(np.uint8)
     # What a class looks like is the same for every seed, so that two draws are of one population.
     classes = np.random.default_rng(10)
@@ -176,5 +175,4 @@ def _checked_part(part: str) -> str:
 
 
 def _check_count(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise OffdiagError(f"the number of pictures must be a whole number of at least 1, received {n!r}")
+    checks.whole("the number of pictures", n, 1)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from offdiag.data.split import HeldOut, Split
+from offdiag.data.split import Split
+from offdiag.files import checkpoints
 from offdiag.report import writer
 
 FORMAT = 1  # of a record; another one is computed anew
@@ -50,20 +51,8 @@ def fingerprint(**facts: Any) -> str:
 
 def digest(split: Split) -> str:
     """Of everything a model is fitted to and measured on."""
-    found = hashlib.sha256()
-
-    def add(*arrays: Any) -> None:
-        for array in arrays:
-            found.update(np.ascontiguousarray(array).view(np.uint8).data)
-
-    def part(held: HeldOut) -> None:
-        for matrix in (held.histories, held.targets):
-            add(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-
-    train = split.train.matrix
-    found.update(repr(train.shape).encode())
-    add(train.indptr.astype(np.int64), train.indices.astype(np.int64), train.data)
-    for held in (split.validation, split.test):
-        if held is not None:
-            part(held)
+    found = hashlib.sha256(repr(split.train.matrix.shape).encode())
+    held_out = [held for held in (split.validation, split.test) if held is not None]
+    for matrix in (split.train.matrix, *(matrix for held in held_out for matrix in (held.histories, held.targets))):
+        checkpoints.add_matrix(found, matrix, np.int64, np.int64, matrix.data.dtype)
     return found.hexdigest()

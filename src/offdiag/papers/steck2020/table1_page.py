@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from offdiag.memory import readable
 from offdiag.papers.steck2020.fits import JUDGE, METRICS, PUBLISHED, TUNED
 from offdiag.papers.steck2020.rows import BY_KEY
 from offdiag.papers.steck2020.table1 import Part, Table1
 from offdiag.plots import comparison
 from offdiag.report import writer
+from offdiag.wording import size, with_error
 
 TITLE = "Table 1 of “Autoencoders that don’t overfit towards the Identity”"
 PUBLISHED_FIGURES = "published"
@@ -106,14 +106,14 @@ def table(part: dict[str, Any], metrics: list[str]) -> tuple[list[str], list[lis
 
 def _cells(row: dict[str, Any], metrics: list[str]) -> list[str]:
     number = "" if row["number"] is None else str(row["number"])
-    measured = [_with_error(row["mean"][name], row["sem"][name]) for name in metrics]
+    measured = [with_error(row["mean"][name], row["sem"][name]) for name in metrics]
     published = row["published"] or []
     told = " / ".join("–" if value is None else f"{value:.3f}" for value in published)
-    gap = "best" if row["is_reference"] else _with_sign(row["difference"], row["difference_sem"])
+    gap = "best" if row["is_reference"] else with_error(row["difference"], row["difference_sem"], "+")
     peak = "" if row["extra_peak_bytes"] is None else _memory(row["extra_peak_bytes"])
     trials = str(row["trials"]) if row["kind"] == TUNED else "–"
     seconds = f"{row['fit_seconds']:.1f} s" if row["fit_seconds"] >= 0.1 else "< 0.1 s"
-    return [number, _name(row), row["kind"], *measured, told, gap, seconds, peak, readable(row["n_bytes"]), trials]
+    return [number, _name(row), row["kind"], *measured, told, gap, seconds, peak, size(row["n_bytes"]), trials]
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -121,19 +121,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _memory(n_bytes: int) -> str:
-    return readable(n_bytes) if n_bytes >= 1_000_000 else "< 1 MB"
-
-
-def _with_error(mean: float, sem: float | None) -> str:
-    return f"{mean:.4f}{_error(sem)}"
-
-
-def _with_sign(mean: float, sem: float | None) -> str:
-    return f"{mean:+.4f}{_error(sem)}"
-
-
-def _error(sem: float | None) -> str:
-    return "" if sem is None else f" ± {sem:.4f}"
+    return size(n_bytes) if n_bytes >= 1_000_000 else "< 1 MB"
 
 
 def settings_text(row: dict[str, Any]) -> str:
@@ -161,7 +149,7 @@ def by_rank_rows(part: dict[str, Any], judge: str) -> list[list[str]]:
     lines += [
         (part["rank"], r["row"], r) for r in part["rows"] if r["row"] in ("dlae", "edlae") and r["kind"] != PUBLISHED
     ]
-    at = {(rank, key): _with_error(r["mean"][judge], r["sem"][judge]) for rank, key, r in lines}
+    at = {(rank, key): with_error(r["mean"][judge], r["sem"][judge]) for rank, key, r in lines}
     return [
         [f"{rank:,}", at.get((rank, "dlae"), ""), at.get((rank, "edlae"), "")]
         for rank in sorted({r for r, *_ in lines})
