@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.tiles import Tile, Tiled
+from offdiag.weights.protocol import Tile
+from offdiag.weights.tiles import Tiled, check_arrays
 
 
 @dataclass(frozen=True, eq=False)
 class Constant(Tiled):
-    """The same score for every user, whatever the history: not linear, but with the same face (popularity)."""
+    """The same score for every user, whatever the history: not linear, but with the same interface (popularity)."""
 
     kind: ClassVar[str] = "constant"
+    linear: ClassVar[bool] = False
     scores: NDArray[np.floating]
 
     @property
@@ -28,12 +30,11 @@ class Constant(Tiled):
     def dtype(self) -> np.dtype[Any]:
         return self.scores.dtype
 
-    @property
-    def nbytes(self) -> int:
-        return self.scores.nbytes
-
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         yield 0, len(self.scores), lambda first, last: np.tile(self.scores, (last - first, 1))
+
+    def scaled(self, columns: NDArray[np.floating]) -> Constant:
+        return Constant(self.scores * columns.astype(self.dtype, copy=False))
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
@@ -41,5 +42,7 @@ class Constant(Tiled):
     def toarray(self) -> NDArray[np.floating]:
         return np.zeros(self.shape, dtype=self.dtype)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"scores": self.scores}
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        check_arrays(cls.kind, arrays, m, {"scores": (m,)})
+        return cls(**arrays)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.tiles import Tile, Tiled, inner_products
+from offdiag.weights.protocol import Tile
+from offdiag.weights.tiles import Tiled, inner_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class ImplicitFactors(Tiled):
     """
 
     kind: ClassVar[str] = "implicit_factors"
+    linear: ClassVar[bool] = False
+    batch_invariant: ClassVar[bool] = False
     V: NDArray[np.floating]  # (m, rank)
     alpha: float
     l2: float
@@ -52,7 +55,7 @@ class ImplicitFactors(Tiled):
         from offdiag._kernels import als
 
         Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
-        # One type for each part, whatever came: each combination would be compiled anew.
+        # One type for each part, whatever was given: each combination would be compiled separately.
         rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
         def part(first: int, last: int) -> None:
@@ -67,6 +70,9 @@ class ImplicitFactors(Tiled):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.V)
 
+    def scaled(self, columns: NDArray[np.floating]) -> ImplicitFactors:
+        raise OffdiagError("these factors cannot be scaled: the vector of a history is solved for with them, too")
+
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         raise OffdiagError("these factors have no matrix: what one item adds to a score depends on the whole history")
 
@@ -78,7 +84,6 @@ class ImplicitFactors(Tiled):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        """The inverse of ``arrays``; raises ValueError or TypeError when they do not fit m items."""
         V, confidence = arrays["V"], arrays["confidence"]
         if len(arrays) != 2 or V.ndim != 2 or len(V) != m or V.shape[1] < 1 or confidence.shape != (4,):
             raise ValueError(f"the implicit factors do not fit {m} items")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.tiles import Tile, Tiled, encoded, inner_products
+from offdiag.weights.protocol import Tile
+from offdiag.weights.tiles import Tiled, encoded, inner_products
 
 ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by their place here: append, never reorder
 Layer = tuple[NDArray[np.floating], NDArray[np.floating]]
@@ -27,6 +28,8 @@ class Network(Tiled):
     """
 
     kind: ClassVar[str] = "network"
+    linear: ClassVar[bool] = False
+    batch_invariant: ClassVar[bool] = False
     layers: tuple[Layer, ...]  # (m, w₁), (w₁, w₂), …, (m, w_(L−1)), each with its bias
     activations: tuple[str, ...]  # of all layers but the last
     normalise: bool  # whether the history is divided by its Euclidean length first
@@ -38,10 +41,6 @@ class Network(Tiled):
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.layers[0][0].dtype
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
 
     def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
         """What enters the last layer, a row per user."""
@@ -57,6 +56,11 @@ class Network(Tiled):
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.layers[-1][0], add=self.layers[-1][1])
+
+    def scaled(self, columns: NDArray[np.floating]) -> Network:
+        columns = columns.astype(self.dtype, copy=False)
+        W, b = self.layers[-1]
+        return replace(self, layers=(*self.layers[:-1], (W * columns[:, None], b * columns)))
 
     def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
         raise OffdiagError("a non-linear net has no matrix: what one item adds to a score depends on the others")
@@ -75,7 +79,6 @@ class Network(Tiled):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        """The inverse of ``arrays``; raises ValueError or TypeError unless every layer fits its neighbours."""
         form = arrays["form"]
         if form.dtype != np.uint8 or form.ndim != 1 or not len(form) or form[0] > 1:
             raise ValueError("the form of the network is not known")
