@@ -306,9 +306,6 @@ class _Cosine(Scorer):
     def dtype(self) -> np.dtype[Any]:
         return self._products.dtype
 
-    def selector(self, *_: Any) -> None:
-        return None
-
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """X picks one row of E per row of its own."""
         rows = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), shape=X.shape)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
+from offdiag.weights.protocol import Floats, Ints
 from offdiag.weights.stored_rows import StoredRows
 
 STORAGES = ("float32", "float16", "int8")
@@ -34,7 +35,7 @@ class Compressed(StoredRows):
     codes: NDArray[Any]  # (nnz,) float32, float16 or int8
     scale: NDArray[np.float32]  # (m,)
 
-    def scaled(self, columns: NDArray[np.floating]) -> Compressed:
+    def scaled(self, columns: Floats) -> Compressed:
         return Compressed(self.indptr, self.gaps, self.codes, self.scale * columns.astype(np.float32))
 
     @classmethod
@@ -77,10 +78,10 @@ class Compressed(StoredRows):
             return self.gaps, self.codes.view(np.uint16), halves(), self.scale
         return self.gaps, self.codes, np.empty(0, dtype=np.float32), self.scale
 
-    def _row_starts(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], ...]:
+    def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:
         return self.indptr[rows].astype(np.int64), np.full(len(rows), -1, dtype=np.int64)
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         from offdiag._kernels import coded_rows
 
         places = np.empty(len(items), dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.protocol import Tile
+from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import Tiled, check_arrays
 
 
@@ -20,7 +20,7 @@ class Constant(Tiled):
 
     kind: ClassVar[str] = "constant"
     linear: ClassVar[bool] = False
-    scores: NDArray[np.floating]
+    scores: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -33,13 +33,13 @@ class Constant(Tiled):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         yield 0, len(self.scores), lambda first, last: np.tile(self.scores, (last - first, 1))
 
-    def scaled(self, columns: NDArray[np.floating]) -> Constant:
+    def scaled(self, columns: Floats) -> Constant:
         return Constant(self.scores * columns.astype(self.dtype, copy=False))
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         return np.zeros(self.shape, dtype=self.dtype)
 
     @classmethod

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from offdiag.weights import tiles
 from offdiag.weights.matrices import Matrix
-from offdiag.weights.protocol import Tile
+from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import check_arrays
 
 
@@ -21,7 +21,7 @@ class Dense(Matrix):
     """W as it is, m² numbers."""
 
     kind: ClassVar[str] = "dense"
-    B: NDArray[np.floating]
+    B: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,16 +31,7 @@ class Dense(Matrix):
     def dtype(self) -> np.dtype[Any]:
         return self.B.dtype
 
-    def tile(
-        self,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-        lo: int,
-        hi: int,
-        out: NDArray[np.floating],
-        first: int,
-        last: int,
-    ) -> None:
+    def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         out[places[first:last]] = self.B[rows[first:last], lo:hi]
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
@@ -51,20 +42,20 @@ class Dense(Matrix):
         for lo in range(0, self.shape[1], tiles.DENSE_WIDTH):
             hi = min(lo + tiles.DENSE_WIDTH, self.shape[1])
 
-            def score(first: int, last: int, lo: int = lo, hi: int = hi) -> NDArray[np.floating]:
+            def score(first: int, last: int, lo: int = lo, hi: int = hi) -> Floats:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
                 topk.score_tile(X.indptr, history, data, self.B, lo, hi, first, out)
                 return out
 
             yield lo, hi, score
 
-    def scaled(self, columns: NDArray[np.floating]) -> Dense:
+    def scaled(self, columns: Floats) -> Dense:
         return Dense(self.B * columns.astype(self.dtype, copy=False))
 
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         return np.diag(self.B).copy()
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         return np.array(self.B)
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.protocol import Side, Tile
+from offdiag.weights.protocol import Floats, Ints, Side, Tile
 from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
 
 
@@ -23,8 +23,8 @@ class LowRank(Tiled):
 
     kind: ClassVar[str] = "low_rank"
     batch_invariant: ClassVar[bool] = False
-    U: NDArray[np.floating]  # (m, rank), the encoder
-    V: NDArray[np.floating]  # (m, rank), the decoder
+    U: Floats  # (m, rank), the encoder
+    V: Floats  # (m, rank), the decoder
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -35,34 +35,34 @@ class LowRank(Tiled):
         return self.U.dtype
 
     @property
-    def warm_start(self) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    def warm_start(self) -> tuple[Floats, Floats]:
         """Where a fit of nearly the same data can begin."""
         return self.U, self.V
 
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+    def encode(self, X: sparse.csr_array) -> Floats:
         """Z = X U, a row of rank numbers per user."""
         return encoded(X, self.U)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.V)
 
-    def scaled(self, columns: NDArray[np.floating]) -> LowRank:
+    def scaled(self, columns: Floats) -> LowRank:
         return LowRank(self.U, self.V * columns.astype(self.dtype, copy=False)[:, None])
 
-    def diagonal(self) -> NDArray[np.floating]:
-        own: NDArray[np.floating] = np.einsum("ik,ik->i", self.U, self.V)
+    def diagonal(self) -> Floats:
+        own: Floats = np.einsum("ik,ik->i", self.U, self.V)
         return own
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         return self.U[items] @ self.V[target]  # type: ignore[no-any-return]
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         return np.matmul(self.V[lo:hi], self.U.T, out=out)
 
-    def embedding(self, side: Side) -> NDArray[np.floating]:
+    def embedding(self, side: Side) -> Floats:
         return self.U if side == "encoder" else self.V
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         return self.U @ self.V.T
 
     @classmethod

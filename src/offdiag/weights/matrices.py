@@ -6,11 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.weights import tiles
-from offdiag.weights.protocol import Tile
+from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import Tiled
 
 ROWS_AT_ONCE = 512  # of a block of columns: still in the cache when they are turned into columns
@@ -20,16 +19,7 @@ class Matrix(Tiled):
     """Everything that follows from reading any tile W[rows, lo:hi]."""
 
     @abstractmethod
-    def tile(
-        self,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-        lo: int,
-        hi: int,
-        out: NDArray[np.floating],
-        first: int,
-        last: int,
-    ) -> None:
+    def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         """out[places[r]] = W[rows[r], lo:hi] for r in first..last; rows ascend."""
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
@@ -53,19 +43,19 @@ class Matrix(Tiled):
             fill = [(rows, places, lo, hi, W, first, last) for first, last in parallel.ranges(len(rows), parts)]
             parallel.run_parallel(self.tile, fill)
 
-            def score(first: int, last: int, W: NDArray[np.floating] = W) -> NDArray[np.floating]:
+            def score(first: int, last: int, W: Floats = W) -> Floats:
                 out = np.empty((last - first, W.shape[1]), dtype=self.dtype)
                 topk.score_tile(X.indptr, history, data, W, 0, W.shape[1], first, out)
                 return out
 
             yield lo, hi, score
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         out = np.empty((len(items), 1), dtype=self.dtype)
         self.tile(items, np.arange(len(items)), target, target + 1, out, 0, len(items))
         return out[:, 0]
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         from offdiag._kernels import parallel
 
         m = self.shape[0]
@@ -80,7 +70,7 @@ class Matrix(Tiled):
         parallel.run_parallel(part, parallel.ranges(m, -(-m // ROWS_AT_ONCE)))
         return found
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         m = self.shape[0]
         out = np.empty(self.shape, dtype=self.dtype)
         self.tile(np.arange(m), np.arange(m), 0, m, out, 0, m)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from offdiag.gramian import layout
 from offdiag.weights.dense import Dense
 from offdiag.weights.matrices import Matrix
+from offdiag.weights.protocol import Floats, Ints
 from offdiag.weights.tiles import check_arrays
 
 
@@ -20,9 +21,9 @@ class Packed(Matrix):
     """W[j, i] = C[j, i]·scale[i] off the diagonal, W[i, i] = own[i], with C symmetric and packed: m²/2 numbers."""
 
     kind: ClassVar[str] = "packed"
-    C: NDArray[np.floating]
-    scale: NDArray[np.floating]
-    own: NDArray[np.floating]
+    C: Floats
+    scale: Floats
+    own: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -32,16 +33,7 @@ class Packed(Matrix):
     def dtype(self) -> np.dtype[Any]:
         return self.C.dtype
 
-    def tile(
-        self,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-        lo: int,
-        hi: int,
-        out: NDArray[np.floating],
-        first: int,
-        last: int,
-    ) -> None:
+    def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         from offdiag._kernels import packed_rows
 
         m = len(self.scale)
@@ -50,11 +42,11 @@ class Packed(Matrix):
         at, to = rows.view(np.uint64), places.view(np.uint64)
         packed_rows.packed_tile(P, h, e, at, to, lo, hi, self.scale, self.own, out, first, last)
 
-    def scaled(self, columns: NDArray[np.floating]) -> Packed:
+    def scaled(self, columns: Floats) -> Packed:
         columns = columns.astype(self.dtype, copy=False)
         return Packed(self.C, self.scale * columns, self.own * columns)
 
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         return self.own.copy()
 
     def todense(self) -> Dense:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Scores = Callable[[int, int], NDArray[np.floating]]  # of users first..last, from any thread
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Scores = Callable[[int, int], Floats]  # of users first..last, from any thread
 Tile = tuple[int, int, Scores]  # (lo, hi, score): the scores of items lo..hi
 Select = Callable[[int, int], None]  # puts the best items of users first..last into their heaps, from any thread
 Side = Literal["encoder", "decoder"]
@@ -27,16 +29,11 @@ class Scorer(Protocol):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """The items in blocks, each with a function that scores any range of users on it until the next block."""
 
-    @abstractmethod
     def selector(
-        self,
-        X: sparse.csr_array,
-        seen_ptr: NDArray[Any],
-        allowed: NDArray[np.bool_],
-        heap_scores: NDArray[np.floating],
-        heap_items: NDArray[np.int64],
+        self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
     ) -> Select | None:
         """Lists without tiles, where few items have a score at all; None where every item has one."""
+        return None
 
 
 class Weights(Scorer, Protocol):
@@ -60,30 +57,30 @@ class Weights(Scorer, Protocol):
         """Entries that are stored, with their places; None where no place is."""
 
     @abstractmethod
-    def __rmatmul__(self, X: Any) -> NDArray[np.floating]: ...
+    def __rmatmul__(self, X: Any) -> Floats: ...
 
     @abstractmethod
-    def scaled(self, columns: NDArray[np.floating]) -> Weights:
+    def scaled(self, columns: Floats) -> Weights:
         """The same scores with those of item i times columns[i]; large arrays are shared, not copied."""
 
     @abstractmethod
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         """How much each item predicts itself, as a new array."""
 
     @abstractmethod
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         """W[items, target]: what each of the items says about the target; items ascend."""
 
     @abstractmethod
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         """Columns lo..hi of W as the rows of a C-contiguous array, which is ``out`` if that is given."""
 
     @abstractmethod
-    def embedding(self, side: Side) -> NDArray[np.floating] | None:
+    def embedding(self, side: Side) -> Floats | None:
         """A row per item, U or V of W = UVᵀ; None where W is not such a product."""
 
     @abstractmethod
-    def toarray(self) -> NDArray[np.floating]: ...
+    def toarray(self) -> Floats: ...
 
     @abstractmethod
     def tocsr(self) -> sparse.csr_array: ...

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
+from offdiag.weights.protocol import Floats, Ints
 from offdiag.weights.stored_rows import StoredRows
 
 
@@ -20,9 +21,9 @@ class Sparse(StoredRows):
     """W by rows: row j, what item j says about others, is data[indptr[j]:indptr[j + 1]] in ascending columns."""
 
     kind: ClassVar[str] = "sparse"
-    indptr: NDArray[np.int64]  # (m + 1,)
+    indptr: Ints  # (m + 1,)
     indices: NDArray[np.int32]  # (nnz,)
-    data: NDArray[np.floating]  # (nnz,)
+    data: Floats  # (nnz,)
 
     @classmethod
     def of(cls, W: Any) -> Sparse:
@@ -67,13 +68,13 @@ class Sparse(StoredRows):
     def _stored(self) -> tuple[NDArray[Any], ...]:
         return self.indices, self.data
 
-    def _row_starts(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], ...]:
+    def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:
         return (self.indptr[rows],)
 
-    def scaled(self, columns: NDArray[np.floating]) -> Sparse:
+    def scaled(self, columns: Floats) -> Sparse:
         return Sparse(self.indptr, self.indices, self.data * columns.astype(self.dtype, copy=False)[self.indices])
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         out = np.zeros(len(items), dtype=self.dtype)
         for at, item in enumerate(items.tolist()):
             lo, hi = self.indptr[item], self.indptr[item + 1]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.protocol import Scores, Tile
+from offdiag.weights.protocol import Floats, Ints, Scores, Tile
 from offdiag.weights.sparse import Sparse
 from offdiag.weights.tiles import Tiled, encoded, inner_products
 
@@ -28,9 +28,9 @@ class Smoothed(Tiled):
     batch_invariant: ClassVar[bool] = False
     compound: ClassVar[bool] = True
     B: Sparse
-    Q: NDArray[np.floating]  # (m, rank)
-    said: NDArray[np.floating]  # (m,)
-    heard: NDArray[np.floating]  # (m,)
+    Q: Floats  # (m, rank)
+    said: Floats  # (m,)
+    heard: Floats  # (m,)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
@@ -51,7 +51,7 @@ class Smoothed(Tiled):
     def dtype(self) -> np.dtype[Any]:
         return self.B.dtype
 
-    def scaled(self, columns: NDArray[np.floating]) -> Smoothed:
+    def scaled(self, columns: Floats) -> Smoothed:
         heard = self.heard * columns.astype(self.dtype, copy=False)
         return Smoothed(self.B.scaled(columns), self.Q, self.said, heard)
 
@@ -65,7 +65,7 @@ class Smoothed(Tiled):
 
             def score(
                 first: int, last: int, lo: int = lo, hi: int = hi, parts: tuple[Scores, Scores] = parts
-            ) -> NDArray[np.floating]:
+            ) -> Floats:
                 sharp, smooth = parts
                 out = sharp(first, last)
                 out += smooth(first, last) * self.heard[lo:hi]
@@ -77,23 +77,23 @@ class Smoothed(Tiled):
 
             yield lo, hi, score
 
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         return self.B.diagonal()
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         smooth = (self.Q[items] @ self.Q[target]) * self.said[items] * self.heard[target]
         smooth[items == target] = 0
         return smooth + self.B.column(items, target)  # type: ignore[no-any-return]
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-        found: NDArray[np.floating]
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        found: Floats
         found = np.matmul(self.heard[lo:hi, None] * self.Q[lo:hi], (self.said[:, None] * self.Q).T, out=out)
         found[np.arange(hi - lo), np.arange(lo, hi)] = 0
         found += self.B.columns(lo, hi)
         return found
 
-    def toarray(self) -> NDArray[np.floating]:
-        out: NDArray[np.floating] = (self.said[:, None] * self.Q) @ (self.heard[:, None] * self.Q).T
+    def toarray(self) -> Floats:
+        out: Floats = (self.said[:, None] * self.Q) @ (self.heard[:, None] * self.Q).T
         np.fill_diagonal(out, 0)
         out += self.B.toarray()
         return out
@@ -101,10 +101,10 @@ class Smoothed(Tiled):
     def arrays(self) -> dict[str, NDArray[Any]]:
         return self.B.arrays() | {"Q": self.Q, "said": self.said, "heard": self.heard}
 
-    def _itself(self, items: NDArray[Any]) -> NDArray[np.floating]:
+    def _itself(self, items: NDArray[Any]) -> Floats:
         """Q Qᵀ diag(heard) on the diagonal, for a history that has been multiplied by ``said``."""
         distinct = np.flatnonzero(np.bincount(items, minlength=len(self.Q)))  # items nobody here has are never read
         Q = self.Q[distinct]
-        own: NDArray[np.floating] = np.zeros(len(self.Q), dtype=self.dtype)
+        own = np.zeros(len(self.Q), dtype=self.dtype)
         own[distinct] = np.einsum("ij,ij->i", Q, Q) * self.heard[distinct]
-        return own[items]
+        return own[items]  # type: ignore[no-any-return]

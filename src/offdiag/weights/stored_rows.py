@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.weights import tiles
-from offdiag.weights.protocol import Scores, Select, Tile
+from offdiag.weights.protocol import Floats, Ints, Scores, Select, Tile
 from offdiag.weights.tiles import Tiled
 
 
@@ -37,7 +37,7 @@ class StoredRows(Tiled):
         """The arrays that follow indptr, as the compiled loops read them."""
 
     @abstractmethod
-    def _row_starts(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], ...]:
+    def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:
         """Where each row begins: the place, and whatever else it takes to continue from there."""
 
     def check(self) -> None:
@@ -70,7 +70,7 @@ class StoredRows(Tiled):
             kernels.skip_to(stored[0], *begin, row_ends, hi, *end)
             at = end
 
-            def score(first: int, last: int) -> NDArray[np.floating]:
+            def score(first: int, last: int) -> Floats:
                 out = np.empty((last - first, hi - lo), dtype=self.dtype)
                 kernels.score_tile(X.indptr, history, data, *begin, end[0], *stored, lo, first, out)
                 return out
@@ -87,12 +87,7 @@ class StoredRows(Tiled):
             yield lo, hi, scorer(lo, hi)
 
     def selector(
-        self,
-        X: sparse.csr_array,
-        seen_ptr: NDArray[Any],
-        allowed: NDArray[np.bool_],
-        heap_scores: NDArray[np.floating],
-        heap_items: NDArray[np.int64],
+        self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
     ) -> Select:
         """Only items that the history leads to are looked at, and as many others, whose score is 0, as a list needs."""
         kernels, stored = self._kernels(), self._stored()
@@ -101,16 +96,17 @@ class StoredRows(Tiled):
         def select(first: int, last: int) -> None:
             kernels.select(
                 X.indptr, X.indices, data, seen_ptr, self.indptr, *stored,
-                allowed, first, last, heap_scores, heap_items,
+                allowed, first, last, scores, items,
             )  # fmt: skip
 
         return select
 
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         return self.tocsr().diagonal()
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        out = np.empty((hi - lo, self.shape[0]), dtype=self.dtype) if out is None else out
         return self.tocsr()[:, lo:hi].T.toarray(out=out)
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         return self.tocsr().toarray()

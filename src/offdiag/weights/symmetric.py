@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.weights.low_rank import LowRank
-from offdiag.weights.protocol import Side, Tile
+from offdiag.weights.protocol import Floats, Ints, Side, Tile
 from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
 
 
@@ -21,19 +21,19 @@ class Symmetric(Tiled):
 
     kind: ClassVar[str] = "symmetric"
     batch_invariant: ClassVar[bool] = False
-    Q: NDArray[np.floating]  # (m, rank), orthonormal columns
+    Q: Floats  # (m, rank), orthonormal columns
     sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
     shrink: NDArray[np.float64]  # (rank,)
-    scale: NDArray[np.floating]  # (m,)
+    scale: Floats  # (m,)
 
     @property
-    def U(self) -> NDArray[np.floating]:  # noqa: N802
+    def U(self) -> Floats:  # noqa: N802
         """The encoder, computed at each call."""
-        out: NDArray[np.floating] = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
+        out: Floats = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
         return out
 
     @property
-    def V(self) -> NDArray[np.floating]:  # noqa: N802
+    def V(self) -> Floats:  # noqa: N802
         """The decoder, computed at each call."""
         return self.Q / self.scale[:, None]
 
@@ -46,11 +46,11 @@ class Symmetric(Tiled):
         return self.Q.dtype
 
     @property
-    def warm_start(self) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    def warm_start(self) -> tuple[Floats, Floats]:
         """Where a fit of nearly the same data can begin."""
         return self.Q, self.Q
 
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+    def encode(self, X: sparse.csr_array) -> Floats:
         scaled = X.data.astype(self.dtype) * self.scale[X.indices]
         Z = encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
         Z *= self.shrink.astype(self.dtype)
@@ -59,25 +59,25 @@ class Symmetric(Tiled):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.Q, self.scale)
 
-    def scaled(self, columns: NDArray[np.floating]) -> LowRank:
+    def scaled(self, columns: Floats) -> LowRank:
         """No longer symmetric: encoder and decoder apart."""
         return LowRank(self.U, self.V).scaled(columns)
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def column(self, items: Ints, target: int) -> Floats:
         said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
         return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-        found: NDArray[np.floating]
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        found: Floats
         found = np.matmul(self.Q[lo:hi] * self.shrink.astype(self.dtype), self.Q.T, out=out)
         found *= self.scale
         found /= self.scale[lo:hi, None]
         return found
 
-    def embedding(self, side: Side) -> NDArray[np.floating]:
+    def embedding(self, side: Side) -> Floats:
         return self.U if side == "encoder" else self.V
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         return self.U @ self.V.T
 
     @classmethod

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.protocol import Select, Side, Tile, Weights
+from offdiag.weights.protocol import Floats, Side, Tile, Weights
 
 TILE_BYTES = 96 << 20  # of weights: wide enough that reading the packed rows runs at full speed
 
@@ -35,7 +35,7 @@ class Tiled(Weights):
         if "kind" in vars(cls):
             KINDS[cls.kind] = cls
 
-    def __rmatmul__(self, X: Any) -> NDArray[np.floating]:
+    def __rmatmul__(self, X: Any) -> Floats:
         """X @ W, dense."""
         X = _rows(X, self.shape[0])
         out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
@@ -53,27 +53,17 @@ class Tiled(Weights):
     def nnz(self) -> int | None:
         return None
 
-    def selector(
-        self,
-        X: sparse.csr_array,
-        seen_ptr: NDArray[Any],
-        allowed: NDArray[np.bool_],
-        heap_scores: NDArray[np.floating],
-        heap_items: NDArray[np.int64],
-    ) -> Select | None:
-        return None
-
-    def diagonal(self) -> NDArray[np.floating]:
+    def diagonal(self) -> Floats:
         return np.array([self.column(np.array([i]), i)[0] for i in range(self.shape[0])], dtype=self.dtype)
 
-    def columns(self, lo: int, hi: int, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         out = np.empty((hi - lo, self.shape[0]), dtype=self.dtype) if out is None else out
         items = np.arange(self.shape[0])
         for row, target in zip(out, range(lo, hi), strict=True):
             row[:] = self.column(items, target)
         return out
 
-    def embedding(self, side: Side) -> NDArray[np.floating] | None:
+    def embedding(self, side: Side) -> Floats | None:
         return None
 
     def tocsr(self) -> sparse.csr_array:
@@ -114,7 +104,7 @@ def _rows(X: Any, m: int) -> sparse.csr_array:
     return sparse.csr_array(X)
 
 
-def encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating]:
+def encoded(X: sparse.csr_array, U: Floats) -> Floats:
     """X U for few users, in parallel over them."""
     from offdiag._kernels import parallel, topk
 
@@ -130,10 +120,10 @@ def encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating
 
 
 def inner_products(
-    Z: NDArray[np.floating],
-    V: NDArray[np.floating],
-    scale: NDArray[np.floating] | None = None,
-    add: NDArray[np.floating] | None = None,
+    Z: Floats,
+    V: Floats,
+    scale: Floats | None = None,
+    add: Floats | None = None,
 ) -> Iterator[Tile]:
     """Z Vᵀ, column i divided by scale_i or increased by add_i: one product for all users of a block of items.
 
@@ -152,7 +142,7 @@ def inner_products(
         if add is not None:
             scores += add[lo:hi]
 
-        def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
+        def score(first: int, last: int, scores: Floats = scores) -> Floats:
             return scores[first:last]
 
         yield lo, hi, score
