@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 import offdiag as od
+from offdiag.weights import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
     {"errors", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
-    {"metrics", "weights", "_kernels"},
+    {"metrics", "weights", "protocols", "_kernels"},
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "cluster", "lab"},
     {"models", "baselines", "living"},
@@ -51,6 +52,14 @@ HEAVY = {
     "torch",
     "typer",
     "uvicorn",
+}
+
+
+# Who may ask which shape of weights a model has: what they compute exists for that shape only.
+KNOW_A_SHAPE = {
+    "living/full_rank.py": "Woodbury changes the packed inverse itself",
+    "living/sparse.py": "columns are replaced in the stored rows themselves",
+    "tuning/trial_runner.py": "the errors of users left out are read from the packed inverse",
 }
 
 
@@ -124,6 +133,35 @@ def test_every_public_name_resolves_and_the_list_is_sorted():
     assert dir(od) == od.__all__
     with pytest.raises(AttributeError, match="nonsense"):
         od.nonsense  # noqa: B018
+
+
+def asks_for_a_shape(tree):
+    """Whether a file tells shapes of weights apart, by their class or by their kind."""
+    shapes = {shape.__name__ for shape in KINDS.values()}
+    for node in ast.walk(tree):
+        inside = list(ast.walk(node))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            asked = shapes & {getattr(n, "id", getattr(n, "attr", "")) for n in inside}
+        elif isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "kind":
+            asked = KINDS.keys() & {n.value for n in inside if isinstance(n, ast.Constant)}
+        else:
+            continue
+        if asked:
+            return True
+    return False
+
+
+def test_weights_are_asked_what_they_can_do_not_which_shape_they_have():
+    found = {path.relative_to(SOURCE).as_posix() for path in modules() if asks_for_a_shape(ast.parse(path.read_text()))}
+    assert {path for path in found if not path.startswith("weights/")} <= KNOW_A_SHAPE.keys()
+
+
+@pytest.mark.parametrize(
+    "text", ["isinstance(W, Packed | Dense)", "isinstance(W, weights.Sparse)", 'W.kind == "network"']
+)
+def test_a_question_for_the_shape_is_seen(text):
+    assert asks_for_a_shape(ast.parse(text))
+    assert not asks_for_a_shape(ast.parse("isinstance(G, SparseGram) and W.linear"))
 
 
 def test_every_equation_tag_names_a_known_reference():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from offdiag import metrics
 
@@ -214,3 +215,15 @@ def test_novelty_does_not_depend_on_the_unit_of_popularity() -> None:
     np.testing.assert_allclose(
         metrics.novelty(lists, popularity, 2), metrics.novelty(lists, popularity * 0.01, 2), rtol=1e-12
     )
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 6), st.integers(0, 10**6))
+def test_hits_are_the_places_whose_item_is_a_target(n: int, m: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wanted = rng.random((n, m)) < 0.5
+    wanted[rng.integers(n), rng.integers(m)] = True
+    indices = rng.integers(-1, m, (n, width))
+    expected = [[place >= 0 and bool(wanted[u, place]) for place in indices[u].tolist()] for u in range(n)]
+    found = metrics.find_hits(indices, sparse.csr_array(wanted))
+    assert found.dtype == np.bool_
+    assert found.tolist() == expected

@@ -19,21 +19,14 @@ from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.evaluation import HasTargets, Result, evaluate
 from offdiag.progress import Progress
-from offdiag.weights import Dense, LowRank, Packed, Weights
+from offdiag.weights import LowRank, Weights
 
 BLOCK_BYTES = 32 << 20  # of scores or gathered embeddings at a time
 
 
 def diagonal(weights: Weights) -> NDArray[np.floating]:
     """diag(W): how much each item predicts itself. For W = UVᵀ the products of rows u_i·v_i, without W."""
-    if isinstance(weights, LowRank):
-        own: NDArray[np.floating] = np.einsum("ik,ik->i", weights.U, weights.V)
-        return own
-    if isinstance(weights, Packed):
-        return weights.diagonal.copy()
-    if isinstance(weights, Dense):
-        return np.diag(weights.B).copy()
-    return np.array([weights.column(np.array([i]), i)[0] for i in range(weights.shape[0])], dtype=weights.dtype)
+    return weights.diagonal()
 
 
 def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
@@ -44,6 +37,8 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     """
     from offdiag._kernels import parallel, topk
 
+    if not weights.linear:
+        raise OffdiagError(f"similar items need weights between items, received {weights.kind} weights")
     m = weights.shape[0]
     k = min(checks.whole("n", n, 1), max(m - 1, 0))
     groups = np.full((m, k), m, dtype=np.int64)
@@ -58,23 +53,11 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
         topk.select_tile(block, 0, anything, own, itself, first, scores, groups)
 
     for lo in range(0, m, width):
-        block = _columns(weights, lo, min(lo + width, m))
+        block = weights.columns(lo, min(lo + width, m))
         shares = parallel.ranges(len(block), parallel.n_threads())
         parallel.run_parallel(select, [(block[a:b], lo + a) for a, b in shares])
     topk.sort_heaps(0, m, scores, groups)
     return groups
-
-
-def _columns(weights: Weights, lo: int, hi: int) -> NDArray[np.floating]:
-    """Columns lo..hi of W as rows of a C-contiguous array."""
-    m = weights.shape[0]
-    if isinstance(weights, LowRank):
-        return weights.V[lo:hi] @ weights.U.T
-    if isinstance(weights, Packed | Dense):
-        out = np.empty((m, hi - lo), dtype=weights.dtype)
-        weights.tile(np.arange(m), np.arange(m), lo, hi, out, 0, m)
-        return np.ascontiguousarray(out.T)
-    raise OffdiagError(f"similar items need weights between items, received {weights.kind} weights")
 
 
 def balanced(weights: LowRank) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

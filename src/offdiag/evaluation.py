@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from offdiag import metrics as formulas
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
+from offdiag.protocols import Ranker
 
 Floats = NDArray[np.float64]
 
@@ -148,7 +149,7 @@ class Result:
 
 
 def evaluate(
-    model: Any,
+    model: Ranker,
     held_out: HasTargets,
     metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
     *,
@@ -189,7 +190,7 @@ def evaluate(
         users = rows[lo : lo + batch]
         answer = model.recommend(histories[users], k=depth, exclude_seen=exclude_seen)
         indices = _checked_indices(answer.indices, users.size, n_items)
-        hits = _hits(indices, targets[users])
+        hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:
             if kind == "coverage":
                 covered[name] |= formulas.recommended(indices, n_items, k)
@@ -262,7 +263,7 @@ def _canonical(matrix: Any) -> sp.csr_array[Any, tuple[int, int]]:
 
 
 def _check(
-    model: Any,
+    model: Ranker,
     histories: sp.csr_array[Any, tuple[int, int]],
     targets: sp.csr_array[Any, tuple[int, int]],
     columns: NDArray[Any] | None,
@@ -304,17 +305,6 @@ def _checked_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.int
             f", received shape {out.shape} with columns from {out.min(initial=0)} to {out.max(initial=0)}"
         )
     return out
-
-
-def _hits(indices: NDArray[np.int64], targets: sp.csr_array[Any, tuple[int, int]]) -> formulas.Hits:
-    """True where indices[u, j] is a target of user u: binary search in sorted keys u * n_items + column."""
-    n_users, n_items = targets.shape
-    first = np.arange(n_users, dtype=np.int64) * n_items  # (n_users,): key of each user's column 0
-    keys = np.repeat(first, np.diff(targets.indptr)) + targets.indices
-    asked = first[:, None] + indices
-    place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-    # An empty place (-1) would read as the last column of the user before.
-    return np.asarray((keys[place] == asked) & (indices >= 0))
 
 
 def _same(left: NDArray[Any], right: NDArray[Any]) -> bool:

@@ -6,12 +6,28 @@ be shorter than k, because the catalogue is small or nothing was left to recomme
 as misses, so every denominator is the one of a full list. A user without targets has no value: nan.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Hits = NDArray[np.bool_]
 Counts = NDArray[np.int64]
+
+
+def find_hits(indices: NDArray[np.int64], targets: Any) -> Hits:
+    """True where indices[u, j] is a target of user u, a row of a CSR matrix with sorted columns.
+
+    `indices` (n_users, width) holds columns, -1 for an empty place. Binary search in sorted keys u * n_items + column.
+    """
+    n_users, n_items = targets.shape
+    first = np.arange(n_users, dtype=np.int64) * n_items  # (n_users,): key of each user's column 0
+    keys = np.repeat(first, np.diff(targets.indptr)) + targets.indices
+    asked = first[:, None] + indices
+    place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
+    # An empty place (-1) would read as the last column of the user before.
+    return np.asarray((keys[place] == asked) & (indices >= 0))
 
 
 def recall(hits: Hits, n_targets: Counts, k: int) -> Floats:

@@ -126,6 +126,8 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
     What `update` and `forget` need is read from the file next to it when they are first called, with the key that is
     found by `key`.
     """
+    from offdiag.weights import KINDS
+
     target = Path(os.path.realpath(path))
     switch.settle(target, lambda: keys.keys_of(key))
     with container.opened(path) as file:
@@ -139,7 +141,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         item_ids = _decode_ids(arrays, about)
         popularity = arrays["popularity"].copy()
         model = _model_class(about["model"])(**about["params"])
-        weights = _weights(about["weights"], arrays, len(item_ids))
+        weights = KINDS[about["weights"]].from_arrays(_named(arrays, "weights."), len(item_ids))
         if popularity.shape != item_ids.shape or popularity.dtype != np.float64:
             raise ValueError("popularity does not fit the items")
         if not isinstance(about["settings"], dict):
@@ -281,31 +283,3 @@ def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
 
 def _model_class(name: str) -> Any:
     return getattr(importlib.import_module(_MODELS[name]), name)
-
-
-def _weights(kind: str, arrays: dict[str, NDArray[Any]], m: int) -> Any:
-    """Weights from mapped arrays, whose shapes are checked here because compiled loops trust them."""
-    from offdiag.weights import KINDS
-
-    arrays = _named(arrays, "weights.")
-    if hasattr(KINDS[kind], "from_arrays"):  # shapes that check themselves
-        return KINDS[kind].from_arrays(arrays, m)
-    factor = {"low_rank": "U", "symmetric": "Q"}.get(kind)
-    rank = arrays[factor].shape[-1] if factor else 0
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "packed": {"C": (m * (m + 1) // 2,), "scale": (m,), "diagonal": (m,)},
-        "dense": {"B": (m, m)},
-        "low_rank": {"U": (m, rank), "V": (m, rank)},
-        "symmetric": {"Q": (m, rank), "sigma": (rank,), "shrink": (rank,), "scale": (m,)},
-        "constant": {"scores": (m,)},
-    }
-    possible = factor is None or 1 <= rank <= m
-    if {name: array.shape for name, array in arrays.items()} != shapes[kind] or not possible:
-        raise ValueError(f"the {kind} weights do not fit {m} items")
-    spectrum = ("sigma", "shrink")  # always in double precision
-    if any(arrays[name].dtype != np.float64 for name in spectrum if name in arrays):
-        raise TypeError("the spectrum is not in double precision")
-    types = {array.dtype.name for name, array in arrays.items() if name not in spectrum}
-    if types not in ({"float32"}, {"float64"}):
-        raise TypeError(f"the {kind} weights are not real numbers of one type")
-    return KINDS[kind](**arrays)

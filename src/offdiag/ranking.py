@@ -17,7 +17,7 @@ from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian.packed import as_matrix
 from offdiag.recommendations import Recommendations, named_lists
-from offdiag.weights import USERS_AT_ONCE, Compressed, LowRank, Sparse, Symmetric, Tile, Weights
+from offdiag.weights import USERS_AT_ONCE, LowRank, Scorer, Tile, Weights
 from offdiag.wording import shorten
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
@@ -55,7 +55,7 @@ class Explanation:
 
 
 def top_k(
-    weights: Weights,
+    weights: Scorer,
     X: sparse.csr_array,
     k: int,
     *,
@@ -81,7 +81,7 @@ def top_k(
 
 
 def _fill_heaps(
-    weights: Weights,
+    weights: Scorer,
     X: sparse.csr_array,
     exclude_seen: bool,
     allowed: NDArray[np.bool_],
@@ -96,8 +96,8 @@ def _fill_heaps(
     def rank(score: Any, lo: int, first: int, last: int) -> None:
         topk.select_tile(score(first, last), lo, allowed, seen_ptr, X.indices, first, heap_scores, heap_items)
 
-    if isinstance(weights, Sparse | Compressed):  # few items have a score at all: the others need not be looked at
-        parallel.run_parallel(weights.selector(X, seen_ptr, allowed, heap_scores, heap_items), shares)
+    if select := weights.selector(X, seen_ptr, allowed, heap_scores, heap_items):
+        parallel.run_parallel(select, shares)
     else:
         for lo, hi, score in weights.score_tiles(X):
             if allowed[lo:hi].any():
@@ -164,10 +164,6 @@ def _listed(ids: Any) -> list[Any]:
     if isinstance(ids, np.ma.MaskedArray):
         ids = ids.compressed()
     return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-
-
-def check_k(k: Any) -> int:
-    return checks.whole("k", k, 1)
 
 
 def allowed_mask(
@@ -241,7 +237,7 @@ def recommend(
     strict: bool = False,
 ) -> Recommendations:
     """The k best items for each history; an empty history gets the most popular items, scored by their share."""
-    k = min(check_k(k), len(item_ids))
+    k = min(checks.whole("k", k, 1), len(item_ids))
     X, unknown = encode(histories, item_ids)
     report_unknown(unknown, strict=strict)
     mask, ignored = allowed_mask(allow, block, item_ids, strict=strict)
@@ -267,13 +263,13 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
     """
     if not isinstance(space, str) or space not in SPACES:
         raise OffdiagError(f"space must be one of {', '.join(map(repr, SPACES))}, received {space!r}")
-    k = min(check_k(k), max(len(item_ids) - 1, 0))
+    k = min(checks.whole("k", k, 1), max(len(item_ids) - 1, 0))
     listed = _listed(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
     where = positions(listed, item_ids)
     if (where < 0).any():
         missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
         raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
-    asked: Any = weights if space == "score" else _Cosine(_embedding(weights, space))
+    asked = weights if space == "score" else _Cosine(_embedding(weights, space))
     one = sparse.csr_array(
         (np.ones(len(where), np.float32), where.astype(np.int32), np.arange(len(where) + 1)),
         shape=(len(where), len(item_ids)),
@@ -283,23 +279,27 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
 
 
 def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:
-    if not isinstance(weights, LowRank | Symmetric):
+    embedding = weights.embedding("encoder" if space == "encoder" else "decoder")
+    if embedding is None:
         raise OffdiagError(
             f"space={space!r} compares item embeddings, which LowRankDLAE, LowRankEDLAE, ZeroDiagonalLAE, "
             f"WeightDecayLAE and Spectral have; received a model with {weights.kind} weights, use space='score'"
         )
-    return weights.U if space == "encoder" else weights.V
+    return embedding
 
 
-class _Cosine:
+class _Cosine(Scorer):
     """The cosines of some rows of E with all rows, as ``top_k`` reads scores: E is neither copied nor normalised."""
 
     def __init__(self, E: NDArray[np.floating]) -> None:
-        self.dtype = E.dtype
         self._products = LowRank(E, E)
         norms = np.sqrt(np.einsum("ij,ij->i", E, E, dtype=np.float64))
         known = norms > np.finfo(E.dtype).tiny  # one over anything smaller is infinite
         self._scale = np.divide(1, norms, out=np.zeros_like(norms), where=known).astype(E.dtype)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._products.dtype
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """X picks one row of E per row of its own."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights import LowRank, Smoothed, Symmetric, Weights
+from offdiag.weights import Weights
 
 SCORES_AT_ONCE = 1 << 24  # of all items for a few rows: 64 MB in single precision
 
@@ -32,13 +32,12 @@ def places(
     """
     m = X.shape[1]
     found = np.zeros(end - begin, dtype=np.int64)
-    # BLAS may round a score differently in a larger batch; one row at a time is what one person would be answered.
-    alone = isinstance(weights, LowRank | Symmetric | Smoothed)
-    step = 1 if alone else max(1, SCORES_AT_ONCE // max(m, 1))
+    # A score may be rounded differently in a larger batch; one row at a time is what one person would be answered.
+    step = max(1, SCORES_AT_ONCE // max(m, 1)) if weights.batch_invariant else 1
     for first in range(begin, end, step):
         last = min(first + step, end)
         rows = _shortened(X, first, last)
-        ahead = _ahead(rows @ weights, target)  # type: ignore[operator]
+        ahead = _ahead(rows @ weights, target)
         row = np.repeat(np.arange(last - first), np.diff(rows.indptr))
         ahead[row, rows.indices] = False
         part = found[first - begin : last - begin]

@@ -9,11 +9,11 @@ import numpy as np
 
 from offdiag._kernels.elastic_net import keep_best
 from offdiag._kernels.parallel import compiled
-from offdiag._kernels.topk import sift_down, worse
+from offdiag._kernels.sparse_rows import rank_touched
 
 
 @compiled
-def valid_gaps(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
+def valid_rows(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
     """Whether the rows first..last lie inside ``gaps`` and end before column m."""
     for r in range(first, last):
         lo, hi = np.int64(indptr[r]), np.int64(indptr[r + 1])
@@ -64,7 +64,7 @@ def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyp
 
 
 @compiled
-def score_coded_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):  # type: ignore[no-untyped-def]
+def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u, in float32.
 
     ``table`` holds the number behind each code, or nothing where a code is its own number.
@@ -84,17 +84,13 @@ def score_coded_tile(indptr, rows, data, begin, before, end, gaps, codes, table,
 
 
 @compiled
-def select_coded(  # type: ignore[no-untyped-def]
+def select(  # type: ignore[no-untyped-def]
     indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, allowed, first, last, scores, items
 ):
-    """The k best items of users first..last into their heaps, looking only at items that the history leads to.
-
-    All others score 0; as many of them as there is room for follow, the earlier first, before any negative score.
-    """
-    m, k = len(allowed), scores.shape[1]
+    """The k best items of users first..last into their heaps, looking only at items that the history leads to."""
+    m = len(allowed)
     coded = len(table) > 0
     acc, stamp, touched = np.empty(m, np.float32), np.full(m, -1, np.int32), np.empty(m, np.int32)
-    zero = np.float32(0)
     for u in range(first, last):
         n = 0
         for p in range(indptr[u], indptr[u + 1]):
@@ -110,23 +106,8 @@ def select_coded(  # type: ignore[no-untyped-def]
                     n += 1
                 else:
                     acc[j] += said
-        for p in range(seen_ptr[u], seen_ptr[u + 1]):
-            if stamp[history[p]] != u:
-                stamp[history[p]] = u
-                touched[n] = history[p]
-                n += 1
-            acc[history[p]] = -np.inf  # worse than an empty place, which has a later item
-        for t in range(n):
-            i = np.int64(touched[t])
-            if allowed[i] and acc[i] > -np.inf:
-                score = acc[i] * scale[i]
-                if worse(scores[u, 0], items[u, 0], score, i):
-                    sift_down(scores[u], items[u], 0, k, score, i)
-        i = np.int64(0)
-        while i < m and worse(scores[u, 0], items[u, 0], zero, i):
-            if stamp[i] != u and allowed[i]:
-                sift_down(scores[u], items[u], 0, k, zero, i)
-            i += 1
+        seen = history[seen_ptr[u] : seen_ptr[u + 1]]
+        rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores[u], items[u])
 
 
 # What is kept. A block holds columns lo.. of W: column lo + c is values[ptr[c]:ptr[c + 1]], in the given rows, or in

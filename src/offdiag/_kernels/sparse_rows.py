@@ -1,4 +1,7 @@
-"""Weights stored as sparse rows: validity, tiles of scores, and the k best without a tile."""
+"""Weights stored as sparse rows: validity, tiles of scores, and the k best without a tile.
+
+``coded_rows`` has the same four functions for compressed rows; ``rank_touched`` ends the lists of both.
+"""
 
 import numpy as np
 
@@ -22,21 +25,21 @@ def valid_rows(indptr, indices, m, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def row_ends(indices, begin, end, hi, out):  # type: ignore[no-untyped-def]
-    """out[r]: the first place in begin[r]..end[r] whose column is not below hi."""
+def skip_to(indices, begin, last, hi, end):  # type: ignore[no-untyped-def]
+    """end[r]: the first place in begin[r]..last[r] whose column is not below hi."""
     for r in range(len(begin)):
-        left, right = begin[r], end[r]
+        left, right = begin[r], last[r]
         while left < right:
             mid = (left + right) // 2
             if indices[mid] < hi:
                 left = mid + 1
             else:
                 right = mid
-        out[r] = left
+        end[r] = left
 
 
 @compiled
-def score_sparse_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):  # type: ignore[no-untyped-def]
+def score_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u; row r of W is at begin[r]..end[r]."""
     for u in range(len(out)):
         acc = out[u]
@@ -48,14 +51,41 @@ def score_sparse_tile(indptr, rows, data, begin, end, columns, values, lo, first
 
 
 @compiled
-def select_sparse(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):  # type: ignore[no-untyped-def]
-    """The k best items of users first..last into their heaps, looking only at items that the history leads to.
+def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items):  # type: ignore[no-untyped-def]
+    """Put the n touched items into the heap of user u, except those in ``seen``; their stamp is u, their score in acc.
 
     All others score 0; as many of them as there is room for follow, the earlier first, before any negative score.
+    ``scale`` multiplies the score of each item, unless it is empty.
     """
-    m, k = len(allowed), scores.shape[1]
+    m, k = len(allowed), len(scores)
+    scaled = len(scale) > 0
+    zero = acc.dtype.type(0)
+    for p in range(len(seen)):
+        j = seen[p]
+        if stamp[j] != u:
+            stamp[j] = u
+            touched[n] = j
+            n += 1
+        acc[j] = -np.inf  # worse than an empty place, which has a later item
+    for t in range(n):
+        i = np.int64(touched[t])
+        if allowed[i] and acc[i] > -np.inf:
+            score = acc[i] * scale[i] if scaled else acc[i]
+            if worse(scores[0], items[0], score, i):
+                sift_down(scores, items, 0, k, score, i)
+    i = np.int64(0)
+    while i < m and worse(scores[0], items[0], zero, i):
+        if stamp[i] != u and allowed[i]:
+            sift_down(scores, items, 0, k, zero, i)
+        i += 1
+
+
+@compiled
+def select(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):  # type: ignore[no-untyped-def]
+    """The k best items of users first..last into their heaps, looking only at items that the history leads to."""
+    m = len(allowed)
     acc, stamp, touched = np.empty(m, values.dtype), np.full(m, -1, np.int32), np.empty(m, np.int32)
-    zero = values.dtype.type(0)
+    unscaled = np.empty(0, values.dtype)
     for u in range(first, last):
         n = 0
         for p in range(indptr[u], indptr[u + 1]):
@@ -69,18 +99,5 @@ def select_sparse(indptr, history, data, seen_ptr, W_ptr, columns, values, allow
                     n += 1
                 else:
                     acc[j] += x * values[q]
-        for p in range(seen_ptr[u], seen_ptr[u + 1]):
-            if stamp[history[p]] != u:
-                stamp[history[p]] = u
-                touched[n] = history[p]
-                n += 1
-            acc[history[p]] = -np.inf  # worse than an empty place, which has a later item
-        for t in range(n):
-            j = touched[t]
-            if allowed[j] and acc[j] > -np.inf and worse(scores[u, 0], items[u, 0], acc[j], j):
-                sift_down(scores[u], items[u], 0, k, acc[j], j)
-        j = 0
-        while j < m and worse(scores[u, 0], items[u, 0], zero, j):
-            if stamp[j] != u and allowed[j]:
-                sift_down(scores[u], items[u], 0, k, zero, j)
-            j += 1
+        seen = history[seen_ptr[u] : seen_ptr[u + 1]]
+        rank_touched(acc, unscaled, stamp, touched, n, u, seen, allowed, scores[u], items[u])

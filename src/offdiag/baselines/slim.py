@@ -136,7 +136,7 @@ def _columns(start: Any, item_ids: NDArray[Any]) -> sparse.csc_array | None:
     if start is None:
         return None
     weights = getattr(start, "weights_", None)
-    if not isinstance(start, SLIM) or not isinstance(weights, Sparse):
+    if not isinstance(start, SLIM) or weights is None or weights.lossy:
         raise OffdiagError(f"start takes a fitted SLIM, received {type(start).__name__}; call its fit first")
     if not np.array_equal(start.item_ids_, item_ids):
         raise OffdiagError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +81,7 @@ class WMF(Recommender):
     @property
     def item_factors_(self) -> NDArray[np.floating]:
         """V, a row per item."""
-        factors = self._fitted().weights_
-        assert isinstance(factors, ImplicitFactors)
-        return factors.V
+        return cast(ImplicitFactors, self._fitted().weights_).V
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(

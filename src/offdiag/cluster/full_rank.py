@@ -23,7 +23,7 @@ from offdiag.gramian.packed import Gram
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Packed, Sparse
+from offdiag.weights import Dense, Packed, Sparse
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -65,7 +65,7 @@ def fit_full_rank(
     solution, about = solve(parts, settings, dtype, tile, progress, reports)
     weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
     learned = {
-        "weights_": weights.todense() if isinstance(weights, Packed) and _is_dense(model) else weights,
+        "weights_": Dense(weights.toarray()) if keep is None and _is_dense(model) else weights,
         "objective_": solution.objective,
         "item_ids_": parts.item_ids,
         "popularity_": about.item_sums,

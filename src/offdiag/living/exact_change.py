@@ -27,7 +27,6 @@ from offdiag.gramian.user_weights import Facts
 from offdiag.living import user_rows
 from offdiag.living.history_prints import Roll
 from offdiag.progress import Progress
-from offdiag.weights import Compressed
 
 if TYPE_CHECKING:
     from offdiag.gramian.sparse import SparseGram
@@ -309,7 +308,7 @@ def fingerprint_of(model: Any) -> str:
 
 def check_able(model: Any) -> None:
     name = type(model).__name__
-    if isinstance(model.weights_, Compressed):
+    if model.weights_.lossy:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
     if not hasattr(model, "_relearned"):
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")

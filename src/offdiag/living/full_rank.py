@@ -87,7 +87,7 @@ def _before(model: Any, change: Change, penalty: float) -> Packed:
     values = G.values.astype(model.dtype)
     values[layout.positions(G.n_items, change.items, change.items)] = change.before
     cholesky.solve(values, G.n_items, l2=penalty, **_mathematics(model.settings_))
-    return Packed(values, W.scale, W.diagonal)
+    return Packed(values, W.scale, W.own)
 
 
 def _mathematics(settings: dict[str, Any]) -> dict[str, Any]:

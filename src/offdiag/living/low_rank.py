@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from offdiag.living.exact_change import Change, Relearned
 from offdiag.models.fields import check_not_empty
 from offdiag.solvers.products import check_range
-from offdiag.weights import Symmetric
 
 if TYPE_CHECKING:
     from offdiag.models.low_rank import Start, _LowRank
@@ -60,8 +59,7 @@ def _share_changed(change: Change) -> float:
 
 def _start(model: _LowRank, change: Change) -> Start:
     """The old factors in the new catalogue; new items begin at 0."""
-    W = model.weights_
-    U, V = (W.Q, W.Q) if isinstance(W, Symmetric) else (W.U, W.V)
+    U, V = model.weights_.warm_start
     return _placed(U, change), _placed(V, change)
 
 

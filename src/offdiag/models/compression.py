@@ -67,11 +67,11 @@ def compress(
     return found
 
 
-def _linear(model: Any) -> Weights:
+def _linear(model: object) -> Weights:
     if not isinstance(model, Recommender):
         raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
     weights = model._fitted().weights_
-    if not isinstance(weights, pruning.LINEAR):
+    if not weights.linear or weights.compound:
         raise OffdiagError(
             f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
             f"with {weights.kind} weights; it cannot be compressed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Compressed, Dense, Packed
+from offdiag.weights import Packed
+
+Model = TypeVar("Model", bound=Recommender)
 
 
 class _FullRank(Recommender):
@@ -62,15 +64,7 @@ class _FullRank(Recommender):
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
-        model, ratio = turned(self, power)
-        W = self.weights_
-        if isinstance(W, Packed):
-            model.weights_ = Packed(W.C, W.scale * ratio, W.diagonal * ratio)
-        elif isinstance(W, Compressed):
-            model.weights_ = W.scaled(ratio)
-        else:
-            model.weights_ = Dense(W.toarray() * ratio)
-        return model  # type: ignore[no-any-return]
+        return divide_by_popularity(self, power)
 
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
         """Overwrites G's values: they become the weights."""
@@ -127,13 +121,15 @@ class _FullRank(Recommender):
         return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
 
 
-def turned(fitted: Any, power: float) -> tuple[Any, NDArray[np.floating]]:
-    """A copy of a fitted model with another propensity_power, and what its columns have to be multiplied by."""
-    model = copy.copy(fitted._fitted())
+def divide_by_popularity(fitted: Model, power: float) -> Model:
+    """A copy of a fitted model with another propensity_power; large arrays are shared."""
+    model: Any = copy.copy(fitted._fitted())
     model.propensity_power = float(power)
     model.settings_ = fitted.settings_ | {"propensity_power": model._checked()["propensity_power"]}
     before = inverse_propensity(fitted.popularity_, fitted.settings_["propensity_power"])
-    return model, (inverse_propensity(fitted.popularity_, power) / before).astype(fitted.dtype)
+    ratio = inverse_propensity(fitted.popularity_, power) / before
+    model.weights_ = fitted.weights_.scaled(ratio.astype(model.dtype))
+    return model  # type: ignore[no-any-return]
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:

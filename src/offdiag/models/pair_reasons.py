@@ -13,11 +13,11 @@ from offdiag.errors import OffdiagError
 from offdiag.living import exact_change
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.low_rank import WeightDecayLAE
+from offdiag.protocols import Fitted
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Smoothed
 
 
-def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
+def explain(model: Fitted, item: Any, other: Any) -> reasons.PairReason:
     """``Recommender.explain_pair``."""
     a, b = positions([item, other], model.item_ids_).tolist()
     for asked, place in ((item, a), (other, b)):
@@ -26,7 +26,7 @@ def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
     if a == b:
         raise OffdiagError(f"a pair is two different items, received {item!r} twice")
     settings, W = model.settings_, model.weights_
-    if "l2" not in settings or isinstance(model, WeightDecayLAE) or W.kind in ("implicit_factors", "network"):
+    if "l2" not in settings or isinstance(model, WeightDecayLAE) or not W.linear:
         raise OffdiagError(
             f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
             f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"
@@ -39,7 +39,7 @@ def explain(model: Any, item: Any, other: Any) -> reasons.PairReason:
     def column(items: NDArray[np.int64]) -> NDArray[np.float64]:
         """β_jb: what was fitted, before the model made strong weights louder and popular items quieter."""
         beta: NDArray[np.float64] = W.column(items, b).astype(np.float64) / rarity
-        if power == 1.0 or isinstance(W, Smoothed):  # two summed parts cannot be told apart again
+        if power == 1.0 or W.compound:  # what was summed cannot be told apart again
             return beta
         undone: NDArray[np.float64] = np.sign(beta) * np.abs(beta) ** (1 / power)
         return undone

@@ -65,7 +65,7 @@ class Recommender:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
         rows, unknown = ranking.encode(X, self._fitted().item_ids_)
         ranking.report_unknown(unknown, stacklevel=3)
-        return rows @ self.weights_  # type: ignore[operator,no-any-return]
+        return rows @ self.weights_
 
     def recommend(
         self,

@@ -21,12 +21,12 @@ from offdiag.living.exact_change import Change, Relearned
 from offdiag.models import auto, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
-from offdiag.models.full_rank import inverse_propensity, turned
+from offdiag.models.full_rank import divide_by_popularity, inverse_propensity
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
-from offdiag.weights import Compressed, Smoothed, Sparse
+from offdiag.weights import Smoothed, Sparse
 
 NEIGHBOURS = 500
 MOST_NEIGHBOURS = 2_000  # before weights are dropped to save bytes: four times as many as will be left, up to this
@@ -155,13 +155,7 @@ class SparseEDLAE(Recommender):
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
-        model, ratio = turned(self, power)
-        W = self.weights_
-        if isinstance(W, Sparse):
-            model.weights_ = Sparse(W.indptr, W.indices, W.data * ratio[W.indices])
-        elif isinstance(W, Smoothed | Compressed):
-            model.weights_ = W.scaled(ratio)
-        return model  # type: ignore[no-any-return]
+        return divide_by_popularity(self, power)
 
     def _learned(
         self,

@@ -54,7 +54,7 @@ def ray(G: NDArray[np.floating], d: NDArray[np.float64]) -> Ray:
 
 def left_out(
     x: NDArray[np.float32],
-    y: NDArray[np.float32],
+    y: NDArray[np.floating],
     C_ii: NDArray[np.float64],
     quadratic: NDArray[np.float64],
     weight: NDArray[np.float64],

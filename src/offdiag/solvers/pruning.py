@@ -16,9 +16,8 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
-from offdiag.weights import Compressed, Dense, LowRank, Packed, Sparse, Symmetric, Weights, tiles
+from offdiag.weights import Compressed, Weights, tiles
 
-LINEAR = (Packed, Dense, LowRank, Symmetric, Sparse, Compressed)
 POWER = 0.25  # |W_ji|·popularity_j^POWER: between 0 and 1/2, each of which lost more on some data
 _LIMITS = np.array([1 << 8, 1 << 16, 1 << 32])  # the longest steps of uint8, uint16 and uint32
 _GAPS = (np.uint8, np.uint16, np.uint32)
@@ -35,7 +34,7 @@ class Columns:
     def __init__(self, weights: Weights, progress: Progress | None = None) -> None:
         self.weights, self.m = weights, weights.shape[0]
         self._progress = progress
-        self._stored = sparse.csc_array(weights.tocsr()) if isinstance(weights, Sparse | Compressed) else None
+        self._stored = None if weights.nnz is None else sparse.csc_array(weights.tocsr())
 
     @staticmethod
     def width(m: int, itemsize: int) -> int:
@@ -48,9 +47,8 @@ class Columns:
         Two blocks, one the transpose of the other, or what is stored by rows and by columns.
         """
         m, itemsize = weights.shape[0], weights.dtype.itemsize
-        if isinstance(weights, Sparse | Compressed):
-            entries = len(weights.data if isinstance(weights, Sparse) else weights.codes)
-            return entries, 2 * (4 + itemsize) * entries
+        if weights.nnz is not None:
+            return weights.nnz, 2 * (4 + itemsize) * weights.nnz
         return m * m, 2 * m * cls.width(m, itemsize) * itemsize
 
     def blocks(self, stage: str) -> Iterator[Block]:
@@ -63,38 +61,16 @@ class Columns:
             return
         m, dtype = self.m, self.weights.dtype
         width = self.width(m, dtype.itemsize)
-        block, spare = np.empty((width, m), dtype=dtype), np.empty(width * m, dtype=dtype)  # used again and again
+        block = np.empty((width, m), dtype=dtype)  # used for all
         for lo in range(0, m, width):
             hi = min(lo + width, m)
-            self._read(lo, hi, block[: hi - lo], spare[: (hi - lo) * m])
-            yield lo, (np.arange(hi - lo + 1) * m, everything, block[: hi - lo].reshape(-1))
+            values = self.weights.columns(lo, hi, block[: hi - lo]).reshape(-1)
+            yield lo, (np.arange(hi - lo + 1) * m, everything, values)
             self._tell(stage, hi / m)
 
     def _tell(self, stage: str, fraction: float) -> None:
         if self._progress:
             self._progress(stage, fraction)
-
-    def _read(self, lo: int, hi: int, out: NDArray[np.floating], spare: NDArray[np.floating]) -> None:
-        """Columns lo..hi of W into the rows of ``out``."""
-        from offdiag._kernels import parallel
-
-        W = self.weights
-        if isinstance(W, LowRank):
-            np.matmul(W.V[lo:hi], W.U.T, out=out)
-        elif isinstance(W, Symmetric):
-            np.matmul(W.Q[lo:hi] * W.shrink.astype(W.dtype), W.Q.T, out=out)
-            out *= W.scale
-            out /= W.scale[lo:hi, None]
-        else:
-            assert isinstance(W, Packed | Dense)
-            items, tile = np.arange(self.m), spare.reshape(self.m, hi - lo)
-            shares = parallel.ranges(self.m, -(-self.m // 512))
-            parallel.run_parallel(W.tile, [(items, items, lo, hi, tile, first, last) for first, last in shares])
-            parallel.run_parallel(_turn, [(tile, out, first, last) for first, last in shares])
-
-
-def _turn(tile: NDArray[np.floating], out: NDArray[np.floating], first: int, last: int) -> None:
-    out[:, first:last] = tile[first:last].T
 
 
 @dataclass

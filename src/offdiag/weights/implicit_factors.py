@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.tiles import Tile, Tiled, inner_products
+from offdiag.weights.protocol import Floats, Ints, Tile
+from offdiag.weights.tiles import Tiled, inner_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,9 @@ class ImplicitFactors(Tiled):
     """
 
     kind: ClassVar[str] = "implicit_factors"
-    V: NDArray[np.floating]  # (m, rank)
+    linear: ClassVar[bool] = False
+    batch_invariant: ClassVar[bool] = False
+    V: Floats  # (m, rank)
     alpha: float
     l2: float
     power: float
@@ -43,16 +46,16 @@ class ImplicitFactors(Tiled):
         return self.V.nbytes
 
     @cached_property
-    def G(self) -> NDArray[np.floating]:  # noqa: N802
+    def G(self) -> Floats:  # noqa: N802
         """VᵀV, made once."""
         return gram_of(self.V)
 
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+    def encode(self, X: sparse.csr_array) -> Floats:
         """The vector of each history (n, rank)."""
         from offdiag._kernels import als
 
         Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
-        # One type for each part, whatever came: each combination would be compiled anew.
+        # One type for each part, whatever was given: each combination would be compiled separately.
         rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
         def part(first: int, last: int) -> None:
@@ -67,10 +70,13 @@ class ImplicitFactors(Tiled):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.V)
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def scaled(self, columns: Floats) -> ImplicitFactors:
+        raise OffdiagError("these factors cannot be scaled: the vector of a history is solved for with them, too")
+
+    def column(self, items: Ints, target: int) -> Floats:
         raise OffdiagError("these factors have no matrix: what one item adds to a score depends on the whole history")
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         raise OffdiagError("these factors have no matrix: the vector of a history is solved for; use predict")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -78,7 +84,6 @@ class ImplicitFactors(Tiled):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        """The inverse of ``arrays``; raises ValueError or TypeError when they do not fit m items."""
         V, confidence = arrays["V"], arrays["confidence"]
         if len(arrays) != 2 or V.ndim != 2 or len(V) != m or V.shape[1] < 1 or confidence.shape != (4,):
             raise ValueError(f"the implicit factors do not fit {m} items")
@@ -90,7 +95,7 @@ class ImplicitFactors(Tiled):
         return cls(V, alpha, l2, power, items)
 
 
-def gram_of(V: NDArray[np.floating]) -> NDArray[np.floating]:
+def gram_of(V: Floats) -> Floats:
     """VᵀV in double precision over blocks of rows, rounded once: rounding must not make it indefinite."""
     total = np.zeros((V.shape[1], V.shape[1]))
     for lo in range(0, len(V), 4096):

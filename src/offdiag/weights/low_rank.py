@@ -1,16 +1,17 @@
-"""W as a product of embeddings: U Vᵀ, never formed."""
+"""W as a product of two embeddings, U Vᵀ, never formed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.tiles import Tile, Tiled, encoded, inner_products
+from offdiag.weights.protocol import Floats, Ints, Side, Tile
+from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +19,12 @@ class LowRank(Tiled):
     """W = U Vᵀ with an embedding of rank numbers per item on either side; the m×m product is never formed.
 
     Row u of X is encoded as z = x U, and item i scores z·v_i: the inner product any nearest-neighbour index searches.
-    The products are BLAS's, which may round the last bits of a score differently in a batch of another size.
     """
 
     kind: ClassVar[str] = "low_rank"
-    U: NDArray[np.floating]  # (m, rank), the encoder
-    V: NDArray[np.floating]  # (m, rank), the decoder
+    batch_invariant: ClassVar[bool] = False
+    U: Floats  # (m, rank), the encoder
+    V: Floats  # (m, rank), the decoder
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,75 +35,38 @@ class LowRank(Tiled):
         return self.U.dtype
 
     @property
-    def nbytes(self) -> int:
-        return self.U.nbytes + self.V.nbytes
+    def warm_start(self) -> tuple[Floats, Floats]:
+        """Where a fit of nearly the same data can begin."""
+        return self.U, self.V
 
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+    def encode(self, X: sparse.csr_array) -> Floats:
         """Z = X U, a row of rank numbers per user."""
         return encoded(X, self.U)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.V)
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
-        """W[items, target]: what each of the items says about the target."""
+    def scaled(self, columns: Floats) -> LowRank:
+        return LowRank(self.U, self.V * columns.astype(self.dtype, copy=False)[:, None])
+
+    def diagonal(self) -> Floats:
+        own: Floats = np.einsum("ik,ik->i", self.U, self.V)
+        return own
+
+    def column(self, items: Ints, target: int) -> Floats:
         return self.U[items] @ self.V[target]  # type: ignore[no-any-return]
 
-    def toarray(self) -> NDArray[np.floating]:
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        return np.matmul(self.V[lo:hi], self.U.T, out=out)
+
+    def embedding(self, side: Side) -> Floats:
+        return self.U if side == "encoder" else self.V
+
+    def toarray(self) -> Floats:
         return self.U @ self.V.T
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"U": self.U, "V": self.V}
-
-
-@dataclass(frozen=True, eq=False)
-class Symmetric(Tiled):
-    """W = R Q diag(shrink) Qᵀ R⁻¹, R = diag(scale): one embedding per item, used on both sides."""
-
-    kind: ClassVar[str] = "symmetric"
-    Q: NDArray[np.floating]  # (m, rank), orthonormal columns
-    sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
-    shrink: NDArray[np.float64]  # (rank,)
-    scale: NDArray[np.floating]  # (m,)
-
-    @property
-    def U(self) -> NDArray[np.floating]:  # noqa: N802
-        """The encoder, made anew at each call."""
-        out: NDArray[np.floating] = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
-        return out
-
-    @property
-    def V(self) -> NDArray[np.floating]:  # noqa: N802
-        """The decoder, made anew at each call."""
-        return self.Q / self.scale[:, None]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.Q), len(self.Q)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.Q.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
-
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
-        scaled = X.data.astype(self.dtype) * self.scale[X.indices]
-        Z = encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
-        Z *= self.shrink.astype(self.dtype)
-        return Z
-
-    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        return inner_products(self.encode(X), self.Q, self.scale)
-
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
-        said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
-        return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
-
-    def toarray(self) -> NDArray[np.floating]:
-        return self.U @ self.V.T
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"Q": self.Q, "sigma": self.sigma, "shrink": self.shrink, "scale": self.scale}
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        rank = check_rank(arrays["U"], m)
+        check_arrays(cls.kind, arrays, m, {"U": (m, rank), "V": (m, rank)})
+        return cls(**arrays)

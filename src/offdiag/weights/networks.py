@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.tiles import Tile, Tiled, encoded, inner_products
+from offdiag.weights.protocol import Floats, Ints, Tile
+from offdiag.weights.tiles import Tiled, encoded, inner_products
 
 ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by their place here: append, never reorder
-Layer = tuple[NDArray[np.floating], NDArray[np.floating]]
+Layer = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Network(Tiled):
     """
 
     kind: ClassVar[str] = "network"
+    linear: ClassVar[bool] = False
+    batch_invariant: ClassVar[bool] = False
     layers: tuple[Layer, ...]  # (m, w₁), (w₁, w₂), …, (m, w_(L−1)), each with its bias
     activations: tuple[str, ...]  # of all layers but the last
     normalise: bool  # whether the history is divided by its Euclidean length first
@@ -39,11 +42,7 @@ class Network(Tiled):
     def dtype(self) -> np.dtype[Any]:
         return self.layers[0][0].dtype
 
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
-
-    def encode(self, X: sparse.csr_array) -> NDArray[np.floating]:
+    def encode(self, X: sparse.csr_array) -> Floats:
         """What enters the last layer, a row per user."""
         data = unit_rows(X) if self.normalise else X.data
         rows = sparse.csr_array((data.astype(self.dtype), X.indices, X.indptr), shape=X.shape)
@@ -58,10 +57,15 @@ class Network(Tiled):
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.layers[-1][0], add=self.layers[-1][1])
 
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
+    def scaled(self, columns: Floats) -> Network:
+        columns = columns.astype(self.dtype, copy=False)
+        W, b = self.layers[-1]
+        return replace(self, layers=(*self.layers[:-1], (W * columns[:, None], b * columns)))
+
+    def column(self, items: Ints, target: int) -> Floats:
         raise OffdiagError("a non-linear net has no matrix: what one item adds to a score depends on the others")
 
-    def toarray(self) -> NDArray[np.floating]:
+    def toarray(self) -> Floats:
         raise OffdiagError("a non-linear net has no matrix; score histories with predict")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -75,7 +79,6 @@ class Network(Tiled):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        """The inverse of ``arrays``; raises ValueError or TypeError unless every layer fits its neighbours."""
         form = arrays["form"]
         if form.dtype != np.uint8 or form.ndim != 1 or not len(form) or form[0] > 1:
             raise ValueError("the form of the network is not known")
@@ -107,7 +110,7 @@ def unit_rows(X: sparse.csr_array) -> NDArray[np.float64]:
     return np.asarray(X.data / np.repeat(np.where(lengths > 0, norms, 1.0), lengths), dtype=np.float64)
 
 
-def _activate(name: str, a: NDArray[np.floating]) -> None:
+def _activate(name: str, a: Floats) -> None:
     """f(a) in place."""
     if name == "sigmoid":  # (1 + tanh(a/2))/2 never overflows
         a *= 0.5

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights import tiles
-from offdiag.weights.tiles import Tile, Tiled
+from offdiag.weights.protocol import Floats, Ints
+from offdiag.weights.stored_rows import StoredRows
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse(Tiled):
-    """W by rows: row j, what item j says about others, is data[indptr[j]:indptr[j + 1]] in ascending columns.
-
-    A score costs one addition per stored weight of the history's items; lists need no other scores (``selector``).
-    """
+class Sparse(StoredRows):
+    """W by rows: row j, what item j says about others, is data[indptr[j]:indptr[j + 1]] in ascending columns."""
 
     kind: ClassVar[str] = "sparse"
-    indptr: NDArray[np.int64]  # (m + 1,)
+    indptr: Ints  # (m + 1,)
     indices: NDArray[np.int32]  # (nnz,)
-    data: NDArray[np.floating]  # (nnz,)
+    data: Floats  # (nnz,)
 
     @classmethod
     def of(cls, W: Any) -> Sparse:
@@ -40,8 +38,7 @@ class Sparse(Tiled):
         return cls(rows.indptr.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False), rows.data)
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], m: int) -> Sparse:
-        """From the arrays of a file, checked in full, since the compiled loops take them for granted."""
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
         weights = cls(**arrays)
         types = (weights.indptr.dtype.name, weights.indices.dtype.name)
         if types != ("int64", "int32") or weights.dtype.name not in ("float32", "float64"):
@@ -60,84 +57,24 @@ class Sparse(Tiled):
         return self.data.dtype
 
     @property
-    def nbytes(self) -> int:
-        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
-
-    @property
     def nnz(self) -> int:
         return len(self.data)
 
-    def check(self) -> None:
-        """Raise ValueError unless rows, columns and their order are what the compiled loops take for granted."""
-        from offdiag._kernels import parallel, sparse_rows
-
-        m, ends = len(self.indptr) - 1, []
-
-        def part(first: int, last: int) -> None:
-            ends.append(sparse_rows.valid_rows(self.indptr, self.indices, m, first, last))
-
-        if self.indptr[0] != 0 or self.indptr[-1] != len(self.indices):
-            raise ValueError("the rows do not fit the entries")
-        parallel.run_parallel(part, parallel.ranges(m, 4 * parallel.n_threads()))
-        if not all(ends):
-            raise ValueError("the rows are not in order")
-
-    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+    def _kernels(self) -> ModuleType:
         from offdiag._kernels import sparse_rows
 
-        m = self.shape[0]
-        rows, history = np.unique(X.indices, return_inverse=True)  # items nobody in this batch has are never read
-        data = X.data.astype(self.dtype, copy=False)
-        begin, last_of = self.indptr[rows], self.indptr[rows + 1]
-        few = max(1, tiles.USERS_AT_ONCE // max(X.shape[0], 1))  # for few users, wider tiles in the same room
-        for lo in range(0, m, tiles.DENSE_WIDTH * few):
-            hi = min(lo + tiles.DENSE_WIDTH * few, m)
-            end = np.empty_like(begin)
-            sparse_rows.row_ends(self.indices, begin, last_of, hi, end)
+        return sparse_rows
 
-            def score(
-                first: int,
-                last: int,
-                lo: int = lo,
-                hi: int = hi,
-                begin: NDArray[np.int64] = begin,
-                end: NDArray[np.int64] = end,
-            ) -> NDArray[np.floating]:
-                out = np.empty((last - first, hi - lo), dtype=self.dtype)
-                sparse_rows.score_sparse_tile(
-                    X.indptr, history, data, begin, end, self.indices, self.data, lo, first, out
-                )
-                return out
+    def _stored(self) -> tuple[NDArray[Any], ...]:
+        return self.indices, self.data
 
-            yield lo, hi, score
-            begin = end
+    def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:
+        return (self.indptr[rows],)
 
-    def selector(
-        self,
-        X: sparse.csr_array,
-        seen_ptr: NDArray[Any],
-        allowed: NDArray[np.bool_],
-        heap_scores: NDArray[np.floating],
-        heap_items: NDArray[np.int64],
-    ) -> Callable[[int, int], None]:
-        """A function that puts the k best items of users first..last into their heaps, from any thread.
+    def scaled(self, columns: Floats) -> Sparse:
+        return Sparse(self.indptr, self.indices, self.data * columns.astype(self.dtype, copy=False)[self.indices])
 
-        Only items that the history leads to are looked at, and as many others, whose score is 0, as a list needs.
-        """
-        from offdiag._kernels import sparse_rows
-
-        data = X.data.astype(self.dtype, copy=False)
-
-        def select(first: int, last: int) -> None:
-            sparse_rows.select_sparse(
-                X.indptr, X.indices, data, seen_ptr, self.indptr, self.indices, self.data,
-                allowed, first, last, heap_scores, heap_items,
-            )  # fmt: skip
-
-        return select
-
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]:
-        """W[items, target]: what each of the items says about the target."""
+    def column(self, items: Ints, target: int) -> Floats:
         out = np.zeros(len(items), dtype=self.dtype)
         for at, item in enumerate(items.tolist()):
             lo, hi = self.indptr[item], self.indptr[item + 1]
@@ -149,9 +86,3 @@ class Sparse(Tiled):
     def tocsr(self) -> sparse.csr_array:
         """The same as scipy's; the arrays are shared where the types allow."""
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
-
-    def toarray(self) -> NDArray[np.floating]:
-        return self.tocsr().toarray()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"indptr": self.indptr, "indices": self.indices, "data": self.data}

@@ -1,55 +1,41 @@
-"""What every shape of W shares: tiles of scores, and products put together from them."""
+"""What every shape of W shares: tiles of scores, products put together from them, and checks of what a file holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-
-# (lo, hi, score): score(first, last) gives the scores of items lo..hi for users first..last, from any thread
-Tile = tuple[int, int, Callable[[int, int], NDArray[np.floating]]]
+from offdiag.weights.protocol import Floats, Side, Tile, Weights
 
 TILE_BYTES = 96 << 20  # of weights: wide enough that reading the packed rows runs at full speed
 
 DENSE_WIDTH = 2048  # columns at a time straight from dense weights: long runs, and the scores still in the cache
 USERS_AT_ONCE = 128  # their scores on a tile stay in the second-level cache until they are ranked
 
-
-class Weights(Protocol):
-    """What ranking, models and persist ask of W."""
-
-    kind: ClassVar[str]
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-    @property
-    def nbytes(self) -> int: ...
-    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]: ...
-    def column(self, items: NDArray[np.int64], target: int) -> NDArray[np.floating]: ...
-    def toarray(self) -> NDArray[np.floating]: ...
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
+KINDS: dict[str, type[Weights]] = {}  # the shapes that a file can name, by kind
 
 
-def _rows(X: Any, m: int) -> sparse.csr_array:
-    """X as rows over m items; the compiled loops trust the shape."""
-    if getattr(X, "ndim", 0) != 2 or X.shape[1] != m:
-        raise OffdiagError(f"expected users × {m} items, received {getattr(X, 'shape', type(X).__name__)}")
-    return sparse.csr_array(X)
-
-
-class Tiled:
-    """What all share: the product ``X @ W``, put together from the tiles."""
+class Tiled(Weights):
+    """What a shape need not write itself. Each is a frozen dataclass of its arrays."""
 
     __array_ufunc__ = None  # let ``X @ W`` reach __rmatmul__ instead of NumPy's broadcasting
+    linear: ClassVar[bool] = True
+    batch_invariant: ClassVar[bool] = True
+    compound: ClassVar[bool] = False
+    lossy: ClassVar[bool] = False
 
-    def __rmatmul__(self: Weights, X: Any) -> NDArray[np.floating]:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    def __rmatmul__(self, X: Any) -> Floats:
         """X @ W, dense."""
         X = _rows(X, self.shape[0])
         out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
@@ -59,8 +45,66 @@ class Tiled:
                 out[first:last, lo:hi] = score(first, last)
         return out
 
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays().values())
 
-def encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating]:
+    @property
+    def nnz(self) -> int | None:
+        return None
+
+    def diagonal(self) -> Floats:
+        return np.array([self.column(np.array([i]), i)[0] for i in range(self.shape[0])], dtype=self.dtype)
+
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        out = np.empty((hi - lo, self.shape[0]), dtype=self.dtype) if out is None else out
+        items = np.arange(self.shape[0])
+        for row, target in zip(out, range(lo, hi), strict=True):
+            row[:] = self.column(items, target)
+        return out
+
+    def embedding(self, side: Side) -> Floats | None:
+        return None
+
+    def tocsr(self) -> sparse.csr_array:
+        return sparse.csr_array(self.toarray())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def check_arrays(
+    kind: str,
+    arrays: Mapping[str, NDArray[Any]],
+    m: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    double: Collection[str] = (),
+) -> None:
+    """Raise unless there is an array of each of these shapes, all of one real type; ``double``: always float64."""
+    if {name: array.shape for name, array in arrays.items()} != shapes:
+        raise ValueError(f"the {kind} weights do not fit {m} items")
+    if any(arrays[name].dtype != np.float64 for name in double):
+        raise TypeError(f"{' and '.join(double)} of the {kind} weights are not in double precision")
+    if {array.dtype.name for name, array in arrays.items() if name not in double} not in ({"float32"}, {"float64"}):
+        raise TypeError(f"the {kind} weights are not real numbers of one type")
+
+
+def check_rank(factor: NDArray[Any], m: int) -> int:
+    """The rank of embeddings, a row per item."""
+    rank = factor.shape[-1] if factor.ndim else 0
+    if not 1 <= rank <= m:
+        raise ValueError(f"the embeddings of {m} items cannot be of rank {rank}")
+    return rank
+
+
+def _rows(X: Any, m: int) -> sparse.csr_array:
+    """X as rows over m items; the compiled loops trust the shape."""
+    if getattr(X, "ndim", 0) != 2 or X.shape[1] != m:
+        raise OffdiagError(f"expected users × {m} items, received {getattr(X, 'shape', type(X).__name__)}")
+    return sparse.csr_array(X)
+
+
+def encoded(X: sparse.csr_array, U: Floats) -> Floats:
     """X U for few users, in parallel over them."""
     from offdiag._kernels import parallel, topk
 
@@ -76,14 +120,15 @@ def encoded(X: sparse.csr_array, U: NDArray[np.floating]) -> NDArray[np.floating
 
 
 def inner_products(
-    Z: NDArray[np.floating],
-    V: NDArray[np.floating],
-    scale: NDArray[np.floating] | None = None,
-    add: NDArray[np.floating] | None = None,
+    Z: Floats,
+    V: Floats,
+    scale: Floats | None = None,
+    add: Floats | None = None,
 ) -> Iterator[Tile]:
     """Z Vᵀ, column i divided by scale_i or increased by add_i: one product for all users of a block of items.
 
-    BLAS brings its own threads, so ours only read from it.
+    BLAS brings its own threads, so ours only read from it. It may round the last bits of a score differently in a
+    batch of another size: shapes that call this are not ``batch_invariant``.
     """
     n, m = len(Z), len(V)
     width = min(m, max(64, TILE_BYTES // (max(n, 1) * V.dtype.itemsize)))
@@ -97,7 +142,7 @@ def inner_products(
         if add is not None:
             scores += add[lo:hi]
 
-        def score(first: int, last: int, scores: NDArray[np.floating] = scores) -> NDArray[np.floating]:
+        def score(first: int, last: int, scores: Floats = scores) -> Floats:
             return scores[first:last]
 
         yield lo, hi, score

@@ -30,13 +30,8 @@ class Watched:
 
     def ndcg(self, weights: Weights) -> float:
         """Mean nDCG@100 over the users with targets."""
-        n, m = self.targets.shape
-        found, _ = ranking.top_k(weights, self.histories, min(K, m))
-        first = np.arange(n, dtype=np.int64) * m
-        keys = np.repeat(first, np.diff(self.targets.indptr)) + self.targets.indices
-        asked = first[:, None] + found
-        place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-        hits = (keys[place] == asked) & (found >= 0)
+        found, _ = ranking.top_k(weights, self.histories, min(K, self.targets.shape[1]))
+        hits = metrics.find_hits(found, self.targets)
         return float(np.mean(metrics.ndcg(hits, np.diff(self.targets.indptr).astype(np.int64), K)))
 
 

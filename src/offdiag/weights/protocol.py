@@ -1,0 +1,98 @@
+"""What ranking, models, compression and files ask of W; ``offdiag.weights.tiles.Tiled`` answers most of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Scores = Callable[[int, int], Floats]  # of users first..last, from any thread
+Tile = tuple[int, int, Scores]  # (lo, hi, score): the scores of items lo..hi
+Select = Callable[[int, int], None]  # puts the best items of users first..last into their heaps, from any thread
+Side = Literal["encoder", "decoder"]
+
+
+class Scorer(Protocol):
+    """Scores of all items for rows of X: as much as a ranked list needs."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @abstractmethod
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        """The items in blocks, each with a function that scores any range of users on it until the next block."""
+
+    def selector(
+        self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
+    ) -> Select | None:
+        """Lists without tiles, where few items have a score at all; None where every item has one."""
+        return None
+
+
+class Weights(Scorer, Protocol):
+    """W of m items. A new shape is one file with a subclass of ``Tiled`` and its import in ``offdiag.weights``."""
+
+    kind: ClassVar[str]  # as in files
+    linear: ClassVar[bool]  # the scores are X @ toarray()
+    batch_invariant: ClassVar[bool]  # a score has the same bits in a batch of any size
+    compound: ClassVar[bool]  # a sum of parts that cannot be told apart in W
+    lossy: ClassVar[bool]  # some of what was fitted has been dropped or rounded
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    @abstractmethod
+    def nbytes(self) -> int: ...
+    @property
+    @abstractmethod
+    def nnz(self) -> int | None:
+        """Entries that are stored, with their places; None where no place is."""
+
+    @abstractmethod
+    def __rmatmul__(self, X: Any) -> Floats: ...
+
+    @abstractmethod
+    def scaled(self, columns: Floats) -> Weights:
+        """The same scores with those of item i times columns[i]; large arrays are shared, not copied."""
+
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """How much each item predicts itself, as a new array."""
+
+    @abstractmethod
+    def column(self, items: Ints, target: int) -> Floats:
+        """W[items, target]: what each of the items says about the target; items ascend."""
+
+    @abstractmethod
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        """Columns lo..hi of W as the rows of a C-contiguous array, which is ``out`` if that is given."""
+
+    @abstractmethod
+    def embedding(self, side: Side) -> Floats | None:
+        """A row per item, U or V of W = UVᵀ; None where W is not such a product."""
+
+    @abstractmethod
+    def toarray(self) -> Floats: ...
+
+    @abstractmethod
+    def tocsr(self) -> sparse.csr_array: ...
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file keeps, by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        """The inverse of ``arrays``: KeyError, TypeError or ValueError unless they hold all that compiled loops trust.
+
+        A file may say anything.
+        """

@@ -1,0 +1,88 @@
+"""W as a shrunk projection: one embedding per item, used on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag.weights.low_rank import LowRank
+from offdiag.weights.protocol import Floats, Ints, Side, Tile
+from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetric(Tiled):
+    """W = R Q diag(shrink) Qᵀ R⁻¹, R = diag(scale)."""
+
+    kind: ClassVar[str] = "symmetric"
+    batch_invariant: ClassVar[bool] = False
+    Q: Floats  # (m, rank), orthonormal columns
+    sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
+    shrink: NDArray[np.float64]  # (rank,)
+    scale: Floats  # (m,)
+
+    @property
+    def U(self) -> Floats:  # noqa: N802
+        """The encoder, computed at each call."""
+        out: Floats = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
+        return out
+
+    @property
+    def V(self) -> Floats:  # noqa: N802
+        """The decoder, computed at each call."""
+        return self.Q / self.scale[:, None]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.Q), len(self.Q)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.Q.dtype
+
+    @property
+    def warm_start(self) -> tuple[Floats, Floats]:
+        """Where a fit of nearly the same data can begin."""
+        return self.Q, self.Q
+
+    def encode(self, X: sparse.csr_array) -> Floats:
+        scaled = X.data.astype(self.dtype) * self.scale[X.indices]
+        Z = encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
+        Z *= self.shrink.astype(self.dtype)
+        return Z
+
+    def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
+        return inner_products(self.encode(X), self.Q, self.scale)
+
+    def scaled(self, columns: Floats) -> LowRank:
+        """No longer symmetric: encoder and decoder apart."""
+        return LowRank(self.U, self.V).scaled(columns)
+
+    def column(self, items: Ints, target: int) -> Floats:
+        said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
+        return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
+
+    def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
+        found: Floats
+        found = np.matmul(self.Q[lo:hi] * self.shrink.astype(self.dtype), self.Q.T, out=out)
+        found *= self.scale
+        found /= self.scale[lo:hi, None]
+        return found
+
+    def embedding(self, side: Side) -> Floats:
+        return self.U if side == "encoder" else self.V
+
+    def toarray(self) -> Floats:
+        return self.U @ self.V.T
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
+        rank = check_rank(arrays["Q"], m)
+        shapes = {"Q": (m, rank), "sigma": (rank,), "shrink": (rank,), "scale": (m,)}
+        check_arrays(cls.kind, arrays, m, shapes, double=("sigma", "shrink"))
+        return cls(**arrays)
