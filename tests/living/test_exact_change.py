@@ -611,6 +611,24 @@ def test_nothing_to_do_leaves_the_ledger_as_it_is(tmp_path):
     assert past.ledger_of(od.load(tmp_path / "m.od")).n_users == inter.n_users
 
 
+def test_nobody_brings_no_items(rng):
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit((rng.random((20, 5)) < 0.5).astype(np.float32))
+    model.update(np.zeros((0, 7), np.float32))
+    assert model.last_change.method == "nothing to do"
+    assert model.last_change.new_items == []
+    assert len(model.item_ids_) == model.gram_.n_items == model.weights_.shape[0] == 5
+
+
+def test_a_new_fit_forgets_what_the_one_before_remembered(rng):
+    X = (rng.random((20, 5)) < 0.5).astype(np.float32)
+    model = od.EDLAE(dropout=0.4, l2=3.0).fit(X)
+    model.forget(X[:1])
+    assert model.last_change is not None
+    model.fit(X)
+    assert model.last_change is None
+    model.forget(X[:1])  # on the roll again
+
+
 def test_models_that_cannot_change_are_not_saved_as_if_they_could(tmp_path, rng):
     X = (rng.random((60, 12)) < 0.4).astype(np.float32)
     with pytest.raises(OffdiagError, match="SLIM cannot be updated"):

@@ -15,7 +15,7 @@ from offdiag.cli import console, inputs, log_inputs, model_change, model_options
 from offdiag.cli.log_inputs import LogColumns
 from offdiag.cli.options import Json, KeyFile
 from offdiag.errors import OffdiagError
-from offdiag.files import lock, switch
+from offdiag.files import switch
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
@@ -63,7 +63,8 @@ def forget(
     """
     from offdiag.living import events as log
 
-    target = model_change.target_of(model, out, [users, *([] if events is None else [events])])
+    sources = [users, *([] if events is None else [events])]
+    target = model_change.target_of(model, out, sources)
     for other in (model, users, events or "", target) if certificate is not None else ():
         model_options.check_target(str(certificate), other, "certificate", "certificate.json")
     if certificate is not None and Path(certificate).resolve() == Path(target).resolve():
@@ -72,9 +73,8 @@ def forget(
         raise OffdiagError("--users-query goes with --events; without it --query selects the rows of --users")
     if rotate_key and target != model:
         raise OffdiagError("--rotate-key and --out do not go together: the old file would stay readable; leave one out")
-    change = model_change.ModelChange(model, target, key_file)
-    with lock.changing(target, change.settle) as unchanged, console.working() as work:
-        fitted, ledger = change.load()
+    with model_change.open_model(model, target, sources, key_file) as change:
+        ledger, work = change.ledger, change.work
         work.begin(f"reading {inputs.name_of(users)}")
         ids = None if events is None else log_inputs.read_ids(users, ledger.recipe, columns, users_query)
         if events is not None:
@@ -83,12 +83,14 @@ def forget(
             log_inputs.check_rows(users, ledger.recipe, columns)
         table = log_inputs.read_rows(users if events is None else events, ledger.recipe, columns, ids)
         about = _certificate_of(log.request_of(ledger, table, ids), ledger, change.finished, certificate)
-        if about is None:
+        if not about:
             plan = log.plan_forget(ledger, table, ids)
-            steps = change.apply(fitted, plan, work, prove)
-            about = _new_certificate(fitted, plan, steps, target)
-            change.save(fitted, plan.ledger, unchanged, work, rotate_key, _note(plan, about, certificate))
-            about |= _screen_only(plan, steps)
+
+            def note(steps: list[Certificate]) -> switch.Note:
+                about.update(_new_certificate(change.fitted, plan, steps, target))
+                return _note(plan, about, certificate)
+
+            about |= _screen_only(plan, change.commit(plan, prove=prove, rotate_key=rotate_key, note=note))
     if json:
         console.show_json(about)
         return
@@ -97,21 +99,21 @@ def forget(
 
 def _certificate_of(
     request: str | None, ledger: Ledger, finished: switch.Note | None, certificate: str | None
-) -> dict[str, Any] | None:
-    """The certificate of this very request, if an interrupted run has carried it out."""
+) -> dict[str, Any]:
+    """The certificate of this very request, if an interrupted run has carried it out; else nothing."""
     if request is None:
-        return None
+        return {}
     if finished is not None and finished.request == request and finished.certificate is not None:
         found: dict[str, Any] = json_text.loads(finished.certificate)
         return found
     if certificate is None or not os.path.isfile(certificate):
-        return None
+        return {}
     try:
         about: dict[str, Any] = json_text.loads(Path(certificate).read_text("utf-8"))
         same = about["subject"] == subject_of(ledger, about["nonce"], request)
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return about if same else None
+        return {}
+    return about if same else {}
 
 
 def subject_of(ledger: Ledger, nonce: str, request: str) -> str:

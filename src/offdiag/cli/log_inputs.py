@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cli import inputs
+from offdiag.cli import console, inputs
 from offdiag.cli.inputs import Columns, _option
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
@@ -58,10 +58,11 @@ def read_first(source: str, columns: Columns, event: str | None, at_least: float
     return events.read_first(table, events.recipe_of(table, names, columns.duplicates, at_least))
 
 
-def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:
+def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns, work: console.Work) -> Table:
     """One or more sources of one layout as one log."""
     from offdiag.data.table import concatenate
 
+    work.begin("reading " + ", ".join(map(inputs.name_of, sources)))
     return concatenate([read_log(source, recipe, columns) for source in sources])
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +14,7 @@ import typer
 
 from offdiag.cli import console, info, model_options
 from offdiag.errors import EarlierFormatWarning, OffdiagError
-from offdiag.files import keys, switch
+from offdiag.files import keys, lock, switch
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
@@ -37,75 +39,91 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
     return out
 
 
-class ModelChange:
-    """One run of a command that changes a model: where it is read and written, and what an earlier run left to do."""
+@contextmanager
+def open_model(model: str, out: str | None, sources: list[str], key_file: str | None) -> Iterator[ModelChange]:
+    """A saved model and its ledger, with the lock held; what a killed run has begun is finished first."""
+    target = target_of(model, out, sources)
+    finished: switch.Note | None = None
 
-    def __init__(self, model: str, target: str, key_file: str | None) -> None:
-        self._model, self._target, self._key = model, target, key_file
-        self.finished: switch.Note | None = None  # of a run that was killed and has been completed now
+    def settle() -> None:
+        nonlocal finished
+        finished = switch.complete(Path(os.path.realpath(model)), keys.keys_of(key_file))
+        if finished is not None:
+            console.note(f"finished a change of {console.printable(model)} that had been interrupted")
 
-    def settle(self) -> None:
-        """Finish what a killed run has begun; called with the lock held."""
-        self.finished = switch.complete(Path(os.path.realpath(self._model)), keys.keys_of(self._key))
-        if self.finished is not None:
-            console.note(f"finished a change of {console.printable(self._model)} that had been interrupted")
+    with lock.changing(target, settle) as unchanged, console.working() as work:
+        from offdiag.living.past import ledger_of
+        from offdiag.persist import load
 
-    def load(self) -> tuple[Recommender, Ledger]:
-        from offdiag import persist
-        from offdiag.living import past
-
-        fitted: Recommender = persist.load(self._model, key=self._key)
-        ledger = past.ledger_of(fitted)
+        work.begin(f"reading {os.path.basename(model)}")
+        fitted: Recommender = load(model, key=key_file)
+        ledger = ledger_of(fitted)
         if ledger is None:
             raise OffdiagError(
-                f"expected a model that was fitted with offdiag fit --updatable, received {self._model!r}, which does "
+                f"expected a model that was fitted with offdiag fit --updatable, received {model!r}, which does "
                 "not say what it has counted (is its file .living missing?); fit it again with --updatable"
             )
-        return fitted, ledger
+        yield ModelChange(target, key_file, fitted, ledger, finished, unchanged, work)
 
-    def apply(self, fitted: Recommender, plan: LogPlan, work: console.Work, prove: bool = False) -> list[Certificate]:
-        """Both halves of the plan: add first and remove then, so that no item is lost in between."""
+
+@dataclass(frozen=True, eq=False)
+class ModelChange:
+    """A model while a command changes it."""
+
+    target: str
+    key_file: str | None
+    fitted: Recommender
+    ledger: Ledger
+    finished: switch.Note | None  # of a run that was killed and has been completed now
+    unchanged: Callable[[], None]  # raises if another program has replaced the file
+    work: console.Work
+
+    def commit(
+        self,
+        plan: LogPlan,
+        *,
+        prove: bool = False,
+        rotate_key: bool = False,
+        note: Callable[[list[Certificate]], switch.Note] | None = None,
+    ) -> list[Certificate]:
+        """Change the model and save it; `note` is what to keep of the change until both files are in place.
+
+        Both halves of the plan: add first and remove then, so that no item is lost in between.
+        """
         steps = []
         if plan.add is not None:
-            work.begin("updating")
-            last = fitted.update(plan.add, progress=work).last_change
+            self.work.begin("updating")
+            last = self.fitted.update(plan.add, progress=self.work).last_change
             assert last is not None
             steps.append(last)
         if plan.remove is not None:
-            work.begin("forgetting")
-            steps.append(fitted.forget(plan.remove, prove=prove, progress=work))
+            self.work.begin("forgetting")
+            steps.append(self.fitted.forget(plan.remove, prove=prove, progress=self.work))
+        self.fitted._past = replace(self.fitted._past, ledger=plan.ledger)
+        self._save(rotate_key, None if note is None else note(steps))
         return steps
 
-    def save(
-        self,
-        fitted: Recommender,
-        ledger: Ledger,
-        unchanged: Callable[[], None],
-        work: console.Work,
-        rotate_key: bool = False,
-        note: switch.Note | None = None,
-    ) -> None:
-        from offdiag import persist
-        from offdiag.living import past, state
+    def _save(self, rotate_key: bool, note: switch.Note | None) -> None:
+        from offdiag.living.state import REVEALED
+        from offdiag.persist import save
 
-        past.keep_ledger(fitted, ledger)
-        work.begin("saving")
-        first_format = fitted._past.first_format
+        self.work.begin("saving")
+        first_format = self.fitted._past.first_format
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EarlierFormatWarning)  # printed below, as a command does
-            persist.save(
-                fitted,
-                self._target,
+            save(
+                self.fitted,
+                self.target,
                 updatable=True,
-                key=self._key,
+                key=self.key_file,
                 rotate_key=rotate_key,
                 note=note,
-                progress=work,
-                ready=unchanged,
+                progress=self.work,
+                ready=self.unchanged,
             )
         if first_format:
-            beside = switch.living_path(Path(self._target)).name
-            console.note(f"{console.printable(self._target)}: {state.REVEALED.format(living=beside)}")
+            beside = switch.living_path(Path(self.target)).name
+            console.note(f"{console.printable(self.target)}: {REVEALED.format(living=beside)}")
 
 
 def weight_error_text(error: float, what: str) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offdiag.cli import console, inputs, log_inputs, model_change
+from offdiag.cli import console, log_inputs, model_change
 from offdiag.cli.log_inputs import LogColumns
 from offdiag.cli.options import Json, KeyFile
-from offdiag.files import lock
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
@@ -40,17 +39,14 @@ def update(
     from offdiag.living.events import plan_update
 
     start = time.perf_counter()
-    target = model_change.target_of(model, out, events)
-    change = model_change.ModelChange(model, target, key_file)
-    with lock.changing(target, change.settle) as unchanged, console.working() as work:
-        fitted, ledger = change.load()
-        work.begin("reading " + ", ".join(map(inputs.name_of, events)))
-        table = log_inputs.read_logs(events, ledger.recipe, columns)
-        work.begin("comparing with the model")
-        plan = plan_update(ledger, table)
-        steps = change.apply(fitted, plan, work)
-        if plan.new_events or target != model:
-            change.save(fitted, plan.ledger, unchanged, work)
+    steps: list[Certificate] = []
+    with model_change.open_model(model, out, events, key_file) as change:
+        table = log_inputs.read_logs(events, change.ledger.recipe, columns, change.work)
+        change.work.begin("comparing with the model")
+        plan = plan_update(change.ledger, table)
+        if plan.new_events or change.target != model:
+            steps = change.commit(plan)
+    fitted, target = change.fitted, change.target
     seconds = time.perf_counter() - start
     if json:
         console.show_json(

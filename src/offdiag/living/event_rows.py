@@ -28,6 +28,7 @@ class Rows:
     users: NDArray[np.int32]  # of each row
     owners: Digests  # of each user
     events: Digests  # of each row
+    counted: NDArray[np.bool_]  # whether the ledger has each row, as an event of its user
 
 
 def table_of(inter: Interactions) -> Table:
@@ -68,11 +69,18 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
         _, first, again = np.unique(events, return_index=True, return_inverse=True)
         row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
         two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
-        raise OffdiagError(two_owners(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
-    return Rows(table, user_ids, users, owners, events)
+        raise OffdiagError(_two_owners(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
+    counted = ledger.counted(events, owners, users)
+    if one_owner_each and table.event is not None:  # without ids, an event is hashed with its user
+        new = np.flatnonzero(~counted)
+        foreign = new[ledger.holds(events[new])]
+        if len(foreign):
+            who = f"of the user {user_ids[users[foreign[0]]].item()!r}, counted before for another one,"
+            raise OffdiagError(_two_owners(table, foreign[0], who))
+    return Rows(table, user_ids, users, owners, events, counted)
 
 
-def two_owners(table: Table, row: Any, whose: str) -> str:
+def _two_owners(table: Table, row: Any, whose: str) -> str:
     """What is wrong with an event id that two users have."""
     event = "" if table.event is None else repr(table.event[int(row)])
     return (
@@ -111,6 +119,7 @@ def select(rows: Rows, users: NDArray[np.bool_], mask: NDArray[np.bool_] | None 
         codes.astype(np.int32),
         rows.owners[present],
         rows.events[keep],
+        rows.counted[keep],
     )
 
 

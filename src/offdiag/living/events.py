@@ -79,30 +79,29 @@ def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     too; that these are the same is checked by the ledger.
     """
     rows = event_rows.distinct(ledger, table)
-    counted = ledger.counted(rows.events, rows.owners, rows.users)
+    counted, place = rows.counted, ledger.places(rows.owners)
     old_events = int(counted.sum())
     if counted.all():
         return LogPlan(ledger, old_events=old_events)
-    _check_owners(ledger, rows, np.flatnonzero(~counted))
     touched = np.zeros(len(rows.owners), dtype=bool)
     touched[rows.users[~counted]] = True
-    place = ledger.places(rows.owners)
     known = touched & (place >= 0)
     there = np.bincount(rows.users[counted], minlength=len(place))
-    missing = known & (there != _events_of(ledger, place))
+    missing = known & (there != ledger.event_counts(place))
     if missing.any():
         raise OffdiagError(
             f"expected the whole history of every user whose history changes, received only new events of "
             f"{int(missing.sum()):,} users who are in the model already (for example {_first(rows.user_ids[missing])}) "
             f"in {table.where}; give a log that also holds their earlier events (nothing was changed)"
         )
-    after = event_rows.select(rows, touched)
+    after, before = event_rows.select(rows, touched), event_rows.select(rows, known, counted)
     new = event_rows.histories(after.table, ledger.recipe)
-    same, remove = _compare(ledger, after, new, event_rows.select(rows, known, counted))
     entries = event_rows.entries(ledger, after, new)
+    later = ledger.replace_users(entries.users, entries)
+    same, remove = _compare(ledger, later, before)
     return LogPlan(
-        ledger.replace_users(entries.users, entries),
-        event_rows.drop_empty(new.select_users(~same)),
+        later,
+        event_rows.drop_empty(new.select_users(np.isin(after.owners, before.owners[same], invert=True))),
         remove,
         new_events=int((~counted).sum()),
         old_events=old_events,
@@ -111,33 +110,21 @@ def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     )
 
 
-def _check_owners(ledger: Ledger, rows: Rows, new: NDArray[np.int64]) -> None:
-    """That no event id was counted before for another user; without ids, an event is hashed with its user."""
-    foreign = new[ledger.holds(rows.events[new])] if ledger.recipe.columns.event is not None else new[:0]
-    if len(foreign):
-        who = f"of the user {rows.user_ids[rows.users[foreign[0]]].item()!r}, counted before for another one,"
-        raise OffdiagError(event_rows.two_owners(rows.table, foreign[0], who))
-
-
-def _compare(
-    ledger: Ledger, after: Rows, new: Interactions, before: Rows
-) -> tuple[NDArray[np.bool_], Interactions | None]:
-    """Which users of `after` keep their history (`new`), and the histories before that have to go."""
-    same = np.zeros(len(after.owners), dtype=bool)
+def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bool_], Interactions | None]:
+    """Which users keep their history, and the others' histories as they were."""
     if not len(before.owners):
-        return same, None
+        return np.zeros(0, dtype=bool), None
     old = event_rows.histories(before.table, ledger.recipe)
     prints = ledger.histories(old)
     altered = prints != ledger.entries.histories[ledger.places(before.owners)]
     if altered.any():
         raise OffdiagError(
             f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
-            f"(for example {_first(before.user_ids[altered])}) in {after.table.where}; put the log right, or fit again "
-            "(nothing was changed)"
+            f"(for example {_first(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
+            "again (nothing was changed)"
         )
-    at = np.searchsorted(after.user_ids, before.user_ids)
-    same[at] = ledger.histories(new)[at] == prints
-    return same, event_rows.drop_empty(old.select_users(~same[at]))
+    same = prints == later.entries.histories[later.places(before.owners)]
+    return same, event_rows.drop_empty(old.select_users(~same))
 
 
 def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
@@ -174,7 +161,7 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
     return LogPlan(
         ledger.replace_users(owners, none),
         remove=event_rows.drop_empty(_stack(parts)) if parts else None,
-        old_events=int(_events_of(ledger, place).sum()),
+        old_events=int(ledger.event_counts(place).sum()),
         changed_users=len(wanted),
         request=digest_of_users(ledger, owners),
     )
@@ -234,17 +221,11 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
         return []
     if any(getattr(table, role) is None for role in ledger.recipe.columns.present()):
         user_ids, users = number(table.user)
-        everything = Rows(table, user_ids, users, ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST))
-        return [everything]
+        owners, nothing = ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST)
+        return [Rows(table, user_ids, users, owners, nothing, np.zeros(len(users), dtype=bool))]
     rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
-    return [rows, event_rows.select(rows, everyone, ledger.counted(rows.events, rows.owners, rows.users))]
-
-
-def _events_of(ledger: Ledger, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many events of each user are counted; 0 for those who are not there."""
-    counts = np.append(np.diff(ledger.entries.starts), 0)
-    return counts[place]  # −1 takes the last
+    return [rows, event_rows.select(rows, everyone, rows.counted)]
 
 
 def _stack(parts: list[Interactions]) -> Interactions:

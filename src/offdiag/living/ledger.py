@@ -75,10 +75,17 @@ class Ledger:
 
     def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of the events are here as those of their users: event i belongs to ``owners[users[i]]``."""
+        if not self.n_users:
+            return np.zeros(len(events), dtype=bool)
         place = self.places(owners)
         some = self.entries.select(place[place >= 0])
         known = siphash.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
         return siphash.places(known, siphash.pairs(events, owners[users])) >= 0
+
+    def event_counts(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many events of the user at each place are counted; 0 at −1, for those who are not here."""
+        counts = np.append(np.diff(self.entries.starts), 0)
+        return counts[place]  # −1 takes the last
 
     def holds(self, events: Digests) -> NDArray[np.bool_]:
         """Which of the events are here, whoever they belong to."""
