@@ -25,7 +25,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag.files import container, keys, sealed
-from offdiag.living import exact_change, state
+from offdiag.living import certificate, past, state
 
 RESULTS = Path(__file__).parent / "results" / "living.json"
 TYPICAL = 70
@@ -78,7 +78,7 @@ def one_user(X: sparse.csr_array, make: Callable[[], Any]) -> dict[str, Any]:
         "method": change.method,
         "residual": change.residual,
         "estimated_error": change.weight_error,
-        "largest_difference": exact_change.difference(model.weights_, fresh.weights_),
+        "largest_difference": certificate.difference(model.weights_, fresh.weights_),
         "gram_identical": identical(model, rest),
     }
     return found | sealing(model, found)
@@ -126,7 +126,7 @@ def many(X: sparse.csr_array, make: Callable[[], Any], changes: int) -> dict[str
     n = X.shape[0]
     inside = np.arange(n) < n // 2
     model = make().fit(sparse.csr_array(X[inside]))
-    exact_change.gram_of(model)  # counted now, so that every change is alike
+    past.gram_of(model)  # counted now, so that every change is alike
     methods: dict[str, int] = {}
     start = time.perf_counter()
     for step in range(changes):
@@ -145,7 +145,7 @@ def many(X: sparse.csr_array, make: Callable[[], Any], changes: int) -> dict[str
         "seconds": seconds,
         "refit_seconds": refit_seconds,
         "methods": methods,
-        "drift": exact_change.difference(model.weights_, fresh.weights_),
+        "drift": certificate.difference(model.weights_, fresh.weights_),
         "gram_identical": identical(model, rest),
     }
 
@@ -155,7 +155,7 @@ def batches(X: sparse.csr_array, make: Callable[[], Any], sizes: tuple[int, ...]
     rows = []
     for size in sizes:
         model = make().fit(X)
-        exact_change.gram_of(model)
+        past.gram_of(model)
         users = np.arange(size)
         _, seconds = timed(lambda model=model, users=users: model.forget(X[users]))  # type: ignore[misc]
         _, refit_seconds = timed(lambda users=users: make().fit(without(X, users)))  # type: ignore[misc]

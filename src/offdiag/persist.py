@@ -82,10 +82,9 @@ def save(
             container.write(file, about, tensors, progress)
         switch.drop_living(target)
         return
-    from offdiag.living import exact_change, state
+    from offdiag.living import past, state
 
-    exact_change.check_able(model)
-    exact_change.check_exact(model)
+    past.check_changeable(model)
     known = keys.keys_of(key)
     mine, retire = _key_of(target, known, rotate_key)
 
@@ -101,8 +100,8 @@ def save(
         note=dataclasses.replace(note or switch.Note(), retire=retire),
         ready=ready,
     )
-    if model._first_format:
-        model._first_format = False
+    if model._past.first_format:
+        model._past = dataclasses.replace(model._past, first_format=False)
         beside = switch.living_path(target).name
         warnings.warn(state.REVEALED.format(living=beside), EarlierFormatWarning, stacklevel=3)
 
@@ -154,12 +153,12 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
-            from offdiag.living import state
+            from offdiag.living import past, state
 
             if own is not None:
-                state.restore_first(model, about, arrays)
+                model._past = state.read_first_format(model, about, arrays)
             else:
-                model._living = state.Handle(target, key, header.fingerprint)
+                model._past = past.Past(file=state.LivingFile(target, key, header.fingerprint))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OffdiagError) as error:
         raise OffdiagError(
             f"the model file {str(path)!r} is whole but makes no sense ({wording.one_line(error)}): save it again"

@@ -15,7 +15,7 @@ import pytest
 import offdiag as od
 from offdiag import persist
 from offdiag.files import container, lock, switch
-from offdiag.living import exact_change
+from offdiag.living import certificate, past
 
 SETTINGS = ["--dropout", "0.4", "--l2", "8", "--user-power", "0", "--dtype", "float64"]
 N_USERS = 60
@@ -67,9 +67,9 @@ def same(path, other):
     assert a.n_users_ == b.n_users_
     assert np.array_equal(a.popularity_, b.popularity_)
     assert np.array_equal(a.gram_.values, b.gram_.values)
-    assert exact_change.difference(a.weights_, b.weights_) <= 1e-12
+    assert certificate.difference(a.weights_, b.weights_) <= 1e-12
     for counts in (lambda entries: entries.sizes, lambda entries: np.diff(entries.starts)):
-        assert np.array_equal(np.sort(counts(a._ledger.entries)), np.sort(counts(b._ledger.entries)))
+        assert np.array_equal(np.sort(counts(a._past.ledger.entries)), np.sort(counts(b._past.ledger.entries)))
     return True
 
 
@@ -303,7 +303,7 @@ def test_a_plain_fit_and_an_updatable_one_give_the_same_weights(run, fit, folder
     fit("log.csv", "model.od", "--value", "rating")
     assert run("fit", "log.csv", "--out", "plain.od", *SETTINGS, "--value", "rating")[0] == 0
     a, b = od.load("model.od"), od.load("plain.od")
-    assert exact_change.difference(a.weights_, b.weights_) == 0
+    assert certificate.difference(a.weights_, b.weights_) == 0
     assert persist.describe("plain.od")["bytes"] == persist.describe("model.od")["bytes"]
     assert not switch.living_path(folder / "plain.od").exists()
 
@@ -426,7 +426,7 @@ def test_a_tuned_model_lives_on(run, folder):
     with open("log.csv", newline="") as file:
         rest = [row for row in csv.reader(file) if row[0] not in ("user 3", "user 8", "user 9")]
     write("rest.csv", rest[1:])
-    assert exact_change.difference(found.weights_, od.EDLAE(**settings).fit(od.read("rest.csv")).weights_) <= 1e-5
+    assert certificate.difference(found.weights_, od.EDLAE(**settings).fit(od.read("rest.csv")).weights_) <= 1e-5
 
 
 def test_models_and_options_that_do_not_go_together(run, fails, folder):
@@ -514,7 +514,7 @@ def test_many_updates_at_once_lose_nothing(fit, folder, rows):
         assert rounds <= 3  # of those who start together one at least gets through
     model = od.load("model.od", verify=True)
     ids = np.array([f"guest {n}" for n in range(3)])
-    assert (exact_change.ledger_of(model).places(model._ledger.hashes.users(ids)) >= 0).all()
+    assert (past.ledger_of(model).places(model._past.ledger.hashes.users(ids)) >= 0).all()
 
 
 def test_left_overs_of_killed_programs_are_swept(run, fit, folder):

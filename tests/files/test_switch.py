@@ -12,7 +12,7 @@ import pytest
 import offdiag as od
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, keys, sealed, switch
-from offdiag.living import exact_change
+from offdiag.living import certificate, past
 
 
 @pytest.fixture
@@ -184,13 +184,14 @@ def first_format(folder, model, *, ledger):
     from offdiag.files import container
     from offdiag.living import event_rows, first_hashes
     from offdiag.living.events import recipe_of
+    from offdiag.living.ledger import Ledger
 
     about, tensors = persist._contents(model, None)
-    G = exact_change.gram_of(model)
+    G = past.gram_of(model)
     about["gram"] = {"kind": G.kind, "user_power": G.user_power}
     tensors |= {f"gram.{name}": array for name, array in G.arrays().items()}
     salt = bytes(range(16))
-    X, item_ids, user_ids = model._source, model.item_ids_, model._user_ids
+    X, item_ids, user_ids = model._past.source, model.item_ids_, model._past.user_ids
     histories = first_hashes.histories(salt, X, item_ids)
     if not ledger:
         tensors |= {"roll.salt": np.frombuffer(salt, np.uint8), "roll.histories": np.sort(histories)}
@@ -200,7 +201,7 @@ def first_format(folder, model, *, ledger):
         words = first_hashes.events(salt, table, user_ids, rows, 0, 0, "once")
         users = first_hashes.users(salt, user_ids)
         order = np.argsort(users)
-        about["ledger"] = vars(recipe_of(table)).copy()
+        about["ledger"] = Ledger.empty(recipe_of(table)).about()
         lists = [np.sort(words[X.indptr[u] : X.indptr[u + 1]]) for u in order]
         tensors |= {
             "ledger.salt": np.frombuffer(salt, np.uint8),
@@ -235,7 +236,7 @@ def test_a_file_of_the_first_format_loads_and_is_converted_with_a_word(tmp_path,
         again.save(tmp_path / "old.od", updatable=True)
     rest = inter.select_users(np.setdiff1d(np.arange(80), [4, 5]))
     expected = od.EDLAE(**{name: again.settings_[name] for name in ("dropout", "l2", "user_power")}).fit(rest)
-    assert exact_change.difference(again.weights_, expected.weights_) <= 1e-5
+    assert certificate.difference(again.weights_, expected.weights_) <= 1e-5
 
 
 def test_the_log_of_a_first_format_file_continues(tmp_path, model, inter):
@@ -245,9 +246,9 @@ def test_the_log_of_a_first_format_file_continues(tmp_path, model, inter):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EarlierFormatWarning)
         od.load(tmp_path / "old.od").save(tmp_path / "old.od", updatable=True)
-    ledger = exact_change.ledger_of(od.load(tmp_path / "old.od"))
-    assert events.coming(ledger, event_rows.table_of(inter)).new_events == 0
-    plan = events.leaving(ledger, event_rows.table_of(inter.select_users(np.array([7]))))
+    ledger = past.ledger_of(od.load(tmp_path / "old.od"))
+    assert events.plan_update(ledger, event_rows.table_of(inter)).new_events == 0
+    plan = events.plan_forget(ledger, event_rows.table_of(inter.select_users(np.array([7]))))
     assert plan.ledger.n_users == 79
 
 

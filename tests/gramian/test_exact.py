@@ -13,7 +13,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import exact
 from offdiag.gramian.sparse import sparse_gram
 from offdiag.gramian.user_weights import weights_of
-from offdiag.living import exact_change, user_rows
+from offdiag.living import past, user_rows
 
 NUMBERS = st.one_of(
     st.sampled_from([0.1, 0.2, 0.3, 1 / 3, 2.5, 1e-4, 1e4, 1234.567]),
@@ -83,12 +83,12 @@ def test_the_state_depends_only_on_who_is_there(X, data, name, power):
         model.forget(X[[u]])
     left = np.setdiff1d(np.arange(len(X)), some)
     fresh = getattr(od, name)(**settings).fit(X[left])
-    exact_change.gram_of(fresh)
-    for a, b in ((model._gram, fresh._gram), (model._low, fresh._low)):
+    past.gram_of(fresh)
+    for a, b in ((model._past.gram, fresh._past.gram), (model._past.low, fresh._past.low)):
         assert (a is None) == (b is None)
         if a is not None:
             assert {k: v.tobytes() for k, v in a.arrays().items()} == {k: v.tobytes() for k, v in b.arrays().items()}
-    check(model._gram, model._low, X[left], 0.0 if name == "Popularity" else power)
+    check(model._past.gram, model._past.low, X[left], 0.0 if name == "Popularity" else power)
 
 
 @given(X=matrices(most=8), power=st.sampled_from([0.0, 0.5]), size=st.integers(1, 4))
@@ -117,10 +117,10 @@ def test_remainders_go_with_who_brought_them():
     model = od.EDLAE(l2=1.0, dropout=0.2, user_power=0.0).fit(X)
     model.update(np.array([[0.1, 0.3, 0.7]]))
     model.update(np.array([[0.1, 0.1, 0.0]]))
-    assert model._low is not None
+    assert model._past.low is not None
     model.forget(np.array([[0.1, 0.3, 0.7]]))
     model.forget(np.array([[0.1, 0.1, 0.0]]))
-    assert model._low is None
+    assert model._past.low is None
     assert np.array_equal(model.gram_.toarray(), X.T @ X)
 
 

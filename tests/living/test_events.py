@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
+from offdiag.data.columns import Roles
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 from offdiag.living import event_rows, events, siphash
@@ -194,28 +195,28 @@ def test_a_growing_log_gives_the_histories_of_the_whole_log(kind, rows, cuts, ra
     first = rows[: ends[0]]
     if not expected(first, kind):
         return
-    inter, ledger = events.first(table(first, kind), recipe(first, kind))
+    inter, ledger = events.read_first(table(first, kind), recipe(first, kind))
     book = as_book(inter)
     assert book == expected(first, kind)
     for end in ends[1:]:
-        plan = events.coming(ledger, table(rows[:end], kind))
+        plan = events.plan_update(ledger, table(rows[:end], kind))
         book, ledger = applied(book, plan), plan.ledger
         assert book == expected(rows[:end], kind)
-        again = events.coming(ledger, table(rows[:end], kind))
+        again = events.plan_update(ledger, table(rows[:end], kind))
         assert (again.new_events, again.add, again.remove) == (0, None, None)
     users = sorted({str(row[0]) for row in rows[: ends[-1]]})
     gone = random.sample(users, random.randint(1, len(users)))
-    plan = events.leaving(ledger, table(rows[: ends[-1]], kind), np.array(gone))
+    plan = events.plan_forget(ledger, table(rows[: ends[-1]], kind), np.array(gone))
     left = applied(book, plan)
     assert left == {user: row for user, row in book.items() if user not in gone}
     same_as = Ledger(ledger.hashes, ledger.recipe, Ledger.empty(ledger.recipe).entries)
     others = [row for row in rows[: ends[-1]] if str(row[0]) not in gone]
     if others:
-        same_as = events.coming(same_as, table(others, kind)).ledger
+        same_as = events.plan_update(same_as, table(others, kind)).ledger
     for name, part in plan.ledger.arrays().items():  # not a trace of them
         assert np.array_equal(part, same_as.arrays()[name]), name
     with pytest.raises(OffdiagError, match="never there, or forgotten already"):
-        events.leaving(plan.ledger, table(rows[: ends[-1]], kind), np.array(gone[:1]))
+        events.plan_forget(plan.ledger, table(rows[: ends[-1]], kind), np.array(gone[:1]))
 
 
 LOG = [(1, 10, 1, 0, 0), (1, 11, 1, 1, 1), (2, 10, 1, 2, 2), (2, 12, 1, 3, 3), (3, 11, 1, 4, 4)]
@@ -223,11 +224,11 @@ LOG = [(1, 10, 1, 0, 0), (1, 11, 1, 1, 1), (2, 10, 1, 2, 2), (2, 12, 1, 3, 3), (
 
 def fitted(kind=None, rows=LOG):
     kind = kind or {}
-    return events.first(table(rows, kind), recipe(rows, kind))[1]
+    return events.read_first(table(rows, kind), recipe(rows, kind))[1]
 
 
 def test_new_events_of_new_users_need_no_old_ones():
-    plan = events.coming(fitted(), table([(7, 10, 1, 9, 9), (7, 99, 1, 9, 10)], {}))
+    plan = events.plan_update(fitted(), table([(7, 10, 1, 9, 9), (7, 99, 1, 9, 10)], {}))
     assert as_book(plan.add) == {"7": {10: 1.0, 99: 1.0}}
     assert plan.remove is None
     assert (plan.new_users, plan.changed_users, plan.new_events, plan.old_events) == (1, 0, 2, 0)
@@ -236,8 +237,8 @@ def test_new_events_of_new_users_need_no_old_ones():
 def test_new_events_of_a_known_user_need_all_her_old_ones():
     ledger = fitted()
     with pytest.raises(OffdiagError, match="of 1 users who are in the model already .*'2'.*nothing was changed"):
-        events.coming(ledger, table([(2, 13, 1, 9, 9), (2, 10, 1, 9, 10)], {}))
-    plan = events.coming(ledger, table([*LOG[2:4], (2, 13, 1, 9, 9)], {}))
+        events.plan_update(ledger, table([(2, 13, 1, 9, 9), (2, 10, 1, 9, 10)], {}))
+    plan = events.plan_update(ledger, table([*LOG[2:4], (2, 13, 1, 9, 9)], {}))
     assert as_book(plan.remove) == {"2": {10: 1.0, 12: 1.0}}
     assert as_book(plan.add) == {"2": {10: 1.0, 12: 1.0, 13: 1.0}}
 
@@ -246,7 +247,7 @@ def test_an_edited_past_is_noticed():
     ledger = fitted({"event": True})
     edited = [(*LOG[2][:1], 99, *LOG[2][2:]), LOG[3], (2, 13, 1, 9, 9)]
     with pytest.raises(OffdiagError, match="stay as they are.*'2'"):
-        events.coming(ledger, table(edited, {"event": True}))
+        events.plan_update(ledger, table(edited, {"event": True}))
 
 
 @pytest.mark.parametrize("others", [0, 40])
@@ -255,8 +256,8 @@ def test_an_event_id_belongs_to_one_user(others):
     kind = {"event": True}
     rows = [*LOG, *[(100 + n, 10, 1, 5, 100 + n) for n in range(others)]]
     with pytest.raises(OffdiagError, match="'e3' of the users '1' and '9' in the log.*nothing was changed"):
-        events.first(table([(1, 10, 1, 5, 3), (9, 10, 1, 5, 3)], kind), recipe(rows, kind))
-    ledger = events.first(table(rows, kind), recipe(rows, kind))[1]
+        events.read_first(table([(1, 10, 1, 5, 3), (9, 10, 1, 5, 3)], kind), recipe(rows, kind))
+    ledger = events.read_first(table(rows, kind), recipe(rows, kind))[1]
     _, item, value, time, number = rows[2]
     another = rows[3]  # of the same user
     for come in (
@@ -267,42 +268,44 @@ def test_an_event_id_belongs_to_one_user(others):
         [rows[0], another, (1, item, value, time, number)],  # of somebody who is known
     ):
         with pytest.raises(OffdiagError, match=f"'e{number}' of the user '{come[-1][0]}', counted before for another"):
-            events.coming(ledger, table(come, kind))
-    assert events.coming(ledger, table([(9, 10, 1, 5, 999)], kind)).new_events == 1
-    assert events.coming(ledger, table(rows, kind)).new_events == 0
-    assert events.coming(fitted({}), table([(9, item, value, time, number)], {})).new_events == 1  # no ids, no clash
+            events.plan_update(ledger, table(come, kind))
+    assert events.plan_update(ledger, table([(9, 10, 1, 5, 999)], kind)).new_events == 1
+    assert events.plan_update(ledger, table(rows, kind)).new_events == 0
+    assert (
+        events.plan_update(fitted({}), table([(9, item, value, time, number)], {})).new_events == 1
+    )  # no ids, no clash
 
 
 def test_ids_that_two_users_have_do_not_keep_anybody_from_leaving():
     kind = {"event": True}
     ledger = fitted(kind)
     uncounted = [(1, 13, 1, 5, 77), (2, 13, 1, 5, 77), (1, 13, 1, 5, LOG[2][4])]
-    plan = events.leaving(ledger, table([*LOG, *uncounted], kind), np.array(["1", "2"]))
+    plan = events.plan_forget(ledger, table([*LOG, *uncounted], kind), np.array(["1", "2"]))
     assert as_book(plan.remove) == {"1": {10: 1.0, 11: 1.0}, "2": {10: 1.0, 12: 1.0}}
 
 
 def test_an_event_delivered_twice_counts_once():
     kind = {"event": True, "duplicates": "sum"}
-    inter, ledger = events.first(table([LOG[0], LOG[0], LOG[1]], kind), recipe(LOG, kind))
+    inter, ledger = events.read_first(table([LOG[0], LOG[0], LOG[1]], kind), recipe(LOG, kind))
     assert as_book(inter) == {"1": {10: 1.0, 11: 1.0}}
     assert ledger.n_events == 2
 
 
 def test_equal_rows_without_ids_add_up_where_rows_add_up():
     rows = [LOG[0], LOG[0], LOG[1]]
-    inter, ledger = events.first(table(rows, {"duplicates": "sum"}), recipe(rows, {"duplicates": "sum"}))
+    inter, ledger = events.read_first(table(rows, {"duplicates": "sum"}), recipe(rows, {"duplicates": "sum"}))
     assert as_book(inter) == {"1": {10: 2.0, 11: 1.0}}
-    assert events.coming(ledger, table(rows[::-1], {"duplicates": "sum"})).new_events == 0
-    plan = events.coming(ledger, table([*rows, LOG[0]], {"duplicates": "sum"}))
+    assert events.plan_update(ledger, table(rows[::-1], {"duplicates": "sum"})).new_events == 0
+    plan = events.plan_update(ledger, table([*rows, LOG[0]], {"duplicates": "sum"}))
     assert as_book(plan.add) == {"1": {10: 3.0, 11: 1.0}}
-    inter, ledger = events.first(table(rows, {}), recipe(rows, {}))
+    inter, ledger = events.read_first(table(rows, {}), recipe(rows, {}))
     assert ledger.n_events == 2
 
 
 def test_an_event_that_changes_no_history_changes_no_model():
     rows = LOG[:2]
     ledger = fitted({"time": True}, rows)
-    plan = events.coming(ledger, table([*rows, (1, 10, 1, 55, 9)], {"time": True}))
+    plan = events.plan_update(ledger, table([*rows, (1, 10, 1, 55, 9)], {"time": True}))
     assert (plan.new_events, plan.add, plan.remove) == (1, None, None)
     assert plan.ledger.n_events == 3
 
@@ -310,10 +313,10 @@ def test_an_event_that_changes_no_history_changes_no_model():
 def test_a_user_below_the_threshold_is_known_and_can_be_forgotten():
     kind = {"value": True, "at_least": 4.0}
     rows = [(1, 10, 5, 0, 0), (2, 10, 1, 0, 1)]
-    inter, ledger = events.first(table(rows, kind), recipe(rows, kind))
+    inter, ledger = events.read_first(table(rows, kind), recipe(rows, kind))
     assert inter.user_ids.tolist() == ["1"]
     assert ledger.n_users == 2
-    plan = events.leaving(ledger, table(rows[:1], kind), np.array(["2"]))
+    plan = events.plan_forget(ledger, table(rows[:1], kind), np.array(["2"]))
     assert (plan.add, plan.remove, plan.ledger.n_users) == (None, None, 1)
 
 
@@ -321,25 +324,25 @@ def test_forgetting_needs_the_rows_as_they_were_counted():
     ledger = fitted()
     for rows in (LOG[2:3], [*LOG[2:4], (2, 99, 1, 1, 1)][1:], LOG[:1]):
         with pytest.raises(OffdiagError, match="1 of 1 users .*'2'.*nothing was changed"):
-            events.leaving(ledger, table(rows, {}), np.array(["2"]))
+            events.plan_forget(ledger, table(rows, {}), np.array(["2"]))
     later = [*LOG, (2, 77, 1, 1, 1)]  # the log has moved on: only what was counted leaves
-    assert as_book(events.leaving(ledger, table(later, {}), np.array(["2"])).remove) == {"2": {10: 1.0, 12: 1.0}}
+    assert as_book(events.plan_forget(ledger, table(later, {}), np.array(["2"])).remove) == {"2": {10: 1.0, 12: 1.0}}
 
 
 def test_forgetting_some_with_new_events_and_some_without():
     later = [*LOG, (2, 77, 1, 1, 1)]
-    plan = events.leaving(fitted(), table(later, {}), np.array(["2", "1"]))
+    plan = events.plan_forget(fitted(), table(later, {}), np.array(["2", "1"]))
     assert as_book(plan.remove) == {"1": {10: 1.0, 11: 1.0}, "2": {10: 1.0, 12: 1.0}}
 
 
 def test_rows_without_times_and_event_ids_are_enough_to_forget():
     ledger = fitted({"time": True, "event": True})
-    assert as_book(events.leaving(ledger, table(LOG[:2], {})).remove) == {"1": {10: 1.0, 11: 1.0}}
+    assert as_book(events.plan_forget(ledger, table(LOG[:2], {})).remove) == {"1": {10: 1.0, 11: 1.0}}
 
 
 def test_all_or_nothing_when_one_of_several_is_unknown():
     with pytest.raises(OffdiagError, match="1 who are not in it .*'nobody'"):
-        events.leaving(fitted(), table(LOG, {}), np.array(["1", "nobody"]))
+        events.plan_forget(fitted(), table(LOG, {}), np.array(["1", "nobody"]))
 
 
 def test_ids_of_another_kind_are_refused():
@@ -351,9 +354,9 @@ def test_ids_of_another_kind_are_refused():
 
 def test_an_empty_log_is_refused():
     with pytest.raises(OffdiagError, match="at least one event"):
-        events.coming(fitted(), table([], {}))
+        events.plan_update(fitted(), table([], {}))
     with pytest.raises(OffdiagError, match="at least one user to forget"):
-        events.leaving(fitted(), table([], {}))
+        events.plan_forget(fitted(), table([], {}))
 
 
 # Ledger
@@ -363,7 +366,7 @@ def test_a_ledger_comes_back_from_its_arrays():
     ledger = fitted({"value": True, "time": True})
     back = Ledger.from_arrays(ledger.hashes, {k: v.copy() for k, v in ledger.arrays().items()}, ledger.about())
     assert back.recipe == ledger.recipe
-    assert events.coming(back, table(LOG, {"value": True, "time": True})).new_events == 0
+    assert events.plan_update(back, table(LOG, {"value": True, "time": True})).new_events == 0
 
 
 @pytest.mark.parametrize(
@@ -389,21 +392,21 @@ def test_a_ledger_that_makes_no_sense_is_refused(name, broken):
 def test_no_id_can_be_found_in_a_ledger():
     names = ["ann@example.org", "bob"]
     log = Table(pl.Series(names), pl.Series(["Secret Item", "Other Item"]))
-    ledger = events.first(log, events.recipe_of(log))[1]
+    ledger = events.read_first(log, events.recipe_of(log))[1]
     everything = b"".join(part.tobytes() for part in ledger.arrays().values()) + str(ledger.about()).encode()
     for text in ("ann", "bob", "Secret", "Other"):
         assert text.encode() not in everything
-    other = events.first(log, events.recipe_of(log))[1]  # another file, another key: the two cannot be joined
+    other = events.read_first(log, events.recipe_of(log))[1]  # another file, another key: the two cannot be joined
     assert not np.intersect1d(ledger.entries.users, other.entries.users).size
     assert not np.intersect1d(ledger.entries.events, other.entries.events).size
 
 
 def test_the_ledger_of_interactions_is_that_of_their_rows():
     inter = od.synthetic.interactions(30, 12, 150, seed=3)
-    ledger = events.of_interactions(inter)
+    ledger = events.ledger_of_data(inter)
     assert (ledger.n_users, ledger.n_events) == (30, 150)
     rows = event_rows.table_of(inter.select_users(np.array([4, 9])))
-    gone = events.leaving(ledger, rows).remove
+    gone = events.plan_forget(ledger, rows).remove
     assert np.array_equal(gone.user_ids, inter.user_ids[[4, 9]])
     assert gone.nnz == inter.select_users(np.array([4, 9])).nnz
-    assert ledger.recipe == Recipe(False, True, "once", None, {"user": "user", "item": "item"})
+    assert ledger.recipe == Recipe(False, True, "once", None, Roles())

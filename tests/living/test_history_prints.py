@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -199,11 +200,12 @@ def test_a_roll_that_makes_no_sense_is_refused(tmp_path):
     model.save(tmp_path / "m.od", updatable=True)
     good = od.load(tmp_path / "m.od")
     assert good.gram_.n_users == model.n_users_
-    arrays = good._roll.arrays()
+    roll = good._past.roll
+    arrays = roll.arrays()
     for bad in (arrays["histories"][::-1], arrays["histories"].astype(np.int64), arrays["histories"][:, :1]):
         with pytest.raises((ValueError, TypeError), match="roll|digests"):
-            Roll.from_arrays(good._roll.hashes, {"histories": bad})
-    good._roll = Roll(good._roll.hashes, good._roll.histories[::-1])
+            Roll.from_arrays(roll.hashes, {"histories": bad})
+    good._past = replace(good._past, roll=Roll(roll.hashes, roll.histories[::-1]))
     good.save(tmp_path / "bad.od", updatable=True)
     with pytest.raises(OffdiagError, match="makes no sense.*roll"):
         _ = od.load(tmp_path / "bad.od").gram_

@@ -14,7 +14,7 @@ import offdiag as od
 from offdiag import cli
 from offdiag.files import container, keys, sealed, switch
 from offdiag.gramian import layout
-from offdiag.living import exact_change
+from offdiag.living import past
 from offdiag.solvers import woodbury
 
 M, TRIALS = 40, 120
@@ -149,7 +149,7 @@ def test_no_guess_about_a_history_or_an_event_can_be_tested_without_the_key(tmp_
     model = od.EDLAE(**SETTINGS).fit(inter)
     model.save(tmp_path / "m.od", updatable=True, key=tmp_path / "keys")
     on_disk = (tmp_path / "m.od").read_bytes() + (tmp_path / "m.od.living").read_bytes()
-    ledger = exact_change.ledger_of(od.load(tmp_path / "m.od", key=tmp_path / "keys"))
+    ledger = past.ledger_of(od.load(tmp_path / "m.od", key=tmp_path / "keys"))
     for digests in (ledger.entries.users, ledger.entries.histories, ledger.entries.events):
         for digest in digests[:20]:
             assert bytes(digest).ljust(16, b"\0") not in on_disk
@@ -166,7 +166,7 @@ def test_the_holder_of_the_key_learns_what_the_documents_say(tmp_path):
     model = od.EDLAE(**SETTINGS).fit(inter)
     model.save(tmp_path / "m.od", updatable=True)
     loaded = od.load(tmp_path / "m.od")
-    ledger = exact_change.ledger_of(loaded)
+    ledger = past.ledger_of(loaded)
     assert (ledger.places(ledger.hashes.users(inter.user_ids)) >= 0).all()
     assert (ledger.places(ledger.hashes.users(np.array([999]))) < 0).all()
 

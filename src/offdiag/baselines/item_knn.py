@@ -76,14 +76,7 @@ class ItemKNN(Recommender):
     ) -> Self:
         if not np.isfinite(B.data).all():
             raise OffdiagError("the sums of squares overflow; scale the values down or binarise them")
-        weights = Sparse.of(B)
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        self.weights_ = weights
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
-        self.settings_ = settings
-        return self
+        return self._store(Sparse.of(B), item_ids, sums, n_users, settings)
 
     def _check_memory(self, m: int, interactions: int) -> None:
         kept = m * min(self.neighbours, m) * (4 + np.dtype(self.dtype).itemsize)

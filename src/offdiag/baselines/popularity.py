@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
 class Popularity(Recommender):
     """Scores every item by its share of all interactions, whatever the history."""
 
+    changeable: ClassVar[bool] = True
+
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         matrix = as_matrix(X)
         n, m = matrix.shape
         check_not_empty(matrix.nnz, n, m)
         item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        return self._learned(sums, item_ids, n)._remember(matrix, getattr(X, "user_ids", None))
+        return self._learned(sums, item_ids, n, matrix, getattr(X, "user_ids", None))
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from what a Gram tells of its items; its ``user_power`` does not matter."""
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
-        return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users)._remember(G)
+        return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users, G)
 
     def _checked(self) -> dict[str, Any]:
         """It has no settings that could be wrong."""
         return {}
 
-    def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int) -> Self:
-        self.weights_ = _shares(sums)
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
-        self.settings_ = {"user_power": 0.0}  # everyone counts alike
-        return self
+    def _learned(
+        self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, source: Any, user_ids: Any = None
+    ) -> Self:
+        settings = {"user_power": 0.0}  # everyone counts alike
+        return self._store(_shares(sums), item_ids, sums, n_users, settings, source=source, user_ids=user_ids)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         """Of which only the counts are used, and the pairs to see whether someone who is to go was ever there."""
         return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
 
-    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
         G = change.G
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
-        return Relearned({"weights_": _shares(G.item_sums)}, "counts", 0.0, 0.0)
+        return NewWeights({"weights_": _shares(G.item_sums)}, "counts", 0.0, 0.0)
 
-    def _accepted(self) -> tuple[float, float]:
+    def _tolerances(self) -> tuple[float, float]:
         return 0.0, 0.0
 
     def explain(self, history: Any, item: Any) -> Explanation:

@@ -25,8 +25,17 @@ from offdiag.weights import Packed, Sparse
 SHARES = {"l1": 1 / 400, "l2": 0.3}
 
 
+class _Fit(Recommender):
+    """What a fit of SLIM learns besides the weights."""
+
+    objective_: float
+    gap_: float  # above ``tolerance`` only where max_iterations ended the fit
+    total_gap_: float  # objective_ is at most this far above the minimum
+    iterations_: int
+
+
 @dataclass(kw_only=True, eq=False)
-class SLIM(Recommender):
+class SLIM(_Fit):
     """min ½‖X − XB‖² + l2/2·‖B‖² + l1·Σ|B_ji|, diag(B) = 0, and B ≥ 0 while ``non_negative``: sparse item weights.
 
     The fit ends when every column is certified to lie within ``tolerance``·½‖x_i‖² of its minimum. l2 means what it
@@ -85,18 +94,17 @@ class SLIM(Recommender):
             full, l1=settings["l1"] / scale, l2=settings["l2"] / scale, non_negative=settings["non_negative"],
             tolerance=settings["tolerance"], max_iterations=settings["max_iterations"], start=start, progress=progress,
         )  # fmt: skip
-        weights = Sparse.of(found.B)
-        # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
-        self.weights_ = weights
-        self.objective_ = found.objective * scale
-        self.gap_ = found.gap  # above ``tolerance`` only where max_iterations ended the fit
-        self.total_gap_ = found.total_gap * scale  # objective_ is at most this far above the minimum
-        self.iterations_ = found.passes
-        self.item_ids_ = item_ids
-        self.popularity_ = G.item_sums.copy()
-        self.n_users_ = G.n_users
-        self.settings_ = settings
-        return self
+        return self._store(
+            Sparse.of(found.B),
+            item_ids,
+            G.item_sums.copy(),
+            G.n_users,
+            settings,
+            objective_=found.objective * scale,
+            gap_=found.gap,
+            total_gap_=found.total_gap * scale,
+            iterations_=found.passes,
+        )
 
     def _check_memory(self, m: int, gram_numbers: int) -> None:
         memory.require(

@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 OBSERVED_SHARE = 0.1  # of the weight of all pairs, for alpha="auto": near the best on validation data of five kinds
 
 
+class _Fit(Recommender):
+    """What a fit of WMF learns besides the weights."""
+
+    objectives_: list[float]  # after each iteration, never rising
+
+
 @dataclass(kw_only=True, eq=False)
-class WMF(Recommender):
+class WMF(_Fit):
     """A vector per item and per user; an observed pair counts ``alpha`` times as much as an unobserved one.
 
     Minimises Σ α x_ui (z_u·v_i − 1)² over the observed pairs + ‖Z Vᵀ‖² over all + penalties, that of a user being
@@ -67,16 +73,10 @@ class WMF(Recommender):
                 f"the factors left the range of {self.dtype}: the data and alpha={settings['alpha']:g} weigh too much; "
                 "use smaller values (od.prepare.binarize), a smaller alpha or dtype='float64'"
             )
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        self.weights_ = ImplicitFactors(
+        weights = ImplicitFactors(
             found.V, settings["alpha"], settings["l2"], settings["l2_power"], float(np.count_nonzero(sums))
         )
-        self.objectives_ = found.objectives  # after each iteration, never rising
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n
-        self.settings_ = settings
-        return self
+        return self._store(weights, item_ids, sums, n, settings, objectives_=found.objectives)
 
     @property
     def item_factors_(self) -> NDArray[np.floating]:

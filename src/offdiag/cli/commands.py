@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, compress, console, fit, inputs, living, reproduce, serve, tune
+from offdiag.cli import answers, compress, console, fit, forget, inputs, reproduce, serve, tune, update
 from offdiag.cli import info as facts
 from offdiag.cli.inputs import Columns, reads_data
 from offdiag.cli.options import (
@@ -95,8 +95,8 @@ def demo(
 app.command(epilog=fit.EXAMPLE)(reads_data(fit.fit))
 app.command(epilog=tune.EXAMPLE)(reads_data(tune.tune))
 app.command(epilog=compress.EXAMPLE)(reads_data(compress.compress))
-app.command(epilog=living.UPDATE_EXAMPLE)(reads_data(living.update))
-app.command(epilog=living.FORGET_EXAMPLE)(reads_data(living.forget))
+app.command(epilog=update.EXAMPLE)(reads_data(update.update))
+app.command(epilog=forget.EXAMPLE)(reads_data(forget.forget))
 app.command(epilog=serve.EXAMPLE)(serve.serve)
 
 

@@ -98,6 +98,7 @@ def fit(
     """
     import offdiag as od
     from offdiag import persist
+    from offdiag.living import past
     from offdiag.models.block_checkpoints import BlockCheckpoints
 
     number = console.number_or_auto
@@ -151,7 +152,7 @@ def fit(
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
         if updatable:
-            learner._ledger = ledger
+            past.keep_ledger(learner, ledger)
         persist.save(learner, out, metrics=result, updatable=updatable, key=key_file, progress=work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
@@ -196,7 +197,7 @@ def read(
 ) -> tuple[Any, Any]:
     """The interactions, and the ledger of an updatable model."""
     if updatable:
-        return log_inputs.first(data, columns, event, at_least)
+        return log_inputs.read_first(data, columns, event, at_least)
     return inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items), None
 
 
@@ -226,7 +227,7 @@ def check_updatable(
             raise OffdiagError("--key-file is for what --updatable stores; add --updatable")
         return
     keys.keys_of(key_file)
-    if not hasattr(cls, "_relearned"):
+    if not getattr(cls, "changeable", False):
         raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
     if min_users > 1 or min_items > 1:
         raise OffdiagError(

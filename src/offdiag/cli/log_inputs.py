@@ -1,25 +1,24 @@
-"""How `offdiag update` and `offdiag forget` read: as the fit did, unless told otherwise."""
+"""How `offdiag update` and `offdiag forget` read: as the fit did, unless other columns are named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cli import inputs
+from offdiag.cli import console, inputs
 from offdiag.cli.inputs import Columns, _option
+from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag import Interactions
     from offdiag.data.table import Table
     from offdiag.living.ledger import Ledger, Recipe
-
-ROLES = ("user", "item", "value", "time", "event")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class LogColumns:
     table: str | None = _option("--table", "Of a database: a table or view, instead of --query.")
 
 
-def first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
+def read_first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
     """The data of a fit, and the ledger that says what was counted."""
     import offdiag as od
     from offdiag.data.read import read_table
@@ -49,20 +48,21 @@ def first(source: str, columns: Columns, event: str | None, at_least: float | No
         if event is not None:
             raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
         table = event_rows.table_of(od.datasets.load(source))
-        names: dict[str, Any] = {role: role for role in ROLES}
+        names = None
     else:
         if at_least is not None and columns.value is None:
             raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
         asked = inputs.arguments(columns) | {"event": None if event is None else inputs.column(event)}
         table = read_table(source, **asked)
-        names = {role: asked[role] for role in ROLES if asked[role] is not None}
-    return events.first(table, events.recipe_of(table, names, columns.duplicates, at_least))
+        names = Roles(**{role: asked[role] for role in vars(Roles())})
+    return events.read_first(table, events.recipe_of(table, names, columns.duplicates, at_least))
 
 
-def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:
+def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns, work: console.Work) -> Table:
     """One or more sources of one layout as one log."""
     from offdiag.data.table import concatenate
 
+    work.begin("reading " + ", ".join(map(inputs.name_of, sources)))
     return concatenate([read_log(source, recipe, columns) for source in sources])
 
 
@@ -82,12 +82,12 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
         table = _read(source, recipe, columns, roles, ids)
     except OffdiagError:
         # A time decides which of several values counts; else rows of users, items and values are enough.
-        needed = recipe.duplicates == "once" and "value" in roles
-        spare = [role for role in ("event", *(() if needed else ("time",))) if role in roles]
-        spare = [role for role in spare if getattr(columns, role) is None]
-        if not spare:
+        needed = recipe.duplicates == "once" and roles.value is not None
+        spare = ("event",) if needed else ("event", "time")
+        fewer = roles.without(*(role for role in spare if getattr(columns, role) is None))
+        if fewer == roles:
             raise
-        table = _read(source, recipe, columns, {role: name for role, name in roles.items() if role not in spare}, ids)
+        table = _read(source, recipe, columns, fewer, ids)
     return events.check_kinds(recipe, table)
 
 
@@ -101,7 +101,7 @@ def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
         return
     head = file_bytes(_existing(source), columns.encoding)[:4096].decode("utf-8", "replace").strip()
     line = head.splitlines()[0] if head else ""
-    words = {str(_roles(recipe, columns)["item"])} & set(line.split())
+    words = {str(_roles(recipe, columns).item)} & set(line.split())
     if line and (not separator_of(line) or (separator_of(line) == " " and not words and not line[0].isdigit())):
         raise OffdiagError(
             f"expected all rows of the users (user and item), received only ids in {Path(source).name}; "
@@ -116,7 +116,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     from offdiag.data import sql
     from offdiag.data.ids import checked_ids, whole_numbers
 
-    name = _roles(recipe, columns)["user"]
+    name = _roles(recipe, columns).user
     if sql.is_source(source):
         found = sql.read_columns(source, {"user": name}, query=query, only_one=True)["user"]
     elif query is not None:
@@ -149,24 +149,19 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     return np.array(found.to_list())
 
 
-def _roles(recipe: Recipe, columns: LogColumns) -> dict[str, str | int]:
+def _roles(recipe: Recipe, columns: LogColumns) -> Roles:
     """The columns to read: those that the fit read, by the names given now or then."""
-    for role in ("value", "time", "event"):
-        if getattr(columns, role) is not None and role not in recipe.columns:
+    given = {role: name for role in vars(Roles()) if (name := getattr(columns, role)) is not None}
+    for role, name in given.items():
+        if getattr(recipe.columns, role) is None:
             raise OffdiagError(
-                f"expected no --{role}, because the model was fitted without one, received {getattr(columns, role)!r}; "
+                f"expected no --{role}, because the model was fitted without one, received {name!r}; "
                 "leave it out, or fit again with it"
             )
-    return {
-        role: recipe.columns[role] if getattr(columns, role) is None else inputs.column(getattr(columns, role))
-        for role in ROLES
-        if role in recipe.columns
-    }
+    return replace(recipe.columns, **{role: inputs.column(name) for role, name in given.items()})
 
 
-def _read(
-    source: str, recipe: Recipe, columns: LogColumns, roles: dict[str, Any], ids: NDArray[Any] | None = None
-) -> Table:
+def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: NDArray[Any] | None = None) -> Table:
     import polars as pl
 
     from offdiag.data import sql
@@ -178,10 +173,9 @@ def _read(
         def theirs(batch: pl.DataFrame) -> pl.DataFrame:
             column = batch.get_column("user")
             alike = column.dtype.is_integer() == some.dtype.is_integer() and not column.dtype.is_float()
-            return batch.filter(column.is_in(some)) if alike else batch  # else what is wrong is said later
+            return batch.filter(column.is_in(some)) if alike else batch  # else what is wrong is reported later
 
-        asked: dict[str, Any] = {role: roles.get(role) for role in ROLES}
-        return sql.read_sql(source, **asked, query=columns.query, table=columns.table, keep=theirs)
+        return sql.read_sql(source, **asdict(roles), query=columns.query, table=columns.table, keep=theirs)
 
     more: dict[str, Any] = {
         "format": columns.form,
@@ -190,7 +184,7 @@ def _read(
         "encoding": columns.encoding,
         "query": columns.query,
         "table": columns.table,
-        **roles,
+        **asdict(roles),
     }
     table = read_table(source, **more)
     wanted = {"user": recipe.text_users, "item": recipe.text_items}

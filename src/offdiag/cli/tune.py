@@ -183,10 +183,11 @@ def _save(
     learner: Any, inter: Interactions, ledger: Any, out: str, key_file: str | None, result: Result, work: console.Work
 ) -> None:
     from offdiag import persist
+    from offdiag.living import past
 
     work.begin(f"fitting {type(learner).__name__} on everyone")
     learner.fit(inter, progress=work)
-    learner._ledger = ledger
+    past.keep_ledger(learner, ledger)
     persist.save(learner, out, metrics=result, updatable=ledger is not None, key=key_file, progress=work)
     if getattr(learner, "stopped_", None) == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")

@@ -28,6 +28,7 @@ class Rows:
     users: NDArray[np.int32]  # of each row
     owners: Digests  # of each user
     events: Digests  # of each row
+    counted: NDArray[np.bool_]  # whether the ledger has each row, as an event of its user
 
 
 def table_of(inter: Interactions) -> Table:
@@ -57,22 +58,29 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
     table = replace(table, user=user, item=item, all_users=None)
     user_ids, users = number(table.user)
     owners = ledger.hashes.users(user_ids)
-    if "event" not in ledger.recipe.columns:
+    if ledger.recipe.columns.event is None:
         table = replace(table, event=None)
     events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
     if siphash.any_twice(events):  # far quicker than finding which row each comes from
         keep = np.zeros(len(events), dtype=bool)
         keep[np.unique(siphash.pairs(events, owners[users]), return_index=True)[1]] = True
-        table, users, events = filtered(table, keep), users[keep], events[keep]
+        table, users, events = filter_table(table, keep), users[keep], events[keep]
     if one_owner_each and table.event is not None and siphash.any_twice(events):
         _, first, again = np.unique(events, return_index=True, return_inverse=True)
         row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
         two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
-        raise OffdiagError(one_owner(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
-    return Rows(table, user_ids, users, owners, events)
+        raise OffdiagError(_two_owners(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
+    counted = ledger.counted(events, owners, users)
+    if one_owner_each and table.event is not None:  # without ids, an event is hashed with its user
+        new = np.flatnonzero(~counted)
+        foreign = new[ledger.holds(events[new])]
+        if len(foreign):
+            who = f"of the user {user_ids[users[foreign[0]]].item()!r}, counted before for another one,"
+            raise OffdiagError(_two_owners(table, foreign[0], who))
+    return Rows(table, user_ids, users, owners, events, counted)
 
 
-def one_owner(table: Table, row: Any, whose: str) -> str:
+def _two_owners(table: Table, row: Any, whose: str) -> str:
     """What is wrong with an event id that two users have."""
     event = "" if table.event is None else repr(table.event[int(row)])
     return (
@@ -96,25 +104,26 @@ def histories(table: Table, recipe: Recipe) -> Interactions:
     return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
 
 
-def some(inter: Interactions) -> Interactions | None:
+def drop_empty(inter: Interactions) -> Interactions | None:
     """Without empty users and items; None if nothing is left."""
     return prepare.min_counts(inter) if inter.nnz else None
 
 
-def only(rows: Rows, users: NDArray[np.bool_], also: NDArray[np.bool_] | None = None) -> Rows:
-    """The rows of some users, and of these only some; users without a row left are left out."""
-    keep = users[rows.users] if also is None else users[rows.users] & also
+def select(rows: Rows, users: NDArray[np.bool_], mask: NDArray[np.bool_] | None = None) -> Rows:
+    """The rows of some users, of these only those in the mask; users without a row left are left out."""
+    keep = users[rows.users] if mask is None else users[rows.users] & mask
     present, codes = np.unique(rows.users[keep], return_inverse=True)
     return Rows(
-        filtered(rows.table, keep),
+        filter_table(rows.table, keep),
         rows.user_ids[present],
         codes.astype(np.int32),
         rows.owners[present],
         rows.events[keep],
+        rows.counted[keep],
     )
 
 
-def filtered(table: Table, keep: NDArray[np.bool_]) -> Table:
+def filter_table(table: Table, keep: NDArray[np.bool_]) -> Table:
     import polars as pl
 
     mask = pl.Series(keep, dtype=pl.Boolean)

@@ -1,7 +1,7 @@
 """The event log: which rows of a log a model has not counted yet, and whose histories they change.
 
-Nothing is changed here. `first` makes the data of a fit and its ledger; `coming` and `leaving` compare a log with the
-ledger and give the rows to add and to remove, and the ledger as it will be.
+Nothing is changed here. `read_first` makes the data of a fit and its ledger; `plan_update` and `plan_forget` compare a
+log with the ledger and give the rows to add and to remove, and the ledger as it will be.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.data import prepare
+from offdiag.data.columns import Roles
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.table import Table
@@ -27,7 +28,7 @@ SHOWN = 3  # ids named in a message
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class LogPlan:
     """What to do to a model, and the ledger once it is done."""
 
     ledger: Ledger
@@ -40,92 +41,67 @@ class Plan:
     request: str | None = None  # keyed digest of the users that are forgotten
 
 
-def first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
+def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     """The histories to fit, users and items without any left out, and the ledger that counts these events."""
     ledger = Ledger.empty(recipe)
     rows = event_rows.distinct(ledger, table)
     inter = event_rows.histories(rows.table, recipe)
-    ledger = ledger.replaced(ledger.entries.users, event_rows.entries(ledger, rows, inter))
+    ledger = ledger.replace_users(ledger.entries.users, event_rows.entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
 
 
-def of_interactions(inter: Interactions) -> Ledger:
+def ledger_of_data(inter: Interactions) -> Ledger:
     """The ledger of a model that was fitted on Interactions: each stored entry is an event."""
     table = event_rows.table_of(inter)
-    return first(table, recipe_of(table))[1]
+    return read_first(table, recipe_of(table))[1]
 
 
 def recipe_of(
-    table: Table,
-    columns: dict[str, str | int] | None = None,
-    duplicates: str | None = None,
-    at_least: float | None = None,
+    table: Table, columns: Roles | None = None, duplicates: str | None = None, at_least: float | None = None
 ) -> Recipe:
     """How this table is read, for the ledger; `columns` are the names it was read by."""
     import polars as pl
 
-    present = [role for role in ("user", "item", "value", "time", "event") if getattr(table, role) is not None]
-    named = {role: (columns or {}).get(role, role) for role in present}
+    names = {role: role for role in vars(Roles())} | (columns or Roles()).present()
+    present = Roles(**{role: name for role, name in names.items() if getattr(table, role) is not None})
     text_users, text_items = (
         checked_ids(column, noun, table.where).dtype == pl.String
         for noun, column in (("user", table.user), ("item", table.item))
     )
     rule = duplicates or ("once" if table.value is None else "sum")
-    return Recipe(text_users, text_items, rule, at_least, named)
+    return Recipe(text_users, text_items, rule, at_least, present)
 
 
-def coming(ledger: Ledger, table: Table) -> Plan:
+def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     """What the log adds. The log may hold new events only, the whole past, or anything between.
 
     A user whose history changes is taken out as she was and put in as she is, so the log must hold her counted events
     too; that these are the same is checked by the ledger.
     """
     rows = event_rows.distinct(ledger, table)
-    counted = ledger.counted(rows.events, rows.owners, rows.users)
+    counted, place = rows.counted, ledger.places(rows.owners)
     old_events = int(counted.sum())
     if counted.all():
-        return Plan(ledger, old_events=old_events)
-    named = "event" in ledger.recipe.columns  # else an event is hashed with its user
-    foreign = np.flatnonzero(~counted)
-    foreign = foreign[ledger.holds(rows.events[foreign])] if named else foreign[:0]
-    if len(foreign):
-        who = f"of the user {rows.user_ids[rows.users[foreign[0]]].item()!r}, counted before for another one,"
-        raise OffdiagError(event_rows.one_owner(rows.table, foreign[0], who))
+        return LogPlan(ledger, old_events=old_events)
     touched = np.zeros(len(rows.owners), dtype=bool)
     touched[rows.users[~counted]] = True
-    place = ledger.places(rows.owners)
     known = touched & (place >= 0)
     there = np.bincount(rows.users[counted], minlength=len(place))
-    missing = known & (there != _events_of(ledger, place))
+    missing = known & (there != ledger.event_counts(place))
     if missing.any():
         raise OffdiagError(
             f"expected the whole history of every user whose history changes, received only new events of "
-            f"{int(missing.sum()):,} users who are in the model already (for example {_named(rows, missing)}) in "
-            f"{table.where}; give a log that also holds their earlier events (nothing was changed)"
+            f"{int(missing.sum()):,} users who are in the model already (for example {_first(rows.user_ids[missing])}) "
+            f"in {table.where}; give a log that also holds their earlier events (nothing was changed)"
         )
-    after = event_rows.only(rows, touched)
+    after, before = event_rows.select(rows, touched), event_rows.select(rows, known, counted)
     new = event_rows.histories(after.table, ledger.recipe)
-    old_rows = event_rows.only(rows, known, counted)
-    was = old_rows.owners
-    remove = None
-    same = np.zeros(len(after.owners), dtype=bool)
-    if len(was):
-        old = event_rows.histories(old_rows.table, ledger.recipe)
-        prints = ledger.histories(old)
-        altered = prints != ledger.entries.histories[ledger.places(was)]
-        if altered.any():
-            raise OffdiagError(
-                f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
-                f"(for example {_named(old_rows, altered)}) in {table.where}; put the log right, or fit again "
-                "(nothing was changed)"
-            )
-        at = np.searchsorted(after.user_ids, old_rows.user_ids)
-        same[at] = ledger.histories(new)[at] == prints
-        remove = event_rows.some(old.select_users(~same[at]))
     entries = event_rows.entries(ledger, after, new)
-    return Plan(
-        ledger.replaced(entries.users, entries),
-        event_rows.some(new.select_users(~same)),
+    later = ledger.replace_users(entries.users, entries)
+    same, remove = _compare(ledger, later, before)
+    return LogPlan(
+        later,
+        event_rows.drop_empty(new.select_users(np.isin(after.owners, before.owners[same], invert=True))),
         remove,
         new_events=int((~counted).sum()),
         old_events=old_events,
@@ -134,7 +110,24 @@ def coming(ledger: Ledger, table: Table) -> Plan:
     )
 
 
-def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Plan:
+def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bool_], Interactions | None]:
+    """Which users keep their history, and the others' histories as they were."""
+    if not len(before.owners):
+        return np.zeros(0, dtype=bool), None
+    old = event_rows.histories(before.table, ledger.recipe)
+    prints = ledger.histories(old)
+    altered = prints != ledger.entries.histories[ledger.places(before.owners)]
+    if altered.any():
+        raise OffdiagError(
+            f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
+            f"(for example {_first(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
+            "again (nothing was changed)"
+        )
+    same = prints == later.entries.histories[later.places(before.owners)]
+    return same, event_rows.drop_empty(old.select_users(~same))
+
+
+def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
     """The rows of some users, all of whom must be in the ledger with these histories; without `ids`, all of the log.
 
     Events in the log that were not counted yet do not matter.
@@ -152,38 +145,46 @@ def leaving(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> Pl
     if unknown.any():
         raise OffdiagError(
             f"expected users of the model, received {int(unknown.sum()):,} who are not in it (for example "
-            f"{_listed(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
+            f"{_first(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
         )
-    kept = np.isin(found, wanted)[codes] if len(codes) else np.zeros(0, dtype=bool)
+    theirs = np.isin(found, wanted)[codes] if len(codes) else np.zeros(0, dtype=bool)
+    right, parts = _match(ledger, event_rows.filter_table(table, theirs), wanted, place)
+    if not right.all():
+        absent = ~np.isin(wanted, found)
+        what = "no rows" if absent[~right].all() else "other rows than the model has counted"
+        raise OffdiagError(
+            f"expected the whole history of every user to forget, received {what} of "
+            f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_first(wanted[~right])}) "
+            f"in {table.where}; give all their rows as they were learned (nothing was changed)"
+        )
+    none = ledger.entries.select(np.zeros(0, np.int64))
+    return LogPlan(
+        ledger.replace_users(owners, none),
+        remove=event_rows.drop_empty(_stack(parts)) if parts else None,
+        old_events=int(ledger.event_counts(place).sum()),
+        changed_users=len(wanted),
+        request=digest_of_users(ledger, owners),
+    )
+
+
+def _match(
+    ledger: Ledger, table: Table, wanted: NDArray[Any], place: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], list[Interactions]]:
+    """Which of the wanted users have their counted history in the table, and these histories."""
     right = np.zeros(len(wanted), dtype=bool)
     parts = []
-    for rows in _readings(ledger, event_rows.filtered(table, kept)):
-        rows = event_rows.only(rows, np.isin(rows.user_ids, wanted[~right]))
+    for rows in _readings(ledger, table):
+        rows = event_rows.select(rows, np.isin(rows.user_ids, wanted[~right]))
         if not len(rows.user_ids):
             continue
         inter = event_rows.histories(rows.table, ledger.recipe)
         at = np.searchsorted(wanted, inter.user_ids)
         match = ledger.histories(inter) == ledger.entries.histories[place[at]]
         right[at[match]] = True
-        parts.append(event_rows.only(rows, match).table)
+        if match.any():
+            parts.append(event_rows.histories(event_rows.select(rows, match).table, ledger.recipe))
     right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown
-    if not right.all():
-        absent = ~np.isin(wanted, found)
-        what = "no rows" if absent[~right].all() else "other rows than the model has counted"
-        raise OffdiagError(
-            f"expected the whole history of every user to forget, received {what} of "
-            f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_listed(wanted[~right])}) "
-            f"in {table.where}; give all their rows as they were learned (nothing was changed)"
-        )
-    remove = [event_rows.histories(part, ledger.recipe) for part in parts if len(part.user)]
-    none = ledger.entries.select(np.zeros(0, np.int64))
-    return Plan(
-        ledger.replaced(owners, none),
-        remove=event_rows.some(_stacked(remove)) if remove else None,
-        old_events=int(_events_of(ledger, place).sum()),
-        changed_users=len(wanted),
-        request=digest_of_users(ledger, owners),
-    )
+    return right, parts
 
 
 def request_of(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> str | None:
@@ -218,23 +219,16 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
     """The rows as they are, and only those that were counted, if they can be told apart."""
     if not len(table.user):
         return []
-    named = ledger.recipe.columns
-    if any(role in named and getattr(table, role) is None for role in ("value", "time", "event")):
+    if any(getattr(table, role) is None for role in ledger.recipe.columns.present()):
         user_ids, users = number(table.user)
-        everything = Rows(table, user_ids, users, ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST))
-        return [everything]
+        owners, nothing = ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST)
+        return [Rows(table, user_ids, users, owners, nothing, np.zeros(len(users), dtype=bool))]
     rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
-    return [rows, event_rows.only(rows, everyone, ledger.counted(rows.events, rows.owners, rows.users))]
+    return [rows, event_rows.select(rows, everyone, rows.counted)]
 
 
-def _events_of(ledger: Ledger, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many events of each user are counted; 0 for those who are not there."""
-    counts = np.append(np.diff(ledger.entries.starts), 0)
-    return counts[place]  # −1 takes the last
-
-
-def _stacked(parts: list[Interactions]) -> Interactions:
+def _stack(parts: list[Interactions]) -> Interactions:
     """The same users' rows one below the other, over all their items."""
     if len(parts) == 1:
         return parts[0]
@@ -253,9 +247,6 @@ def _stacked(parts: list[Interactions]) -> Interactions:
     return Interactions(stacked, np.concatenate([part.user_ids for part in parts]), ids)
 
 
-def _named(rows: Rows, which: NDArray[np.bool_]) -> str:
-    return _listed(rows.user_ids[which])
-
-
-def _listed(ids: NDArray[Any]) -> str:
+def _first(ids: NDArray[Any]) -> str:
+    """Some ids, for a message."""
     return ", ".join(repr(name) for name in ids[:SHOWN].tolist())

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
 from offdiag.living import exact_change
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, woodbury
 from offdiag.weights import Packed
 
+if TYPE_CHECKING:
+    from offdiag.models.full_rank import _FullRank
+
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # of the weights
 
 
-def relearned(model: Any, change: Change, progress: Progress | None) -> Relearned:
+def follow(model: _FullRank, change: Change, progress: Progress | None) -> NewWeights:
     """The cheaper of a change of the inverse (m²s flops) and a new one (m³), if the change turns out exact enough."""
     G, W, settings = change.G, model.weights_, model.settings_
     assert isinstance(G, Gram)
@@ -34,7 +37,7 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
         if C is None:
             return exact_change.refit(model, G, progress)
         g = G.values[layout.diagonal_positions(m)].astype(np.float64)
-        reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **_mathematics(settings))
+        reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **_solver_settings(settings))
         solution = cholesky.Solution(C, *reading)
         weights = model._weights_of(solution, G.item_sums, settings)
         exact = cholesky.penalties(g, settings.get("dropout", 0.0), l2)
@@ -44,11 +47,11 @@ def relearned(model: Any, change: Change, progress: Progress | None) -> Relearne
             return exact_change.refit(model, G, progress)
     except BaseException:  # whatever happened, an inverse that was overwritten comes back
         if change.places is None and W.C.flags.writeable:
-            model.weights_ = _before(model, change, l2)
+            model.weights_ = _weights_before(model, W, change, l2)
         raise
     rarity = np.divide(weights.scale, solution.scale, where=solution.scale != 0, out=np.ones(m, dtype=C.dtype))
     error = float((np.abs(rarity) * off).max(initial=0.0))  # in the weights as they are, divided by popularity or not
-    return Relearned({"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, error)
+    return NewWeights({"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, error)
 
 
 def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
@@ -81,16 +84,16 @@ def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
     )
 
 
-def _before(model: Any, change: Change, penalty: float) -> Packed:
+def _weights_before(model: _FullRank, W: Packed, change: Change, penalty: float) -> Packed:
     """The weights as they were, from the Gram as it was."""
-    W, G = model.weights_, change.G
+    G = change.G
     values = G.values.astype(model.dtype)
     values[layout.positions(G.n_items, change.items, change.items)] = change.before
-    cholesky.solve(values, G.n_items, l2=penalty, **_mathematics(model.settings_))
+    cholesky.solve(values, G.n_items, l2=penalty, **_solver_settings(model.settings_))
     return Packed(values, W.scale, W.own)
 
 
-def _mathematics(settings: dict[str, Any]) -> dict[str, Any]:
+def _solver_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "dropout": settings.get("dropout", 0.0),
         "kept_weight": settings.get("kept_weight", 0.0),

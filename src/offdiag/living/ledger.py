@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.data.columns import Roles
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.living import siphash
@@ -29,7 +30,7 @@ class Recipe:
     text_items: bool = False
     duplicates: str = "once"  # of a pair that comes more than once: "sum" or "once"
     at_least: float | None = None
-    columns: dict[str, str | int] = field(default_factory=dict)  # user, item and, if there were any, value, time, event
+    columns: Roles = field(default_factory=Roles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +75,17 @@ class Ledger:
 
     def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of the events are here as those of their users: event i belongs to ``owners[users[i]]``."""
+        if not self.n_users:
+            return np.zeros(len(events), dtype=bool)
         place = self.places(owners)
         some = self.entries.select(place[place >= 0])
         known = siphash.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
         return siphash.places(known, siphash.pairs(events, owners[users])) >= 0
+
+    def event_counts(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many events of the user at each place are counted; 0 at −1, for those who are not here."""
+        counts = np.append(np.diff(self.entries.starts), 0)
+        return counts[place]  # −1 takes the last
 
     def holds(self, events: Digests) -> NDArray[np.bool_]:
         """Which of the events are here, whoever they belong to."""
@@ -91,7 +99,7 @@ class Ledger:
         """The histories alone."""
         return Roll(self.hashes, np.sort(self.entries.histories[self.entries.sizes > 0]))
 
-    def replaced(self, gone: Digests, come: Entries) -> Ledger:
+    def replace_users(self, gone: Digests, come: Entries) -> Ledger:
         """Without these users, and with those."""
         old = self.entries.select(np.flatnonzero(~np.isin(self.entries.users, gone)))
         order = np.argsort(np.concatenate([old.users, come.users]), kind="stable")
@@ -117,7 +125,7 @@ class Ledger:
 
     def about(self) -> dict[str, Any]:
         """The recipe, for the header of the file."""
-        return asdict(self.recipe)
+        return asdict(self.recipe) | {"columns": self.recipe.columns.present()}
 
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
@@ -126,10 +134,10 @@ class Ledger:
         sizes, starts = arrays["sizes"], arrays["starts"]
         if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):
             raise TypeError("the ledger has parts of a wrong type")
-        return cls(hashes, checked_recipe(about), _checked_entries(Entries(users, histories, sizes, starts, events)))
+        return cls(hashes, read_recipe(about), _check_entries(Entries(users, histories, sizes, starts, events)))
 
 
-def _checked_entries(entries: Entries) -> Entries:
+def _check_entries(entries: Entries) -> Entries:
     users, starts = entries.users, entries.starts
     if not len(users) == len(entries.histories) == len(entries.sizes) == len(starts) - 1:
         raise ValueError("the parts of the ledger do not fit each other")
@@ -139,11 +147,11 @@ def _checked_entries(entries: Entries) -> Entries:
     return entries
 
 
-def checked_recipe(about: dict[str, Any]) -> Recipe:
-    recipe = Recipe(**about)
+def read_recipe(about: dict[str, Any]) -> Recipe:
+    recipe = Recipe(**about | {"columns": Roles(**about["columns"])})
     bound = recipe.at_least
     if bound is not None and not (type(bound) in (int, float) and np.isfinite(bound)):
         raise ValueError("the ledger has no number for the least value")
-    if recipe.duplicates not in ("sum", "once") or not isinstance(recipe.columns, dict):
+    if recipe.duplicates not in ("sum", "once"):
         raise ValueError("the ledger says no way of reading rows")
     return recipe

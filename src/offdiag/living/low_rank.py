@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
 from offdiag.solvers.products import check_range
+from offdiag.weights import LowRank, Symmetric
 
 if TYPE_CHECKING:
     from offdiag.models.low_rank import Start, _LowRank
@@ -22,7 +23,7 @@ SMALL = 0.1  # of the sum of all squares: a larger change may move the best mini
 SPREAD = {True: 10.0, False: 30.0}
 
 
-def relearned(model: _LowRank, change: Change, progress: Progress | None) -> Relearned:
+def follow(model: _LowRank, change: Change, progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram, from the old factors; a large change starts from nothing.
 
     Cost: as a fit, with a quarter of its random start, and fewer rounds. The closed forms reach the same optimum; of
@@ -39,10 +40,10 @@ def relearned(model: _LowRank, change: Change, progress: Progress | None) -> Rel
     if attributes["stopped_"] == "interrupted":
         raise KeyboardInterrupt  # half a change is none: the model stays what it was
     error = _spread(attributes["stopped_"], gain) * _largest(attributes["weights_"])
-    return Relearned(attributes, "warm restart" if warm else "refit", gain, error)
+    return NewWeights(attributes, "warm restart" if warm else "refit", gain, error)
 
 
-def accepted(model: _LowRank) -> tuple[float, float]:
+def tolerances(model: _LowRank) -> tuple[float, float]:
     """Of the gain of the last round and of an error of the weights: what may be without another round."""
     tolerance = model._tolerance()
     return tolerance, _spread(model.stopped_, tolerance) * _largest(model.weights_)
@@ -60,10 +61,10 @@ def _share_changed(change: Change) -> float:
 def _start(model: _LowRank, change: Change) -> Start:
     """The old factors in the new catalogue; new items begin at 0."""
     U, V = model.weights_.warm_start
-    return _placed(U, change), _placed(V, change)
+    return _place(U, change), _place(V, change)
 
 
-def _placed(A: NDArray[np.floating], change: Change) -> NDArray[np.floating]:
+def _place(A: NDArray[np.floating], change: Change) -> NDArray[np.floating]:
     if change.places is None:
         return np.ascontiguousarray(A)
     out = np.zeros((change.G.n_items, A.shape[1]), dtype=A.dtype)
@@ -72,7 +73,7 @@ def _placed(A: NDArray[np.floating], change: Change) -> NDArray[np.floating]:
     return out
 
 
-def _largest(W: Any) -> float:
+def _largest(W: LowRank | Symmetric) -> float:
     """No weight is larger than the longest row of U times the longest of V."""
     U, V = W.U, W.V
     lengths = [float(np.sqrt(np.einsum("ij,ij->i", A, A, dtype=np.float64).max(initial=0.0))) for A in (U, V)]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, of_packed
 from offdiag.living import exact_change
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.progress import Progress
@@ -33,7 +34,7 @@ def low_pass_of(
     return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale
 
 
-def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> Relearned:
+def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> NewWeights:
     """The touched columns solved on the changed Gram, the others kept; or all, where that costs no more.
 
     Cost: a pass over G, then about twenty |S|² flops for each touched column with a support S.
@@ -62,13 +63,13 @@ def relearned(model: SparseEDLAE, change: Change, progress: Progress | None) -> 
     places = np.arange(B.shape[0]) if change.places is None else change.places
     if _share_of_flops(B, places, fresh) > WORTH:
         return exact_change.refit(model, change.G, progress)
-    attributes = _solved(model, G, B, places, fresh, k, progress)
+    attributes = _solve_columns(model, G, B, places, fresh, k, progress)
     if isinstance(W, Smoothed):
-        attributes["weights_"] = _smoothed(model, change.G, attributes["weights_"], progress)
-    return Relearned(attributes, "columns", *accepted(model))
+        attributes["weights_"] = _add_smooth(model, change.G, attributes["weights_"], progress)
+    return NewWeights(attributes, "columns", *tolerances(model))
 
 
-def accepted(model: SparseEDLAE) -> tuple[float, float]:
+def tolerances(model: SparseEDLAE) -> tuple[float, float]:
     """What the solver leaves of a column's residual, and so of its weights."""
     rounding = 8 * float(np.finfo(model.dtype).eps)
     return rounding, rounding
@@ -88,7 +89,7 @@ def _share_of_flops(B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool
     return float(lengths[again].sum() / max(lengths.sum(), 1.0))
 
 
-def _solved(
+def _solve_columns(
     model: SparseEDLAE,
     G: SparseGram,
     B: Sparse,
@@ -117,16 +118,16 @@ def _solved(
         old = inverse_propensity(model.popularity_, power).astype(model.dtype)
         stays = places >= 0
         factor[places[stays]] = rarity[places[stays]].astype(np.float64) / old[stays]
-    weights = _replaced(B, places, fresh, factor, new)
-    told = _told_by(G, weights, fresh, rarity, settings["weight_power"])
+    weights = _replace_columns(B, places, fresh, factor, new)
+    kept = _explained_by_kept(G, weights, fresh, rarity, settings["weight_power"])
     return {
         "weights_": weights,
-        "objective_": (float((g - explained).sum()) - told) * G.scale,
+        "objective_": (float((g - explained).sum()) - kept) * G.scale,
         "penalty_": model.penalty_,
     }
 
 
-def _replaced(
+def _replace_columns(
     B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_], factor: NDArray[np.float64], new: Sparse
 ) -> Sparse:
     """Columns of B in the new catalogue, each times its factor, with the fresh ones in place of what they were."""
@@ -150,8 +151,10 @@ def _replaced(
     return Sparse(ptr, indices, data)
 
 
-def _told_by(G: SparseGram, W: Sparse, skip: NDArray[np.bool_], scale: NDArray[np.floating], power: float) -> float:
-    """Σ G_iS·β over the columns that are not skipped: what they tell of ‖x_i‖²."""
+def _explained_by_kept(
+    G: SparseGram, W: Sparse, skip: NDArray[np.bool_], scale: NDArray[np.floating], power: float
+) -> float:
+    """Σ G_iS·β over the columns that are not skipped: what they explain of ‖x_i‖²."""
     from offdiag._kernels import parallel, sparse_gram_rows
 
     out = np.zeros(G.n_items)
@@ -165,10 +168,11 @@ def _told_by(G: SparseGram, W: Sparse, skip: NDArray[np.bool_], scale: NDArray[n
     return float(out.sum())
 
 
-def _smoothed(model: SparseEDLAE, G: Any, sharp: Sparse, progress: Progress | None) -> Smoothed:
-    """The smooth part learned again, which takes a few products, beside the sharp one."""
+def _add_smooth(model: SparseEDLAE, G: Gram | SparseGram, sharp: Sparse, progress: Progress | None) -> Smoothed:
+    """The smooth part learned again, which takes a few products, next to the sharp one."""
     smooth = model._smooth_of(G, model.settings_["rank"], progress)
     assert smooth is not None
-    Q, said = smooth
+    Q, scale = smooth
     rarity = inverse_propensity(G.item_sums, model.settings_["propensity_power"]).astype(model.dtype)
-    return Smoothed(sharp, Q, said.astype(model.dtype), (model.settings_["smooth"] / said).astype(model.dtype) * rarity)
+    back = (model.settings_["smooth"] / scale).astype(model.dtype) * rarity
+    return Smoothed(sharp, Q, scale.astype(model.dtype), back)

@@ -8,9 +8,9 @@ it is not in it either: it is wrapped with the same key from elsewhere.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,14 @@ from offdiag import wording
 from offdiag.errors import OffdiagError
 from offdiag.files import sealed, switch
 from offdiag.files.keys import Key, Source, keys_of
-from offdiag.living import exact_change, siphash
+from offdiag.living import past, siphash
 from offdiag.living.fingerprints import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
 from offdiag.living.history_prints import Roll
-from offdiag.living.ledger import Entries, Ledger, checked_recipe
+from offdiag.living.ledger import Entries, Ledger, read_recipe
+from offdiag.living.past import Past
+
+if TYPE_CHECKING:
+    from offdiag.models.recommender import Recommender
 
 VERSION = 1
 REVEALED = (
@@ -32,14 +36,15 @@ REVEALED = (
 
 
 @dataclass(frozen=True)
-class Handle:
+class LivingFile:
     """Where a loaded model finds its living state when that is first needed."""
 
     target: Path
     key: Source
     fingerprint: str  # of the model file that was loaded
 
-    def restore(self, model: Any) -> None:
+    def read(self, model: Recommender) -> Past:
+        """What the model remembers, decrypted and checked."""
         path = switch.living_path(self.target)
         about, arrays, key = sealed.read(path, keys_of(self.key), f"the living state {str(path)!r}")
         if about.get("serving") != self.fingerprint:
@@ -50,7 +55,7 @@ class Handle:
         try:
             if about["version"] > VERSION:
                 raise OffdiagError(f"{str(path)!r} was written by a newer offdiag: upgrade offdiag")
-            restore(model, about, arrays, unwrapped(about, key))
+            return read_past(model, about, arrays, unwrap_key(about, key))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             if isinstance(error, OffdiagError):
                 raise
@@ -59,20 +64,20 @@ class Handle:
             ) from error
 
 
-def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def contents(model: Recommender, key: Key, fingerprint: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Description and tensors of the living state of a fitted model."""
-    ledger, G = _ledger_of(model), exact_change.gram_of(model)
+    ledger, G = _ledger_of(model), past.gram_of(model)
     about: dict[str, Any] = {
         "version": VERSION,
         "serving": fingerprint,
         "gram": {"kind": G.kind, "user_power": G.user_power},
     }
     tensors = {f"gram.{name}": array for name, array in G.arrays().items()}
-    if model._low is not None:
-        tensors |= {f"low.{name}": array for name, array in model._low.arrays().items()}
-    roll = exact_change.roll_of(model)
+    if model._past.low is not None:
+        tensors |= {f"low.{name}": array for name, array in model._past.low.arrays().items()}
+    roll = past.roll_of(model)
     if roll is not None:
-        about |= wrapped(roll.hashes, key)
+        about |= wrap_key(roll.hashes, key)
     if ledger is not None:
         about["ledger"] = ledger.about()
         tensors |= {f"ledger.{name}": array for name, array in ledger.arrays().items()}
@@ -81,7 +86,7 @@ def contents(model: Any, key: Key, fingerprint: str) -> tuple[dict[str, Any], di
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 
 
-def wrapped(hashes: Hashing, key: Key) -> dict[str, str]:
+def wrap_key(hashes: Hashing, key: Key) -> dict[str, str]:
     """The key of the digests, readable only with the key of the file."""
     nonce = secrets.token_bytes(32)
     found = {"nonce": nonce.hex(), "hash_key": _masked(hashes.key, key, b"hash key", nonce)}
@@ -90,7 +95,7 @@ def wrapped(hashes: Hashing, key: Key) -> dict[str, str]:
     return found
 
 
-def unwrapped(about: dict[str, Any], key: Key) -> Hashing | None:
+def unwrap_key(about: dict[str, Any], key: Key) -> Hashing | None:
     if "hash_key" not in about:
         return None
     nonce = bytes.fromhex(about["nonce"])
@@ -105,31 +110,35 @@ def _masked(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
     return bytes(a ^ b for a, b in zip(secret, key.derive(purpose, nonce), strict=False)).hex()
 
 
-def restore(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None) -> None:
-    """Give a loaded model what is in the arrays; its settings and item ids are there already."""
+def read_past(
+    model: Recommender, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None
+) -> Past:
+    """What a loaded model remembers, from the arrays; its settings and item ids are there already."""
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
 
     params, penalty = model.get_params(), getattr(model, "penalty_", None)
-    type(model)(**params | {name: value for name, value in model.settings_.items() if name in params})._checked()
+    used = {name: value for name, value in model.settings_.items() if name in params}
+    type(model)(**params | used)._checked()  # type: ignore[attr-defined]
     if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
         raise ValueError("a penalty or a power is no number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
     G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
     if G.n_items != len(model.item_ids_):
         raise ValueError("the Gram does not fit the items")
-    if low := named(arrays, "low."):
-        model._low = SparseGram.from_arrays(low, about["gram"])
-        if model._low.n_items != G.n_items or model._low.values.dtype != np.float64:
+    low = None
+    if rest := named(arrays, "low."):
+        low = SparseGram.from_arrays(rest, about["gram"])
+        if low.n_items != G.n_items or low.values.dtype != np.float64:
             raise ValueError("the remainders do not fit the Gram")
-    model._gram = G
-    if hashes is not None and "ledger" in about:
-        model._ledger = Ledger.from_arrays(hashes, named(arrays, "ledger."), about["ledger"])
-    elif hashes is not None:
-        model._roll = Roll.from_arrays(hashes, named(arrays, "roll."))
+    if hashes is None:
+        return Past(gram=G, low=low)
+    if "ledger" in about:
+        return Past(gram=G, low=low, ledger=Ledger.from_arrays(hashes, named(arrays, "ledger."), about["ledger"]))
+    return Past(gram=G, low=low, roll=Roll.from_arrays(hashes, named(arrays, "roll.")))
 
 
-def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def read_first_format(model: Recommender, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Past:
     """The same from a file of the first format, which held everything in one: words of 8 bytes become digests."""
     hashes = None
     arrays = dict(arrays)
@@ -147,14 +156,13 @@ def restore_first(model: Any, about: dict[str, Any], arrays: dict[str, NDArray[A
                     raise TypeError("the ledger or roll has parts of a wrong type")
                 arrays[place + name] = siphash.words_of(hashes.again(kind, words))
         if place == "ledger.":
-            arrays |= _in_order(arrays, about["ledger"])
+            arrays |= _sort_ledger(arrays, about["ledger"])
         else:
             arrays["roll.histories"] = siphash.words_of(np.sort(siphash.digests(arrays["roll.histories"])))
-    restore(model, about, arrays, hashes)
-    model._first_format = True
+    return replace(read_past(model, about, arrays, hashes), first_format=True)
 
 
-def _in_order(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[str, NDArray[Any]]:
+def _sort_ledger(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[str, NDArray[Any]]:
     """Users ascending by their new digests, events within each user."""
     parts = named(arrays, "ledger.")
     users, histories, events = (siphash.digests(parts[name]) for name in ("users", "histories", "events"))
@@ -166,9 +174,7 @@ def _in_order(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[s
     owner = np.repeat(np.arange(len(users)), np.diff(starts))
     events = events[np.lexsort((siphash.words_of(events)[:, 0], owner))]
     entries = Entries(users, histories, sizes, starts, events).select(np.argsort(users))
-    return {
-        f"ledger.{name}": array for name, array in Ledger(Hashes(), checked_recipe(recipe), entries).arrays().items()
-    }
+    return {f"ledger.{name}": array for name, array in Ledger(Hashes(), read_recipe(recipe), entries).arrays().items()}
 
 
 def named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -179,15 +185,17 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and bool(np.isfinite(value))
 
 
-def _ledger_of(model: Any) -> Any:
+def _ledger_of(model: Recommender) -> Ledger | None:
     """The ledger it has, or that of the users it was fitted on, if their ids are known."""
-    if model._ledger is None and model._user_ids is not None and _can_be_logged(model._user_ids, model.item_ids_):
+    user_ids = model._past.user_ids
+    if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, model.item_ids_):
         from offdiag.data.interactions import Interactions
-        from offdiag.living import events, user_rows
+        from offdiag.living import events
 
-        user_rows.check_same(model._source, model._source_sums)
-        model._ledger = events.of_interactions(Interactions(model._source, model._user_ids, model.item_ids_))
-    return model._ledger
+        matrix = model._past.matrix()
+        assert matrix is not None  # a Gram has no user ids
+        past.keep_ledger(model, events.ledger_of_data(Interactions(matrix, user_ids, model.item_ids_)))
+    return model._past.ledger
 
 
 def _can_be_logged(*ids: NDArray[Any]) -> bool:

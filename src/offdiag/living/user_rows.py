@@ -79,7 +79,7 @@ def _by_id(
         if sign < 0:
             names_of = wording.shorten(ids[unknown].tolist())
             raise OffdiagError(NEVER_THERE.format(why=f"the catalogue has no item {names_of}"))
-        joined = np.concatenate([item_ids, _fitting(ids[unknown], item_ids)])
+        joined = np.concatenate([item_ids, _as_type_of(item_ids, ids[unknown])])
         order = (
             np.argsort(joined, kind="stable") if bool((item_ids[:-1] < item_ids[1:]).all()) else np.arange(len(joined))
         )
@@ -93,7 +93,7 @@ def _by_id(
     return as_matrix(sparse.csr_array((matrix.data, where[matrix.indices], matrix.indptr), shape=shape)), catalogue
 
 
-def _fitting(ids: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
+def _as_type_of(item_ids: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers in a type that joins the others without becoming a fraction."""
     if np.result_type(ids, item_ids).kind in "iuU":
         return ids
@@ -103,8 +103,8 @@ def _fitting(ids: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
     return other
 
 
-def on_the_roll(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
-    """The roll after the change; an error tells whose history is not on it."""
+def roll_after(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
+    """The roll after the change; whoever is to be forgotten must have been on it."""
     there = np.flatnonzero(np.diff(rows.indptr))
     words = roll.hashes.histories(rows, item_ids)[there]
     if sign > 0:
@@ -222,7 +222,7 @@ def part_after(
     g = np.diagonal(before)
     live = facts["item_counts"][items] > 0
     whole, least = is_exact(G.user_power, before, moved), least_of_ones(G)
-    after = _left(before, moved, np.sqrt(np.outer(g, g)), least, whole)
+    after = _subtract(before, moved, np.sqrt(np.outer(g, g)), least, whole)
     if not whole and not least:
         check_left(np.diagonal(after)[live], g[live])
     after[~live], after[:, ~live] = 0.0, 0.0
@@ -233,7 +233,7 @@ def part_after(
     return after
 
 
-def _left(
+def _subtract(
     before: NDArray[np.float64], moved: NDArray[np.float64], size: Any, least: float, whole: bool
 ) -> NDArray[np.float64]:
     """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj)."""
@@ -253,14 +253,14 @@ def least_of_ones(G: Gram | SparseGram) -> float:
     return NOTHING * float((np.maximum(n, 1.0) ** -G.user_power).min(initial=1.0))
 
 
-def counted(G: Gram | SparseGram) -> bool:
+def counts_users(G: Gram | SparseGram) -> bool:
     """Whether G counts users: then Σv = Σv² = n for every item, so that every value v is 1, and nothing is rounded."""
     if G.user_power != 0 or not np.array_equal(G.item_sums, G.item_counts):
         return False
     return np.array_equal(G.diagonal(), G.item_counts)
 
 
-def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
+def sum_after(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
     """A change of so many items that the whole Gram is counted; as ``part_after``."""
     if not isinstance(G, Gram):
         return G.summed(rows, sign, facts)
@@ -272,7 +272,7 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
     for i in np.flatnonzero(other.item_counts):
         at = layout.positions(m, np.array([i]), np.arange(m))[0]
         row, gone = (values[at].astype(np.float64) for values in (G.values, other.values))
-        left.values[at] = _left(row, gone, np.sqrt(g[i] * g), least, whole)
+        left.values[at] = _subtract(row, gone, np.sqrt(g[i] * g), least, whole)
     if not whole and not least:
         live = (facts["item_counts"] > 0) & (other.item_counts > 0)
         check_left(left.own_diagonal()[live], g[live])
@@ -283,15 +283,15 @@ def summed(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int
 
 def exact_sums(sums: Sums, rows: sparse.csr_array, sign: int) -> Sums:
     """A change of many items of a model that knows its users: some users at a time, which is exact in any order."""
-    counts = sums.G.user_power == 0 and bool((rows.data == 1).all()) and counted(sums.G)
+    counts = sums.G.user_power == 0 and bool((rows.data == 1).all()) and counts_users(sums.G)
     if counts:
         facts = facts_after(sums.G, rows, sign)
-        return Sums(summed(wide_enough(sums.G, rows, facts), rows, facts, sign), None)
+        return Sums(sum_after(widen(sums.G, rows, facts), rows, facts, sign), None)
     for some in _batches(rows):
         items = np.unique(some.indices).astype(np.int64)
         facts, low_sums = exact_facts(sums, some, sign)
         after, low = exact_part(sums, sums.G.part(items), some, items, facts, sign)
-        G = put_exactly(wide_enough(sums.G, some, facts), items, after, facts, copy=True)
+        G = put_exactly(widen(sums.G, some, facts), items, after, facts, copy=True)
         sums = replace(sums, G=G).with_low(items, low, low_sums)
     return sums
 
@@ -317,26 +317,8 @@ def _batches(rows: sparse.csr_array) -> Iterator[sparse.csr_array]:
     yield sparse.csr_array(rows[lo:])
 
 
-def wide_enough(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:
+def widen(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:
     """In double precision when there is more to tell apart than single precision can: values, or too many users."""
     if G.dtype == np.float32 and (int(facts["activity"].sum()) > EXACT_FLOAT32 or bool((rows.data != 1).any())):
         return G.astype(np.float64)
     return G
-
-
-def sums_of(matrix: sparse.csr_array) -> tuple[float, ...]:
-    """Enough to notice that somebody has changed a matrix."""
-    return (
-        *matrix.shape,
-        matrix.nnz,
-        float(matrix.data.sum(dtype=np.float64)),
-        int(matrix.indices.sum(dtype=np.int64)),
-    )
-
-
-def check_same(matrix: sparse.csr_array, sums: tuple[float, ...] | None) -> None:
-    if sums is not None and sums_of(matrix) != sums:
-        raise OffdiagError(
-            "the matrix this model was fitted on has been changed since, and its Gram was not counted yet; fit again, "
-            "or read model.gram_ before you change the matrix"
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.living import full_rank
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
@@ -29,6 +29,7 @@ Model = TypeVar("Model", bound=Recommender)
 class _FullRank(Recommender):
     """From data to packed weights, once; a subclass is its hyper-parameters."""
 
+    changeable: ClassVar[bool] = True
     l2: float | Auto
     user_power: float | Auto
     item_power: float
@@ -50,9 +51,8 @@ class _FullRank(Recommender):
         self._check_memory(matrix.shape[1])
         settings = auto.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
-        return self._solve(G, settings, getattr(X, "item_ids", None), progress)._remember(
-            matrix, getattr(X, "user_ids", None)
-        )
+        user_ids = getattr(X, "user_ids", None)
+        return self._solve(G, settings, getattr(X, "item_ids", None), progress, matrix, user_ids)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
@@ -60,13 +60,21 @@ class _FullRank(Recommender):
         check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
         settings = auto.from_gram(G, settings)
-        return self._solve(G.astype(self.dtype), settings, item_ids, progress)._remember(G)
+        return self._solve(G.astype(self.dtype), settings, item_ids, progress, G)
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
         return divide_by_popularity(self, power)
 
-    def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None) -> Self:
+    def _solve(
+        self,
+        G: Gram,
+        settings: dict[str, Any],
+        item_ids: Any,
+        progress: Progress | None,
+        source: Any,
+        user_ids: Any = None,
+    ) -> Self:
         """Overwrites G's values: they become the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
@@ -81,25 +89,26 @@ class _FullRank(Recommender):
             progress=progress,
         )
         weights = self._weights_of(solution, G.item_sums, settings)
-        # Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
-        self.weights_ = weights.todense() if self.storage == "dense" else weights
-        self.penalty_ = l2 if isinstance(l2, float) else None
-        self.objective_ = solution.objective * scale
-        self.item_ids_ = item_ids
-        self.popularity_ = G.item_sums.copy()
-        self.n_users_ = G.n_users
-        self.settings_ = settings
-        return self
+        return self._store(
+            weights.todense() if self.storage == "dense" else weights,
+            item_ids,
+            G.item_sums.copy(),
+            G.n_users,
+            settings,
+            source=source,
+            user_ids=user_ids,
+            penalty_=l2 if isinstance(l2, float) else None,
+            objective_=solution.objective * scale,
+        )
 
     def _weights_of(self, solution: cholesky.Solution, popularity: NDArray[np.float64], settings: Any) -> Packed:
         rarity = inverse_propensity(popularity, settings["propensity_power"]).astype(solution.C.dtype)
         return Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
 
-    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
-        return full_rank.relearned(self, change, progress)
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        return full_rank.follow(self, change, progress)
 
-    def _accepted(self) -> tuple[float, float]:
-        """Of a residual and of an error of the weights: what may be without a new fit."""
+    def _tolerances(self) -> tuple[float, float]:
         tolerance = full_rank.TOLERANCE[self.dtype]
         rarity = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         return tolerance, tolerance * float(rarity.max(initial=0.0))

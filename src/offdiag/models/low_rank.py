@@ -16,7 +16,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import low_rank as low_rank_living
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
 from offdiag.models.recommender import Recommender
@@ -33,6 +33,7 @@ WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured
 class _LowRank(Recommender):
     """From data to two embeddings; a subclass is its hyper-parameters and the solver it calls."""
 
+    changeable: ClassVar[bool] = True
     rank: int
     l2: float | Auto
     user_power: float | Auto
@@ -64,8 +65,8 @@ class _LowRank(Recommender):
             product = GramProduct(gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress))
         else:
             product = DataProduct(matrix, settings["user_power"], self.dtype, rank=rank)
-        learned = self._solve(product, settings, item_ids, sums, matrix.shape[0], progress)
-        return learned._remember(matrix, getattr(X, "user_ids", None))
+        user_ids = getattr(X, "user_ids", None)
+        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress, matrix, user_ids)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands."""
@@ -74,8 +75,7 @@ class _LowRank(Recommender):
         item_ids = checked_item_ids(item_ids, G.n_items)
         self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
         settings = auto.from_gram(G, settings) | {"products": "gram"}
-        learned = self._solve(self._product_of(G), settings, item_ids, G.item_sums.copy(), G.n_users, progress)
-        return learned._remember(G)
+        return self._solve(self._product_of(G), settings, item_ids, G.item_sums.copy(), G.n_users, progress, G)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:
@@ -99,11 +99,11 @@ class _LowRank(Recommender):
             return sparse_gram(matrix, user_power, progress=progress)
         return super()._count_gram(matrix, user_power, progress)
 
-    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
-        return low_rank_living.relearned(self, change, progress)
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        return low_rank_living.follow(self, change, progress)
 
-    def _accepted(self) -> tuple[float, float]:
-        return low_rank_living.accepted(self)
+    def _tolerances(self) -> tuple[float, float]:
+        return low_rank_living.tolerances(self)
 
     def _solve(
         self,
@@ -113,16 +113,13 @@ class _LowRank(Recommender):
         sums: NDArray[np.float64],
         n_users: int,
         progress: Progress | None,
+        source: Any,
+        user_ids: Any = None,
     ) -> Self:
         check_range(product)
         learned, _ = self._learned(product, settings, progress)
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        for name, value in learned.items():
-            setattr(self, name, value)
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
-        self.settings_ = settings
+        weights = learned.pop("weights_")
+        self._store(weights, item_ids, sums, n_users, settings, source=source, user_ids=user_ids, **learned)
         if self.stopped_ == "interrupted":
             warnings.warn(
                 f"the fit was interrupted after {len(self.objectives_) - 1} iterations; "

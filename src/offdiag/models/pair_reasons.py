@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from offdiag import reasons
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
-from offdiag.living import exact_change
+from offdiag.living.past import gram_of
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.low_rank import WeightDecayLAE
 from offdiag.protocols import Fitted
@@ -31,7 +31,7 @@ def explain(model: Fitted, item: Any, other: Any) -> reasons.PairReason:
             f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
             f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"
         )
-    G = exact_change.gram_of(model)
+    G = gram_of(model)
     row = np.array(G.row(a), dtype=np.float64)
     power = float(settings.get("weight_power", 1.0))
     rarity = float(inverse_propensity(model.popularity_, settings.get("propensity_power", 0.0))[b])

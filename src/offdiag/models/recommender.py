@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,31 +14,19 @@ from offdiag import ranking
 from offdiag.errors import OffdiagError
 from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
-from offdiag.living import exact_change, user_rows
+from offdiag.living import exact_change
+from offdiag.living.past import Past, gram_of
 from offdiag.progress import Progress
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
-    from offdiag.living.exact_change import Certificate
+    from offdiag.living.certificate import Certificate
+    from offdiag.living.exact_change import Change, NewWeights
     from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
     from offdiag.recommendations import Recommendations
-
-_OF_USERS = (
-    "_source",
-    "_source_sums",
-    "_user_ids",
-    "_gram",
-    "_ledger",
-    "_roll",
-    "_low",
-    "_fingerprint",
-    "_living",
-    "_first_format",
-    "last_change",
-)  # not in a pickle or a file
 
 
 class Recommender:
@@ -49,17 +37,8 @@ class Recommender:
     popularity_: NDArray[np.float64]  # column sums of the training data
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
-    last_change: Certificate | None = None  # of the last update or forget
-    _source: Any = None  # what the Gram can be counted from: the matrix of the fit, or a Gram; never saved
-    _source_sums: Any = None
-    _user_ids: Any = None
-    _gram: Gram | SparseGram | None = None
-    _ledger: Any = None  # which users and events are in the model, see offdiag.living.ledger
-    _roll: Any = None  # fingerprints of their histories, see offdiag.living.history_prints
-    _low: Any = None  # the remainders of the sums in the Gram, see offdiag.gramian.exact
-    _fingerprint: Any = None
-    _living: Any = None  # where the living state is, until it is needed: see offdiag.living.state
-    _first_format: bool = False  # it came from a file that held everything in one
+    changeable: ClassVar[bool] = False  # whether ``update`` and ``forget`` are possible
+    _past: Past = Past()  # what it remembers of its users: in no pickle and in no model file
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
@@ -119,7 +98,7 @@ class Recommender:
         With Interactions items are matched by id, and unknown ids are new items; a plain matrix must have the columns
         of the catalogue, or more. ``last_change`` tells what was done. docs/living.md tells what it costs.
         """
-        exact_change.changed(self._fitted(), X_new, 1, prove=False, progress=progress)
+        exact_change.change_users(self._fitted(), X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
@@ -129,12 +108,17 @@ class Recommender:
         checked against the exact Gram; ``prove=True`` also fits anew and measures it. With Interactions, items that
         nobody has any more leave the catalogue.
         """
-        return exact_change.changed(self._fitted(), X_old, -1, prove=prove, progress=progress)
+        return exact_change.change_users(self._fitted(), X_old, -1, prove=prove, progress=progress)
+
+    @property
+    def last_change(self) -> Certificate | None:
+        """The certificate of the last update or forget."""
+        return self._past.certificate
 
     @property
     def gram_(self) -> Gram | SparseGram:
         """The Gram of the users in the model; it stays as it is when they come and go, and the model takes another."""
-        G = exact_change.gram_of(self._fitted())
+        G = gram_of(self._fitted())
         G.values.flags.writeable = False  # who changes it from now on takes a copy
         return G
 
@@ -169,42 +153,68 @@ class Recommender:
             setattr(self, name, value)
         return self
 
-    def _remember(self, source: Any, user_ids: Any = None) -> Self:
-        """After a fit: the matrix or Gram it was fitted on, so that users can come and go; nothing is copied."""
-        self._source, self._user_ids = source, user_ids
-        self._source_sums = user_rows.sums_of(source) if hasattr(source, "indptr") and hasattr(source, "nnz") else None
-        self._gram = self._ledger = self._roll = self._low = self._fingerprint = self.last_change = None
-        self._living, self._first_format = None, False
+    def _store(
+        self,
+        weights: Weights,
+        item_ids: NDArray[Any],
+        popularity: NDArray[np.float64],
+        n_users: int,
+        settings: dict[str, Any],
+        *,
+        source: Any = None,
+        user_ids: Any = None,
+        **learned: Any,
+    ) -> Self:
+        """The end of every fit. ``source`` is the matrix or Gram it learned from, for models that can be changed.
+
+        Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
+        """
+        vars(self).update(
+            learned,
+            weights_=weights,
+            item_ids_=item_ids,
+            popularity_=popularity,
+            n_users_=n_users,
+            settings_=settings,
+            _past=Past.of_fit(source, user_ids),
+        )
         return self
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
         return gram(matrix, user_power, progress=progress)
 
-    def _refitted(self, G: Any, progress: Progress | None = None) -> Any:
+    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
         """A model with these settings, learned from a Gram."""
         params = self.get_params()
         fresh = type(self)(**params | {name: value for name, value in self.settings_.items() if name in params})
-        return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined]
+        return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined,no-any-return]
+
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        """The weights on a changed Gram; models that are ``changeable`` have it."""
+        raise NotImplementedError
+
+    def _tolerances(self) -> tuple[float, float]:
+        """Of a residual and of an error of the weights: what may be without a new fit."""
+        raise NotImplementedError
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        weights = getattr(self, "weights_", None)
-        for shared in (getattr(weights, "C", None), getattr(self._gram, "values", None)):
-            if shared is not None:
-                shared.flags.writeable = False  # whichever of the two is changed first takes a copy
+        inverse = getattr(getattr(self, "weights_", None), "C", None)
+        if inverse is not None:
+            inverse.flags.writeable = False  # whichever of the two is changed first takes a copy
+        self._past.share()
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         other = self.__copy__()
-        for name, value in vars(self).items():
-            if name not in _OF_USERS:
-                setattr(other, name, copy.deepcopy(value, memo))
+        for name, value in self.__getstate__().items():
+            setattr(other, name, copy.deepcopy(value, memo))
         return other
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle holds no user's row, either."""
-        return {name: value for name, value in vars(self).items() if name not in _OF_USERS}
+        return {name: value for name, value in vars(self).items() if name != "_past"}
 
     def _fitted(self) -> Self:
         if not hasattr(self, "weights_"):

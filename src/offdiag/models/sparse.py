@@ -17,7 +17,7 @@ from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
-from offdiag.living.exact_change import Change, Relearned
+from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
@@ -33,8 +33,15 @@ MOST_NEIGHBOURS = 2_000  # before weights are dropped to save bytes: four times 
 _NOT_OF_THE_FIT = ("block_bytes",)  # settings that change how it is computed, not what comes out
 
 
+class _Fit(Recommender):
+    """What a fit of SparseEDLAE learns besides the weights."""
+
+    penalty_: float | None  # l2 in the unit of the unscaled Gram; None: one per item
+    objective_: float
+
+
 @dataclass(kw_only=True, eq=False)
-class SparseEDLAE(Recommender):
+class SparseEDLAE(_Fit):
     """EDLAE where item i is regressed on its ``neighbours`` only: those with the largest G_ji²/H_jj, H = G + Λ.
 
     Each column is solved exactly on its support. ``max_bytes`` drops the weakest weights of all and solves again on the
@@ -46,6 +53,7 @@ class SparseEDLAE(Recommender):
     first directions of the normalised data [Shen21]: worth trying where what comes later is to be predicted.
     """
 
+    changeable: ClassVar[bool] = True
     prefers_data: ClassVar[bool] = True  # fit needs less than the Gram that fit_gram would be given
     neighbours: int | Auto = "auto"
     dropout: float | Auto = "auto"
@@ -100,8 +108,8 @@ class SparseEDLAE(Recommender):
         if settings["rank"]:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(settings["rank"], m))
             smooth = sparse.low_pass_of(product, settings["rank"], progress)
-        learned = self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth)
-        return learned._remember(matrix, getattr(X, "user_ids", None))
+        user_ids = getattr(X, "user_ids", None)
+        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth, matrix, user_ids)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more.
@@ -125,10 +133,9 @@ class SparseEDLAE(Recommender):
         supports, explained = support.to_size(posed.supports, posed.H, self._budget(m, settings), posed.solve)
         smooth = self._smooth_of(G, settings["rank"], progress)
         sums = G.item_sums.copy()
-        learned = self._learned(
-            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth
+        return self._learned(
+            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth, G
         )
-        return learned._remember(G)
 
     def _budget(self, m: int, settings: dict[str, Any]) -> int | None:
         """Bytes for the weights of the columns."""
@@ -147,11 +154,11 @@ class SparseEDLAE(Recommender):
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
 
-    def _relearned(self, change: Change, progress: Progress | None) -> Relearned:
-        return sparse.relearned(self, change, progress)
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        return sparse.follow(self, change, progress)
 
-    def _accepted(self) -> tuple[float, float]:
-        return sparse.accepted(self)
+    def _tolerances(self) -> tuple[float, float]:
+        return sparse.tolerances(self)
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity."""
@@ -169,6 +176,8 @@ class SparseEDLAE(Recommender):
         sums: NDArray[np.float64],
         n_users: int,
         smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
+        source: Any = None,
+        user_ids: Any = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
             raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
@@ -180,17 +189,19 @@ class SparseEDLAE(Recommender):
             heard = (settings["smooth"] / said).astype(self.dtype) * rarity
             weights = Smoothed(sharp, Q, said.astype(self.dtype), heard)
             settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than were asked for
-        # Nothing is assigned before this line: a failed or interrupted fit leaves an earlier one intact.
-        self.weights_ = weights
-        self.penalty_ = None if settings["item_power"] else settings["l2"] / scale
-        self.objective_ = float((g - explained).sum()) * scale
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n_users
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
-        told = {name: value for name, value in settings.items() if name not in left_out}
-        self.settings_ = {name: value for name, value in told.items() if value is not None}
-        return self._remember(None)  # until fit tells what it has been
+        used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
+        return self._store(
+            weights,
+            item_ids,
+            sums,
+            n_users,
+            used,
+            source=source,
+            user_ids=user_ids,
+            penalty_=None if settings["item_power"] else settings["l2"] / scale,
+            objective_=float((g - explained).sum()) * scale,
+        )
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""

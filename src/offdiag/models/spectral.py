@@ -125,8 +125,8 @@ class Spectral(_Spectrum):
         }
         return learned, found.gain
 
-    def _refitted(self, G: Any, progress: Progress | None = None) -> Self:
-        fresh: Self = super()._refitted(G, progress)
+    def _refit(self, G: Any, progress: Progress | None = None) -> Self:
+        fresh = super()._refit(G, progress)
         fresh.auto_l2_ = self.auto_l2_  # a setting, once it was chosen
         return fresh
 

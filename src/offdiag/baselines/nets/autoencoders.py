@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from offdiag.ranking import Explanation
 
 
+class _Fit(Recommender):
+    """What a fit of EmphasizedDAE learns besides the weights."""
+
+    losses_: list[float]  # per user, the mean over the masks of each epoch
+
+
 @dataclass(kw_only=True, eq=False)
-class EmphasizedDAE(Recommender):
+class EmphasizedDAE(_Fit):
     """x̂ = tanh(x/‖x‖·W1 + b1)·W2ᵀ + b2, learned to predict what was dropped from x; needs torch, the extra ``neural``.
 
     The loss is ``lab.layers.emphasized_loss``: errors on dropped entries count 1, on kept ones ``kept_weight``
@@ -56,14 +62,8 @@ class EmphasizedDAE(Recommender):
             "lower width or batch_users, or keep fewer items (od.prepare.min_counts)",
         )
         weights, losses = _train(matrix, settings, progress)
-        # Nothing is assigned before this line: a failed fit leaves an earlier one intact.
-        self.weights_ = weights
-        self.losses_ = losses  # per user, the mean over the masks of each epoch
-        self.item_ids_ = item_ids
-        self.popularity_ = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        self.n_users_ = n
-        self.settings_ = settings
-        return self
+        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+        return self._store(weights, item_ids, sums, n, settings, losses_=losses)
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(

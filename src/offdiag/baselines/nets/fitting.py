@@ -73,17 +73,17 @@ class Neural(Recommender):
         mark = "" if checkpoint is None else fingerprint(name, settings, data)
         net = self._net(rows, settings)
         run = training.train(net, rows, watched, settings, Checkpoint(checkpoint, mark, settings), progress)
-        # Nothing is assigned before this line: a failed or interrupted fit leaves an earlier one intact.
-        self.weights_ = net.network()
-        self.epochs_ = run.epoch
-        self.best_epoch_ = run.best_epoch or run.epoch
-        self.losses_ = run.losses
-        self.validation_ = run.validation
-        self.item_ids_ = item_ids
-        self.popularity_ = sums
-        self.n_users_ = n
-        self.settings_ = settings
-        return self
+        return self._store(
+            net.network(),
+            item_ids,
+            sums,
+            n,
+            settings,
+            epochs_=run.epoch,
+            best_epoch_=run.best_epoch or run.epoch,
+            losses_=run.losses,
+            validation_=run.validation,
+        )
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(

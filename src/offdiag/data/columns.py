@@ -1,0 +1,25 @@
+"""Which column of a table plays which role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+Column = str | int  # a name, or a position from 0
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of users, items and, if there are any, of values, times and event ids."""
+
+    user: Column = "user"
+    item: Column = "item"
+    value: Column | None = None
+    time: Column | None = None
+    event: Column | None = None
+
+    def present(self) -> dict[str, Column]:
+        """Only the roles that have a column."""
+        return {role: column for role, column in vars(self).items() if column is not None}
+
+    def without(self, *roles: str) -> Roles:
+        return replace(self, **dict.fromkeys(roles))  # type: ignore[arg-type]  # never of users or items

@@ -1,0 +1,84 @@
+"""The certificate of a change: what was done to a model, and how far it is from one that was fitted without it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from offdiag.living.past import fingerprint_of, gram_of, roll_of
+
+if TYPE_CHECKING:
+    from offdiag.living.history_prints import Roll
+    from offdiag.models.recommender import Recommender
+    from offdiag.weights import Weights
+
+ROWS = 256  # of the weights compared at a time
+_OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds", "bound")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was changed, and how far the model is from one that never saw (or always saw) these users."""
+
+    action: str  # "update" or "forget"
+    users: int
+    interactions: int
+    n_users: int  # after
+    n_items: int  # after
+    new_items: list[Any]
+    gone_items: list[Any]
+    method: str  # "woodbury", "columns", "warm restart", "refit"
+    residual: float
+    tolerance: float  # what is accepted of a residual, whoever comes or goes
+    weight_error: float
+    bound: float  # what is accepted of a weight error, likewise
+    proof: float | None  # the largest weight difference from a full refit, measured where it was asked for
+    nonce: str  # random, so that no two certificates can be compared
+    before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
+    after: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """What may be kept: nothing here depends on which items the users had, or on how many.
+
+        The method is left out, since a long history makes a refit more likely, and so is the error, which is smaller
+        after a refit: what is kept is what this model accepts, or the next power of ten above an error beyond that.
+        """
+        kept = {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
+        accepted = {"residual": self.tolerance, "weight_error": self.bound, "proof": self.bound}
+        return kept | {name: _round_up(kept[name], most) for name, most in accepted.items()}
+
+    def matches(self, model: Recommender) -> bool:
+        """Whether a model is in the state after this change; it must be the same model, with its living state."""
+        gram_of(model)
+        roll = roll_of(model)
+        return roll is not None and self.after == digest_of(roll, self.nonce, fingerprint_of(model))
+
+
+def _round_up(error: float | None, accepted: float) -> float | None:
+    """The next power of ten above what is accepted, or above an error beyond that."""
+    if error is None:
+        return None
+    largest = max(error, accepted)
+    return float(10.0 ** np.ceil(np.log10(largest))) if largest else 0.0
+
+
+def digest_of(roll: Roll | None, nonce: str, text: str) -> str:
+    """32 digits that only the holder of the model's secret key can make, or test a guess with."""
+    key = secrets.token_bytes(32) if roll is None else roll.hashes.key
+    return hashlib.blake2b((nonce + text).encode(), digest_size=16, key=key, person=b"certificate").hexdigest()
+
+
+def difference(W: Weights, other: Weights) -> float:
+    """The largest difference between two weights of the same items."""
+    m, largest = W.shape[0], 0.0
+    for lo in range(0, m, ROWS):
+        some = sparse.eye_array(m, format="csr", dtype=np.float32)[lo : lo + ROWS]
+        ours, theirs = (some @ weights for weights in (W, other))  # type: ignore[operator]
+        largest = max(largest, float(np.abs(ours.astype(np.float64) - theirs).max(initial=0.0)))
+    return largest
