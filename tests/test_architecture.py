@@ -13,7 +13,7 @@ import offdiag as od
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
+    {"errors", "catalogue", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
     {"metrics", "weights", "_kernels"},
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "cluster", "lab"},

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
+from offdiag import catalogue
 from offdiag.cli import console, fit, model_options, tune
 from offdiag.tuning import ranges
 from tests.fixtures.tables import write_table
@@ -251,9 +252,9 @@ def test_the_page_on_tuning_names_what_is_searched():
         for model in models
         if model[0].isupper()
     }
-    assert told == ranges._SEARCHED
+    assert told == {name: ranges.searched(catalogue.model_class(name)) for name in catalogue.MODELS}
     bounds = {name for settings, _ in names for name in settings if name[0].islower()}
-    assert bounds == {name for searched in ranges._SEARCHED.values() for name in searched}
+    assert bounds == {name for model in catalogue.MODELS for name in ranges.searched(catalogue.model_class(model))}
 
 
 # Mistakes

@@ -73,7 +73,10 @@ def fit_sparse(
     with stage(client, "ordering items", progress, reports, LESS) as work:
         rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
         ((rank, g, sums, cost, scale),) = work.gather([work.submit(itemgetter(0), rows)])
-    H = support.penalised(g, settings, scale, dtype)
+    H = support.penalised(
+        g, scale, dtype,
+        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+    )  # fmt: skip
     with stage(client, "finding neighbours", progress, reports, LESS) as work:
         copies = [work.submit(_same, rows, **homes.near(home)) for home in range(len(homes))]
         supports = _choose(work, copies, homes, H, k, dtype, cost)

@@ -54,16 +54,17 @@ class Kept(Protocol):
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
 
 
-def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
+def penalised(
+    g: NDArray[np.float64], scale: float, dtype: str, *, dropout: float, l2: float, item_power: float
+) -> NDArray[np.float64]:
     """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
     if not np.isfinite(g).all() or float(g.max(initial=0.0)) > float(np.finfo(dtype).max) / 64:
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
-    l2: Any = settings["l2"] / scale
-    if settings["item_power"]:  # items normalised before the fit and back after it: a penalty of their own
-        l2 = l2 / item_scale(g, settings["item_power"]) ** 2
-    dropout = settings["dropout"]
-    precision.check_penalty(g, penalties(g, dropout, l2), dtype, dropout=dropout)
-    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
+    penalty: Any = l2 / scale
+    if item_power:  # items normalised before the fit and back after it: a penalty of their own
+        penalty = penalty / item_scale(g, item_power) ** 2
+    precision.check_penalty(g, penalties(g, dropout, penalty), dtype, dropout=dropout)
+    return np.asarray(g * (1 + dropout / (1 - dropout)) + penalty)
 
 
 def to_size(
