@@ -55,7 +55,7 @@ def fit_sparse(
     each) and ``block_bytes`` of the Gram; this machine only the supports and the weights. ``max_bytes`` as in ``fit``.
     """
     client = session.current(client)
-    if not {"neighbours", "block_bytes", "max_bytes"} <= set(getattr(model, "get_params", dict)()):
+    if getattr(model, "cluster_fit", None) != "sparse":
         raise OffdiagError(
             f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )

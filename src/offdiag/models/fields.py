@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, dataclass_transform
@@ -109,6 +110,11 @@ class Setting:
         else:
             text = f"number in {'(' if self.above else '['}{self.low:g}, {self.high:g}{')' if self.below else ']'}"
         return text + (' or "auto"' if self.auto else "") + (" or None" if self.default is None else "")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the help."""
+        return re.split(r"(?<!e\.g)\.(?:\s|$)", self.help, maxsplit=1)[0]
 
     def range_for(self, scale: Scale) -> Range | None:
         """Where it is searched on data of that scale."""
@@ -226,9 +232,8 @@ def around_l2(below: float, above: float) -> Callable[[Scale], Range]:
 
 dropout = shared(
     "auto", low=0, high=1, below=True, auto="0.65", search=Range(0.0, 0.95),
-    help="Share of each history that is hidden while learning, to be predicted from the rest. "
-    "The more is hidden, the stronger the penalty on the weights of popular items: dropout/(1 − dropout) times their "
-    "popularity.",
+    help="Share of each history that is hidden while learning. It must be predicted from the rest; the more is hidden, "
+    "the stronger the penalty on weights of popular items, dropout/(1 − dropout) times their popularity.",
 )  # fmt: skip
 l2 = shared(
     "auto", low=0, search=around_l2(30, 30),

@@ -44,11 +44,13 @@ class EmphasizedDAE(Recommender):
     dropout: float = net_fields.dropout()
     kept_weight: float = fields.kept_weight(search=fields.Range(0.0, 1.0))
     l2: float = net_fields.l2()
-    epochs: int = net_fields.epochs(40, help="Number of passes over all users.")
+    epochs: int = net_fields.epochs(40, help="Passes over all users.")
     batch_users: int = net_fields.batch_users(256)
     learning_rate: float = net_fields.learning_rate(2e-3)
     seed: int = fields.seed()
-    dtype: Literal["float32"] = fields.dtype(help="Float32; other values are refused.")
+    dtype: Literal["float32"] = fields.dtype(
+        help="Precision of the computation and of the weights. Only float32 is possible here."
+    )
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
