@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import offdiag as od
+from offdiag import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
@@ -142,3 +143,32 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert "print" not in calls, path.name
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
+
+
+def tables_of_models(tree):
+    """The models that each literal collection of a file names, where it names at least three."""
+    models = {name: name for name in catalogue.MODELS} | catalogue.COMMANDS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set):
+            parts = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
+            named = {models.get(part.value) for part in parts if isinstance(part, ast.Constant)} - {None}
+            if len(named) >= 3:
+                yield sorted(named)
+
+
+def test_the_models_stand_in_one_table():
+    for path in modules():
+        if path.name == "catalogue.py" or "papers" in path.parts:  # a paper's rows are a table of its own
+            continue
+        assert not list(tables_of_models(ast.parse(path.read_text()))), f"{path.name}: take them from the catalogue"
+
+
+def test_solvers_take_numbers_and_no_bag_of_settings():
+    for path in (SOURCE / "solvers").rglob("*.py"):
+        assert "settings[" not in path.read_text(), f"{path.name}: give it plain arguments"
+
+
+def test_the_command_line_starts_without_the_models():
+    code = "import sys; from offdiag import cli; cli.main(['--help']); print('offdiag.models' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "False"

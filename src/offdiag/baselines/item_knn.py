@@ -34,7 +34,7 @@ class ItemKNN(Recommender):
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> model = od.ItemKNN(neighbours=10).fit(X)
-        >>> model.similar([3], k=4).items.shape
+        >>> model.similar(X.item_ids[:1], k=4).items.shape
         (1, 4)
     """
 

@@ -32,8 +32,8 @@ class Popularity(Recommender):
     Example:
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-        >>> od.Popularity().fit(X).recommend([[3, 7]], k=5).items.shape
-        (1, 5)
+        >>> od.Popularity().fit(X).recommend(X, k=5).items.shape
+        (300, 5)
     """
 
     learns_from_gram = True

@@ -143,7 +143,8 @@ def model(cls: type[M]) -> type[M]:
     made: Any = dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
     known = made.__dataclass_fields__
     own = [name for name in inspect.get_annotations(cls) if name in known]
-    made.__dataclass_fields__ = {name: known[name] for name in dict.fromkeys([*own, *known])}
+    inherited = [name for base in cls.__mro__[1:] for name in getattr(base, "__dataclass_fields__", ())]
+    made.__dataclass_fields__ = {name: known[name] for name in dict.fromkeys([*own, *inherited])}
     words = inspect.signature(made.__init__).parameters
     made.__signature__ = inspect.Signature([words[field.name] for field in dataclasses.fields(made)])
     made.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), settings_of(made))

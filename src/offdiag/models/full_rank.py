@@ -165,8 +165,8 @@ class EASE(_FullRank):
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> model = od.EASE(l2=50.0).fit(X)
-        >>> model.recommend([[3, 7]], k=5).items.shape
-        (1, 5)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
     """
 
     l2: float | Auto = fields.l2()
@@ -208,8 +208,8 @@ class EDLAE(_FullRank):
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> model = od.EDLAE(dropout=0.5, l2=20.0).fit(X)
-        >>> model.recommend([[3, 7], [12]], k=5).items.shape
-        (2, 5)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
         >>> float(abs(model.weights_.toarray().diagonal()).max())  # no item explains itself
         0.0
     """

@@ -248,7 +248,7 @@ class LowRankEDLAE(_LowRank):
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> model = od.LowRankEDLAE(rank=8, dropout=0.5, l2=20.0).fit(X)
-        >>> model.similar([3], k=4, space="encoder").items.shape
+        >>> model.similar(X.item_ids[:1], k=4, space="encoder").items.shape
         (1, 4)
     """
 

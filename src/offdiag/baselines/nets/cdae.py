@@ -28,8 +28,8 @@ class CDAE(Neural):
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> model = od.CDAE(width=8, epochs=3).fit(X)
-        >>> model.recommend([[3, 7]], k=5).items.shape
-        (1, 5)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
     """
 
     width: int = net_fields.width(200)
