@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 import offdiag as od
+from offdiag import catalogue
 from offdiag.weights import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
+    {"errors", "catalogue", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
     {"metrics", "weights", "protocols", "_kernels"},
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "cluster", "lab"},
@@ -313,3 +314,32 @@ def test_every_module_has_a_mirrored_test_file():
     # The list only shrinks: it names modules that exist and lack a test file, and files that exist.
     assert [name for name in TESTED_IN if name not in missing and name not in rooms] == []
     assert [test for test in TESTED_IN.values() if not (ROOT / "tests" / test).is_file()] == []
+
+
+def tables_of_models(tree):
+    """The models that each literal collection of a file names, where it names at least three."""
+    models = {name: name for name in catalogue.MODELS} | catalogue.COMMANDS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set):
+            parts = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
+            named = {models.get(part.value) for part in parts if isinstance(part, ast.Constant)} - {None}
+            if len(named) >= 3:
+                yield sorted(named)
+
+
+def test_the_models_stand_in_one_table():
+    for path in modules():
+        if path.name == "catalogue.py" or "papers" in path.parts:  # a paper's rows are a table of its own
+            continue
+        assert not list(tables_of_models(ast.parse(path.read_text()))), f"{path.name}: take them from the catalogue"
+
+
+def test_solvers_take_numbers_and_no_bag_of_settings():
+    for path in (SOURCE / "solvers").rglob("*.py"):
+        assert "settings[" not in path.read_text(), f"{path.name}: give it plain arguments"
+
+
+def test_the_command_line_starts_without_the_models():
+    code = "import sys; from offdiag import cli; cli.main(['--help']); print('offdiag.models' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "False"

@@ -6,7 +6,6 @@ file, encrypted (``offdiag.living.state``).
 """
 
 import dataclasses
-import importlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory, wording
+from offdiag import catalogue, memory, wording
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
@@ -26,28 +25,7 @@ from offdiag.progress import Progress
 
 if TYPE_CHECKING:
     from offdiag.evaluation import Result
-
-# The only classes a file can name. Imported when needed: persist must not pull in every model.
-_MODELS = {
-    "EASE": "offdiag.models.full_rank",
-    "DLAE": "offdiag.models.full_rank",
-    "EDLAE": "offdiag.models.full_rank",
-    "RDLAE": "offdiag.models.full_rank",
-    "LowRankDLAE": "offdiag.models.low_rank",
-    "LowRankEDLAE": "offdiag.models.low_rank",
-    "ZeroDiagonalLAE": "offdiag.models.low_rank",
-    "WeightDecayLAE": "offdiag.models.low_rank",
-    "SparseEDLAE": "offdiag.models.sparse",
-    "Spectral": "offdiag.models.spectral",
-    "Popularity": "offdiag.baselines.popularity",
-    "SLIM": "offdiag.baselines.slim",
-    "ItemKNN": "offdiag.baselines.item_knn",
-    "EmphasizedDAE": "offdiag.baselines.nets.autoencoders",
-    "WMF": "offdiag.baselines.wmf",
-    "CDAE": "offdiag.baselines.nets.cdae",
-    "MultDAE": "offdiag.baselines.nets.mult",
-    "MultVAE": "offdiag.baselines.nets.mult",
-}
+    from offdiag.models.recommender import Recommender
 
 
 def save(
@@ -117,7 +95,7 @@ def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str
     return known.new(), None
 
 
-def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.Source = None) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.Source = None) -> "Recommender":
     """The saved model, its weights mapped from the file read-only: they are paged in as they are used.
 
     verify=None checks as much as is quick (all of a file up to 256 MiB, a sample above), True every byte,
@@ -139,7 +117,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         arrays = {name: container.array(mapped, header, name) for name in header.tensors}
         item_ids = _decode_ids(arrays, about)
         popularity = arrays["popularity"].copy()
-        model = _model_class(about["model"])(**about["params"])
+        model: Recommender = catalogue.model_class(about["model"])(**about["params"])
         weights = KINDS[about["weights"]].from_arrays(_named(arrays, "weights."), len(item_ids))
         if popularity.shape != item_ids.shape or popularity.dtype != np.float64:
             raise ValueError("popularity does not fit the items")
@@ -192,8 +170,8 @@ def _contents(
     import offdiag
 
     name = type(model).__name__
-    if name not in _MODELS or type(model) is not _model_class(name):
-        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(_MODELS)}")
+    if name not in catalogue.MODELS or type(model) is not catalogue.model_class(name):
+        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(catalogue.MODELS)}")
     if getattr(model, "weights_", None) is None:
         raise OffdiagError(f"cannot save this {name} because it is not fitted: call fit(X) first")
     if metrics is not None and not isinstance(metrics, Mapping):
@@ -278,7 +256,3 @@ def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
         raise ValueError(f"the item ids cannot be of type {str(name)[:40]!r}")
     memory.require(len(texts) * dtype.itemsize, f"the ids of {len(texts):,} items", "use shorter ids")
     return dtype
-
-
-def _model_class(name: str) -> Any:
-    return getattr(importlib.import_module(_MODELS[name]), name)

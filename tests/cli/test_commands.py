@@ -74,7 +74,7 @@ def command_options():
         while inner:  # a command, or a group of commands such as reproduce
             command = inner.pop()
             inner += getattr(command, "commands", {}).values()
-            for parameter in command.params:
+            for parameter in command.get_params(typer.Context(command)):
                 yield name, parameter
 
 

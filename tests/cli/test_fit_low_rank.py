@@ -12,7 +12,8 @@ import pytest
 from rich.progress import Progress
 
 import offdiag as od
-from offdiag.cli import console, model_options
+from offdiag import catalogue
+from offdiag.cli import console
 from offdiag.errors import InterruptedFitWarning
 from tests.fixtures.tables import write_table
 
@@ -38,7 +39,7 @@ def test_fit_tells_how_a_low_rank_model_ended(run, name):
     code, out, err = run("fit", "train.csv", "-o", "told.od", "--model", name, "--rank", 4, "--json")
     assert (code, err) == (0, "")
     said, model = json.loads(out), od.load("told.od")
-    assert said["model"] == type(model).__name__ == model_options.MODELS[name]
+    assert said["model"] == type(model).__name__ == catalogue.COMMANDS[name]
     assert said["objective"] == model.objective_ > 0
     assert said["stopped"] == model.stopped_
     assert said["iterations"] == len(model.objectives_) - 1

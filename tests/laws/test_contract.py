@@ -292,5 +292,5 @@ def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
 
 
 def test_exactly_these_models_can_be_changed():
-    able = {name for name, make in WITH_NETS.items() if make().changeable}
+    able = {name for name, make in WITH_NETS.items() if make().can_change}
     assert set(WITH_NETS) - able == {"SLIM", "ItemKNN", "WMF", *(TRAINED if find_spec("torch") else ())}

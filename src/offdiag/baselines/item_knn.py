@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,7 +12,8 @@ from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.user_weights import user_weights
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
+from offdiag.models import fields
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import neighbours
@@ -22,20 +22,36 @@ from offdiag.weights import Sparse
 USER_POWER = 1.0
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class ItemKNN(Recommender):
-    """Score of item i: the sum of its similarities to those of its ``neighbours`` nearest that the user has.
+    """The score of an item is the sum of its similarities to its nearest neighbours in the history [Sarwar01].
 
-    s_ji = G_ji / (g_j^balance·g_i^(1 − balance) + shrink), G = XᵀX with users weighted by n_u^-user_power. balance ½ is
-    the cosine, 1 the share of j's users who have i, 0 the share of i's users who have j. ``shrink`` counts against
-    items with few users.
+    s_ji = G_ji / (g_j^balance·g_i^(1 − balance) + shrink),  G = XᵀX, g its diagonal
+
+    Use it as a baseline that learns nothing: a model that does not beat it is not worth its cost.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.ItemKNN(neighbours=10).fit(X)
+        >>> model.similar(X.item_ids[:1], k=4).items.shape
+        (1, 4)
     """
 
-    neighbours: int = 100
-    balance: float = 0.7
-    shrink: float = 0.0
-    user_power: float | Auto = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    learns_from_gram = True
+    neighbours: int = fields.setting(
+        100, low=1, search=fields.up_to_items(10), help="Number of nearest items that each item is compared with."
+    )
+    balance: float = fields.setting(
+        0.7, low=0, high=1, search=fields.Range(0.0, 1.0),
+        help="Whose popularity similarities are divided by. 0.5: both, the cosine. 1: that of the item in the history, "
+        "the share of its users who have the other. 0: that of the recommended item.",
+    )  # fmt: skip
+    shrink: float = fields.setting(
+        0.0, low=0, help="A number of users added to the divisor, which counts against rare items."
+    )
+    user_power: float | Auto = fields.user_power(auto="1, or that of the Gram in fit_gram")
+    dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
@@ -85,11 +101,6 @@ class ItemKNN(Recommender):
             f"{self.neighbours:,} neighbours of each of {m:,} items",
             "lower neighbours",
         )
-
-    def _checked(self) -> dict[str, Any]:
-        settings = checked(self.get_params())
-        del settings["dtype"]
-        return settings
 
 
 def _of_solver(settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living.exact_change import Change, NewWeights
+from offdiag.models import fields
 from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
@@ -21,11 +21,23 @@ if TYPE_CHECKING:
     from offdiag.ranking import Explanation
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class Popularity(Recommender):
-    """Scores every item by its share of all interactions, whatever the history."""
+    """Scores every item by its share of all interactions, whatever the history.
 
-    changeable: ClassVar[bool] = True
+    score_i = Σ_u x_ui / Σ_u,j x_uj
+
+    Use it as the baseline that any model must beat. It has no settings.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> od.Popularity().fit(X).recommend(X, k=5).items.shape
+        (300, 5)
+    """
+
+    learns_from_gram = True
+    can_change = True
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         matrix = as_matrix(X)
@@ -39,10 +51,6 @@ class Popularity(Recommender):
         """Learn from what a Gram tells of its items; its ``user_power`` does not matter."""
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
         return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users, G)
-
-    def _checked(self) -> dict[str, Any]:
-        """It has no settings that could be wrong."""
-        return {}
 
     def _learned(
         self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, source: Any, user_ids: Any = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,8 +13,8 @@ from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
-from offdiag.models import auto
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
+from offdiag.models import auto, fields
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import elastic_net
@@ -34,21 +33,44 @@ class _Fit(Recommender):
     iterations_: int
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class SLIM(_Fit):
-    """min ½‖X − XB‖² + l2/2·‖B‖² + l1·Σ|B_ji|, diag(B) = 0, and B ≥ 0 while ``non_negative``: sparse item weights.
+    """Each item from few others, which an elastic net chooses [Ning11].
 
-    The fit ends when every column is certified to lie within ``tolerance``·½‖x_i‖² of its minimum. l2 means what it
-    means to EASE, which this is for l1 = 0 without the sign.
+    min ½‖X − XB‖² + l2/2·‖B‖² + l1·Σ|B_ji|,  diag(B) = 0,  B ≥ 0 while non_negative
+
+    Use it as the classic sparse baseline. Without l1 and the sign it is EASE, whose l2 means the same. Every column is
+    certified to lie within tolerance·½‖x_i‖² of its minimum (``gap_``).
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.SLIM(l1=2.0, l2=10.0).fit(X)
+        >>> model.gap_ <= 1e-4
+        True
     """
 
-    l1: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    non_negative: bool = True
-    user_power: float | Auto = "auto"
-    tolerance: float = 1e-4
-    max_iterations: int = 100
-    dtype: Literal["float32", "float64"] = "float32"
+    learns_from_gram = True
+    starts_warm = True
+    l2_of_ease = True
+    l1: float | Auto = fields.setting(
+        "auto", low=0, auto="1/400 of the l2 that suits EASE", search=fields.around_l2(1000, 1),
+        help="Penalty on the absolute weights. The larger it is, the fewer weights differ from 0.",
+    )  # fmt: skip
+    l2: float | Auto = fields.l2(auto="0.3 times the l2 that suits EASE")
+    non_negative: bool = fields.setting(True, help="Whether weights may not be below 0, as published.")
+    user_power: float | Auto = fields.user_power()
+    tolerance: float = fields.setting(
+        1e-4,
+        low=0,
+        high=1,
+        below=True,
+        help="Distance from the minimum at which a column is done. Its unit is ½‖x_i‖².",
+    )
+    max_iterations: int = fields.setting(
+        100, low=1, help="At most this many passes over all columns. ``gap_`` says how far they came."
+    )
+    dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
@@ -114,10 +136,9 @@ class SLIM(_Fit):
         )
 
     def _checked(self) -> dict[str, Any]:
-        settings = checked(self.get_params())
+        settings = super()._checked()
         if settings["l1"] == 0 and settings["l2"] == 0:
             raise OffdiagError("SLIM needs l1 or l2 above 0, received 0 for both: the weights would not be determined")
-        del settings["dtype"]
         return settings
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
-from offdiag.models.fields import Auto, check_not_empty, checked, checked_item_ids
+from offdiag.models import fields
+from offdiag.models.fields import Auto, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import als
@@ -23,30 +23,53 @@ if TYPE_CHECKING:
 OBSERVED_SHARE = 0.1  # of the weight of all pairs, for alpha="auto": near the best on validation data of five kinds
 
 
+def _around_alpha(scale: fields.Scale) -> fields.Range:
+    alpha = OBSERVED_SHARE * scale.n_items / scale.mean_history
+    return fields.Range(alpha / 10, 10 * alpha, log=True)
+
+
 class _Fit(Recommender):
     """What a fit of WMF learns besides the weights."""
 
     objectives_: list[float]  # after each iteration, never rising
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class WMF(_Fit):
-    """A vector per item and per user; an observed pair counts ``alpha`` times as much as an unobserved one.
+    """Weighted matrix factorisation: a vector per item and per user, by alternating least squares [Hu08, Rendle22].
 
-    Minimises Σ α x_ui (z_u·v_i − 1)² over the observed pairs + ‖Z Vᵀ‖² over all + penalties, that of a user being
-    l2·(α Σ_i x_ui + items)^l2_power·‖z_u‖², that of an item alike: with ``l2_power=1`` as much as the data weigh
-    [Rendle22], with 0 the same for all [Hu08]. ``alpha="auto"`` makes all observed pairs together weigh a tenth of
-    all pairs. Only item vectors are kept: any history, of a new user too, gets its vector from one exact
-    least-squares problem.
+    min Σ α·x_ui·(z_u·v_i − 1)² + ‖Z Vᵀ‖² + Σ_u l2·(α·Σ_i x_ui + items)^l2_power·‖z_u‖², and the same for items
+
+    Use it as the baseline of latent factors. Only item vectors are kept: any history, of a new user too, gets its
+    vector from one exact least-squares problem.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.WMF(rank=8, iterations=5).fit(X)
+        >>> model.item_factors_.shape
+        (40, 8)
     """
 
-    rank: int = 128
-    alpha: float | Auto = "auto"
-    l2: float = 0.005
-    l2_power: float = 1.0
-    iterations: int = 16
-    seed: int = 0
-    dtype: Literal["float32", "float64"] = "float32"
+    rank: int = fields.rank(128, search=fields.up_to_items(32, 512), help="Numbers per item and per user.")
+    alpha: float | Auto = fields.setting(
+        "auto", low=0, above=True, expected="a number above 0 or 'auto'", search=_around_alpha,
+        auto="all observed pairs together weigh a tenth of all pairs",
+        help="How many times an observed pair counts as much as one that was not observed.",
+    )  # fmt: skip
+    l2: float = fields.setting(
+        0.005, low=0, above=True, expected="a number above 0", search=fields.Range(5e-4, 0.1, log=True),
+        help="Penalty on the vectors. It is multiplied by what the data of the user or item weigh, see l2_power.",
+    )  # fmt: skip
+    l2_power: float = fields.setting(
+        1.0, low=0, high=1,
+        help="How the penalty grows with the data. 1: as much as they weigh [Rendle22]. 0: the same for all [Hu08].",
+    )  # fmt: skip
+    iterations: int = fields.iterations(
+        16, low=1, expected="a whole number of at least 1", help="Number of times that both sides are solved."
+    )
+    seed: int = fields.seed()
+    dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
@@ -88,14 +111,3 @@ class WMF(_Fit):
             "WMF solves for the vector of a history: what an item adds to a score depends on the others; "
             "explain with EDLAE instead"
         )
-
-    def _checked(self) -> dict[str, Any]:
-        settings = checked(self.get_params())
-        if settings["l2"] == "auto" or not settings["l2"] > 0:
-            raise OffdiagError(f"l2 of WMF must be a number above 0, received {settings['l2']!r}")
-        if settings["alpha"] != "auto" and not settings["alpha"] > 0:
-            raise OffdiagError(f"alpha of WMF must be a number above 0 or 'auto', received {settings['alpha']!r}")
-        if settings["iterations"] < 1:
-            raise OffdiagError("iterations of WMF must be a whole number of at least 1, received 0")
-        del settings["dtype"]
-        return settings

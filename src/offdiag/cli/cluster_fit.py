@@ -72,12 +72,11 @@ def _fit_of(learner: Any, keep: int | None) -> Any:
 
     import offdiag as od
 
-    params = learner.get_params()
-    if "block_bytes" in params:
+    if learner.cluster_fit == "sparse":
         if keep is not None:
             raise OffdiagError("--keep is for full-rank models; sparse ones have --neighbours")
         return od.cluster.fit_sparse
-    if "storage" in params:
+    if learner.cluster_fit == "full rank":
         return functools.partial(od.cluster.fit_full_rank, keep=keep)
     raise OffdiagError(
         f"--cluster fits edlae, dlae, ease, rdlae and sparse models, received {type(learner).__name__}; leave it out"

@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, compress, console, fit, forget, inputs, reproduce, serve, tune, update
+from offdiag.cli import (
+    answers,
+    compress,
+    console,
+    fit,
+    forget,
+    inputs,
+    model_options,
+    reproduce,
+    serve,
+    tune,
+    update,
+)
 from offdiag.cli import info as facts
 from offdiag.cli.inputs import Columns, reads_data
 from offdiag.cli.options import (
@@ -92,7 +104,7 @@ def demo(
         demonstration.show(study, Path(out))
 
 
-app.command(epilog=fit.EXAMPLE)(reads_data(fit.fit))
+app.command(cls=model_options.SettingsCommand, epilog=fit.EXAMPLE)(reads_data(fit.fit))
 app.command(epilog=tune.EXAMPLE)(reads_data(tune.tune))
 app.command(epilog=compress.EXAMPLE)(reads_data(compress.compress))
 app.command(epilog=update.EXAMPLE)(reads_data(update.update))

@@ -131,12 +131,12 @@ def measure(
     return found
 
 
-def bytes_of(text: str) -> int:
+def bytes_of(text: str, option: str = "--max-bytes") -> int:
     """20MB, 1.5 GB, 64KiB, 5000: a number of bytes, at least 1."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE | re.ASCII)
     number = 0.0
     if found and (found[2] or not found[3]):
         number = float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2].lower()]
     if not 1 <= number <= 1e18:
-        raise OffdiagError(f"--max-bytes takes a size such as 20MB or 500kB, received {text!r}")
+        raise OffdiagError(f"{option} takes a size such as 20MB or 500kB, received {text!r}")
     return math.floor(number)

@@ -24,12 +24,6 @@ FOLD_IN = 0.8
 HELD_OUT = 0.1
 SAMPLES = 3
 PICKS = 5
-IDEAS = {
-    "Popularity": "the same list for everyone",
-    "EASE": "each item predicted from all others",
-    "DLAE": "learned while items drop out",
-    "EDLAE": "the same, judged on the dropped items",
-}
 
 
 class Work(Protocol):
@@ -73,7 +67,13 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
         )
     metrics = [*writer.METRICS, *writer.ALSO, *writer.CUTS]
     entries, models = [], {}
-    for model in (od.Popularity(), od.EASE(), od.DLAE(), od.EDLAE()):
+    ideas = {
+        od.Popularity(): "the same list for everyone",
+        od.EASE(): "each item predicted from all others",
+        od.DLAE(): "learned while items drop out",
+        od.EDLAE(): "the same, judged on the dropped items",
+    }
+    for model, idea in ideas.items():
         name = type(model).__name__
         work.begin(name)
         begun = time.perf_counter()
@@ -82,7 +82,7 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
         result = od.evaluate(model, split.test, metrics=metrics, progress=work)
         models[name] = model
         params, settings, n_bytes = model.get_params(), dict(model.settings_), model.weights_.nbytes
-        entries.append(writer.Entry(name, IDEAS[name], params, settings, result, fitted, n_bytes))
+        entries.append(writer.Entry(name, idea, params, settings, result, fitted, n_bytes))
     work.begin("looking for reasons")
     study = writer.Study(
         source=source,

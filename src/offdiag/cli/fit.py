@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag import wording
-from offdiag.cli import answers, cluster_fit, compress, console, info, inputs, log_inputs, model_options
+from offdiag import catalogue, wording
+from offdiag.cli import answers, cluster_fit, console, info, inputs, log_inputs, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import (
     DEFAULT_METRICS,
@@ -33,36 +33,10 @@ EXAMPLE = (
 
 
 def fit(
+    context: typer.Context,
     data: DataFile,
     out: Annotated[str, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(model_options.MODELS)}.")] = "edlae",
-    dropout: Annotated[str | None, typer.Option(help="Probability of dropping an item, or auto.")] = None,
-    l2: Annotated[str | None, typer.Option("--l2", help="Penalty on the weights, or auto.")] = None,
-    kept_weight: Annotated[
-        float | None, typer.Option(help="EDLAE: weight of entries that were not dropped, 0 to 1.")
-    ] = None,
-    user_power: Annotated[str | None, typer.Option(help="A user of n items counts n^-power per item; or auto.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
-    storage: Annotated[str | None, typer.Option(help="packed (half the memory) or dense.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Low rank: numbers per item on either side.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="Low rank: at most this many.")] = None,
-    starts: Annotated[int | None, typer.Option(help="Low rank: keep the best of so many beginnings.")] = None,
-    products: Annotated[
-        str | None, typer.Option(help="Low rank: gram (items × items numbers), data (without them) or auto.")
-    ] = None,
-    shrink: Annotated[
-        str | None,
-        typer.Option(help="Spectral: e.g. dropout:drop=0.5, ridge:l2=300, hard; ItemKNN: a number. See docs/cli.md."),
-    ] = None,
-    item_power: Annotated[
-        str | None, typer.Option(help="Items weigh popularity^-power; Spectral also takes auto.")
-    ] = None,
-    neighbours: Annotated[int | None, typer.Option(help="Sparse, ItemKNN: items that each is predicted from.")] = None,
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Sparse: drop the weakest weights and solve again until it fits, e.g. 20MB.")
-    ] = None,
-    width: Annotated[int | None, typer.Option(help="Nets: hidden units.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Nets: times that every user is seen, at most.")] = None,
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(catalogue.COMMANDS)}.")] = model_options.DEFAULT,
     more: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model by name; give it several times."),
@@ -94,35 +68,16 @@ def fit(
 ) -> None:
     """Learn a model from a table of interactions and save it to one file.
 
-    Settings that are not given are chosen from the data (auto).
+    Settings that are not given are chosen from the data (auto). What they mean in full: docs/api.md.
     """
     import offdiag as od
     from offdiag import persist
     from offdiag.living import past
     from offdiag.models.block_checkpoints import BlockCheckpoints
 
-    number = console.number_or_auto
-    given = {
-        "dropout": number("dropout")(dropout),
-        "l2": number("l2")(l2),
-        "kept_weight": kept_weight,
-        "user_power": number("user-power")(user_power),
-        "dtype": dtype,
-        "storage": storage,
-        "rank": rank,
-        "iterations": iterations,
-        "starts": starts,
-        "products": products,
-        "shrink": None if shrink is None else model_options.typed(shrink),
-        "item_power": number("item-power")(item_power),
-        "neighbours": neighbours,
-        "max_bytes": None if max_bytes is None else compress.bytes_of(max_bytes),
-        "width": width,
-        "epochs": epochs,
-    }
     named = model_options.assignments(more, "set")
     model_options.check_named(model, named)
-    learner = model_options.new_model(model, model_options.with_more(given, named), seed)
+    learner = model_options.new_model(model, model_options.with_more(context.obj, named), seed)
     model_options.check_target(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
@@ -205,7 +160,7 @@ def _check_where(
     learner: Any, model: str, checkpoint: str | None, cluster: str | None, keep: int | None, validate: bool
 ) -> None:
     """That the options which say where and how it is computed go together."""
-    if checkpoint is not None and not hasattr(learner, "block_bytes"):
+    if checkpoint is not None and not learner.checkpoints_in_folder:
         raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
@@ -215,7 +170,7 @@ def _check_where(
 
 
 def check_updatable(
-    cls: type, updatable: bool, event: str | None, min_users: int, min_items: int, key_file: str | None
+    cls: Any, updatable: bool, event: str | None, min_users: int, min_items: int, key_file: str | None
 ) -> None:
     """That later events can be counted as these were, and that there is a place for the key."""
     from offdiag.files import keys
@@ -227,7 +182,7 @@ def check_updatable(
             raise OffdiagError("--key-file is for what --updatable stores; add --updatable")
         return
     keys.keys_of(key_file)
-    if not getattr(cls, "changeable", False):
+    if not cls.can_change:
         raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
     if min_users > 1 or min_items > 1:
         raise OffdiagError(
@@ -238,11 +193,9 @@ def check_updatable(
 
 def measured(learner: Any, split: Any, metrics: Any, work: console.Work) -> Any:
     """Fit on the training part and measure on the test users; a net stops early by the validation users."""
-    import inspect
-
     import offdiag as od
 
-    also = {"validation": split.validation} if "validation" in inspect.signature(learner.fit).parameters else {}
+    also = {"validation": split.validation} if learner.stops_early else {}
     trial = learner.fit(split.train, progress=work, **also)
     if getattr(trial, "stopped_", None) == "interrupted":
         raise KeyboardInterrupt  # the fit that counts has not begun, so there is nothing worth saving

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from offdiag import wording
 from offdiag.cli import console, model_options
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import keys, lock, switch

@@ -2,54 +2,175 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+from typer.core import TyperCommand
+
+from offdiag import catalogue
 from offdiag.errors import OffdiagError
 
-MODELS = {
-    "edlae": "EDLAE",
-    "dlae": "DLAE",
-    "ease": "EASE",
-    "rdlae": "RDLAE",
-    "sparse": "SparseEDLAE",
-    "low-rank-edlae": "LowRankEDLAE",
-    "low-rank-dlae": "LowRankDLAE",
-    "zero-diagonal": "ZeroDiagonalLAE",
-    "weight-decay": "WeightDecayLAE",
-    "spectral": "Spectral",
-    "emphasized-dae": "EmphasizedDAE",
-    "wmf": "WMF",
-    "cdae": "CDAE",
-    "mult-dae": "MultDAE",
-    "mult-vae": "MultVAE",
-    "popularity": "Popularity",
-    "slim": "SLIM",
-    "item-knn": "ItemKNN",
+if TYPE_CHECKING:
+    from offdiag.models.fields import Setting
+
+DEFAULT = "edlae"
+SEVERAL = "several"
+PANELS = {
+    SEVERAL: "Settings of several kinds of models",
+    "full rank": "Settings of full-rank models",
+    "sparse": "Settings of sparse models",
+    "low rank": "Settings of low-rank models",
+    "baselines": "Settings of baselines",
+    "nets": "Settings of nets (need torch)",
 }
 
 
 def model_class(name: str) -> Any:
     """The class of that name."""
-    import offdiag as od
-
-    if name.lower() not in MODELS:
-        raise OffdiagError(f"--model takes {', '.join(MODELS)}, received {name!r}")
-    return getattr(od, MODELS[name.lower()])
+    if name.lower() not in catalogue.COMMANDS:
+        raise OffdiagError(f"--model takes {', '.join(catalogue.COMMANDS)}, received {name!r}")
+    return catalogue.model_class(catalogue.COMMANDS[name.lower()])
 
 
 def new_model(name: str, given: Mapping[str, Any], seed: int) -> Any:
-    """The model of that name with the settings that were given (not None); the seed goes to those that draw."""
+    """The model of that name with the settings given (not None), checked; the seed goes to those that draw."""
     model = model_class(name)()
     known = model.get_params()
     settings = {setting: value for setting, value in given.items() if value is not None}
     for setting in settings:
         if setting not in known:
-            has = ", ".join(f"--{s.replace('_', '-')}" if s in given else f"--set {s}=…" for s in known)
-            raise OffdiagError(f"{name} does not take --{setting.replace('_', '-')}; it takes {has or 'no settings'}")
-    return model.set_params(**settings, **({"seed": seed} if "seed" in known else {}))
+            has = ", ".join(map(option_name, known))
+            raise OffdiagError(f"{name} does not take {option_name(setting)}; it takes {has or 'no settings'}")
+    model.set_params(**settings, **({"seed": seed} if "seed" in known else {}))
+    model._checked()
+    return model
+
+
+def option_name(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"
+
+
+@functools.cache
+def settings() -> dict[str, dict[str, Setting]]:
+    """Every setting of any model: what it is in each model that has it, by the model's name on the command line."""
+    from offdiag.models.fields import settings_of
+
+    found: dict[str, dict[str, Setting]] = {}
+    for command in sorted(catalogue.COMMANDS, key=lambda name: name != DEFAULT):
+        for setting, known in settings_of(model_class(command)).items():
+            if setting != "seed":  # --seed is that of the held-out users, too
+                found.setdefault(setting, {})[command] = known
+    return found
+
+
+class SettingsCommand(TyperCommand):
+    """A command that also has an option for every setting of any model.
+
+    They are made when the command is used: all models must be imported for them, which other commands do not wait for.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*_options(), *super().get_params(ctx)]
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.obj = {name: _value(name, ctx.params.pop(name)) for name in settings()}
+        return super().invoke(ctx)
+
+
+@functools.cache
+def _options() -> list[Any]:
+    """One option for each setting, made by Typer from a signature."""
+    annotated: Any = Annotated  # made while running, so not a type to the checker
+    made = []
+    for name, models in sorted(settings().items(), key=lambda item: list(PANELS).index(_family(item[1]))):
+        panel = _family(models)
+        about = typer.Option(
+            option_name(name), help=help_text(models, panel), metavar=_metavar(models), rich_help_panel=PANELS[panel]
+        )
+        annotation = annotated[_type(models) | None, about]
+        made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+
+    def command(**given: Any) -> None: ...
+
+    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+    command.__annotations__ = {word.name: word.annotation for word in made}
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return list(typer.main.get_command(app).params)
+
+
+def help_text(models: Mapping[str, Setting], panel: str = SEVERAL) -> str:
+    """The first sentence about a setting and the models that have it; several where it means several things."""
+    meanings: dict[str, list[str]] = {}
+    for command, known in models.items():
+        meanings.setdefault(known.summary, []).append(command)
+    parts = [(text, [name for name in _by_family(commands) if name != panel]) for text, commands in meanings.items()]
+    return " ".join(f"{text} ({', '.join(names)})." if names else f"{text}." for text, names in parts)
+
+
+def _by_family(commands: Iterable[str]) -> list[str]:
+    """The same models, those of a complete family by its name."""
+    left = list(commands)
+    for family in PANELS:
+        members = [entry.command for entry in catalogue.MODELS.values() if entry.family == family]
+        if members and set(members) <= set(left):
+            left = [family if command == members[0] else command for command in left]
+            left = [command for command in left if command not in members or command == family]
+    return left
+
+
+def _family(models: Iterable[str]) -> str:
+    families = {catalogue.MODELS[catalogue.COMMANDS[command]].family for command in models}
+    return families.pop() if len(families) == 1 else SEVERAL
+
+
+def _type(models: Mapping[str, Setting]) -> Any:
+    """Text where one of the models takes a word, too."""
+    kinds = {_kind(known) for known in models.values()}
+    return kinds.pop() if len(kinds) == 1 else str
+
+
+def _kind(known: Setting) -> type:
+    if known.takes or known.choices or known.auto or known.size or isinstance(known.default, bool):
+        return str
+    return int if known.whole else float
+
+
+def _metavar(models: Mapping[str, Setting]) -> str:
+    """What is to be typed, with the widest bounds of all models."""
+    kinds = list(models.values())
+    first = min(kinds, key=lambda known: (known.low, known.above))
+    if first.choices:
+        return "|".join(first.choices)
+    if any(known.takes for known in kinds):
+        return "TEXT"
+    if isinstance(first.default, bool):
+        return "true|false"
+    sign = ">" if first.above else "≥"
+    number = f"{'(' if first.above else '['}{first.low:g},{first.high:g}{')' if first.below else ']'}"
+    if first.high == math.inf:
+        number = f"{'SIZE' if first.size else 'WHOLE' if first.whole else ''}{sign}{first.low:g}"
+    return number + ("|auto" if any(known.auto for known in kinds) else "")
+
+
+def _value(name: str, value: Any) -> Any:
+    """What was typed for a setting, as the model takes it."""
+    from offdiag.cli import compress, console
+
+    kinds = settings()[name].values()
+    if not isinstance(value, str) or any(known.choices for known in kinds):
+        return value
+    if any(known.size for known in kinds):
+        return value if value == "auto" else compress.bytes_of(value, option_name(name))
+    if any(known.takes or known.whole or isinstance(known.default, bool) for known in kinds):
+        return typed(value)
+    return console.number_or_auto(option_name(name)[2:])(value)
 
 
 def check_named(name: str, settings: Iterable[str]) -> None:
@@ -90,7 +211,7 @@ def with_more(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, An
     """The settings of the options and those of --set; a setting has one value."""
     for name in more:
         if given.get(name) is not None:
-            raise OffdiagError(f"{name} was given by --{name.replace('_', '-')} and by --set; give it once")
+            raise OffdiagError(f"{name} was given by {option_name(name)} and by --set; give it once")
     return {**given, **{name: typed(value) for name, value in more.items()}}
 
 

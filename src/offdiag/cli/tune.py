@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag import checks
+from offdiag import catalogue, checks
 from offdiag.cli import console, fit, inputs, model_options, tune_output
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import AtLeast, DataFile, Event, Json, KeyFile, MinItems, MinUsers, Seed, Updatable
@@ -28,7 +28,7 @@ EXAMPLE = (
 
 def tune(
     data: DataFile,
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(model_options.MODELS)}.")] = "edlae",
+    model: Annotated[str, typer.Option("--model", help=f"{', '.join(catalogue.COMMANDS)}.")] = model_options.DEFAULT,
     metric: Annotated[str, typer.Option("--metric", help="What shall be best on the validation users.")] = "ndcg@100",
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings that are tried, those of a study too.")] = 40,
     seconds: Annotated[float | None, typer.Option("--seconds", help="End the search after this time.")] = None,
@@ -112,8 +112,6 @@ def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[st
     held = {name: model_options.typed(value) for name, value in model_options.assignments(fixed, "fixed").items()}
     model_options.check_named(model, held)
     learner = model_options.new_model(model, held, seed)
-    if hasattr(learner, "_checked"):
-        learner._checked()
     return held | ({"seed": seed} if "seed" in learner.get_params() else {})
 
 

@@ -81,9 +81,7 @@ def fit_full_rank(
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    if not {"l2", "user_power", "item_power", "propensity_power", "storage"} <= set(
-        getattr(model, "get_params", dict)()
-    ):
+    if getattr(model, "cluster_fit", None) != "full rank":
         raise OffdiagError(
             f"fit_full_rank takes EASE, DLAE, EDLAE or RDLAE, received {type(model).__name__}; "
             "od.SparseEDLAE goes to od.cluster.fit_sparse, and others fit on one machine"

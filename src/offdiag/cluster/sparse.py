@@ -55,7 +55,7 @@ def fit_sparse(
     each) and ``block_bytes`` of the Gram; this machine only the supports and the weights. ``max_bytes`` as in ``fit``.
     """
     client = session.current(client)
-    if not {"neighbours", "block_bytes", "max_bytes"} <= set(getattr(model, "get_params", dict)()):
+    if getattr(model, "cluster_fit", None) != "sparse":
         raise OffdiagError(
             f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )
@@ -73,7 +73,10 @@ def fit_sparse(
     with stage(client, "ordering items", progress, reports, LESS) as work:
         rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
         ((rank, g, sums, cost, scale),) = work.gather([work.submit(itemgetter(0), rows)])
-    H = support.penalised(g, settings, scale, dtype)
+    H = support.penalised(
+        g, scale, dtype,
+        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+    )  # fmt: skip
     with stage(client, "finding neighbours", progress, reports, LESS) as work:
         copies = [work.submit(_same, rows, **homes.near(home)) for home in range(len(homes))]
         supports = _choose(work, copies, homes, H, k, dtype, cost)

@@ -79,6 +79,6 @@ def difference(W: Weights, other: Weights) -> float:
     m, largest = W.shape[0], 0.0
     for lo in range(0, m, ROWS):
         some = sparse.eye_array(m, format="csr", dtype=np.float32)[lo : lo + ROWS]
-        ours, theirs = (some @ weights for weights in (W, other))  # type: ignore[operator]
+        ours, theirs = (some @ weights for weights in (W, other))
         largest = max(largest, float(np.abs(ours.astype(np.float64) - theirs).max(initial=0.0)))
     return largest

@@ -85,7 +85,7 @@ def check_changeable(model: Recommender) -> None:
     name, source = type(model).__name__, model._past.source
     if model.weights_.lossy:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
-    if not model.changeable:
+    if not model.can_change:
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
     if isinstance(source, Gram) and source.dtype == np.float32 and not counts_users(source):
         raise OffdiagError(  # rounded sums keep a trace of whoever is subtracted from them

@@ -104,7 +104,10 @@ def _solve_columns(
     settings, m = model.settings_, G.n_items
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    H = support.penalised(g, settings, G.scale, model.dtype)
+    H = support.penalised(
+        g, G.scale, model.dtype,
+        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+    )  # fmt: skip
     columns = np.sort(data.rank[np.flatnonzero(fresh)])
     supports = gram_supports.choose(data, H, k, model.dtype, items=columns, progress=progress)
     itemsize = np.dtype(model.dtype).itemsize

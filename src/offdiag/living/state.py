@@ -119,7 +119,7 @@ def read_past(
 
     params, penalty = model.get_params(), getattr(model, "penalty_", None)
     used = {name: value for name, value in model.settings_.items() if name in params}
-    type(model)(**params | used)._checked()  # type: ignore[attr-defined]
+    type(model)(**params | used)._checked()
     if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
         raise ValueError("a penalty or a power is no number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}

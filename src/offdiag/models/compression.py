@@ -55,7 +55,7 @@ def compress(
         )
     found = copy.copy(model)
     found.weights_ = pruning.stored(columns, choice, form)
-    found.compressed_ = {  # type: ignore[attr-defined]
+    found.compressed_ = {
         "storage": storage,
         "keep": keep,
         "max_bytes": None if max_bytes is None else int(max_bytes),

@@ -1,78 +1,185 @@
-"""The hyper-parameters of linear models and the ids of items, validated in one place: what was expected, what came."""
+"""A setting of a model is a dataclass field that knows its bounds, its search range and its meaning.
+
+``checked`` validates from it, ``offdiag.tuning`` searches in it, the command line makes an option of it, ``help`` and
+docs/api.md list it. Settings that several models share are defined once, at the end of this file.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import dataclasses
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 
 Auto = Literal["auto"]
-
-# name → least, most, whether the most is allowed, whether "auto" is
-_NUMBERS: dict[str, tuple[float, float, bool, bool]] = {
-    "dropout": (0, 1, False, True),
-    "l2": (0, np.inf, False, True),
-    "kept_weight": (0, 1, True, False),
-    "max_diagonal": (0, 1, True, False),
-    "propensity_power": (-5, 5, True, False),
-    "weight_power": (0.2, 5, True, False),
-    "smooth": (0, 10, True, False),
-    "user_power": (-5, 5, True, True),
-    "item_power": (-5, 5, True, True),
-    "learning_rate": (0, np.inf, False, False),
-    "alpha": (0, np.inf, False, True),
-    "anneal_epochs": (0, np.inf, False, False),
-    "beta": (0, np.inf, False, False),
-    "l2_power": (0, 1, True, False),
-    "positive_weight": (0, np.inf, False, False),
-    "l1": (0, np.inf, False, True),
-    "tolerance": (0, 1, False, False),
-    "shrink": (0, np.inf, False, False),
-    "balance": (0, 1, True, False),
-}
-_WHOLE = {"rank": 1, "iterations": 0, "starts": 1, "seed": 0, "width": 1, "epochs": 1, "batch_users": 1}  # name → least
-_WHOLE |= {"max_iterations": 1, "neighbours": 1, "depth": 0, "patience": 1, "max_bytes": 1, "block_bytes": 1}
-_FLAGS = ("non_negative",)
-_WORDS = {
-    "dtype": ("float32", "float64"),
-    "storage": ("packed", "dense"),
-    "products": ("auto", "gram", "data"),
-    "activation": ("tanh", "sigmoid"),
-    "loss": ("logistic", "squared"),
-}
+M = TypeVar("M")
 
 
-def checked(params: dict[str, Any]) -> dict[str, Any]:
-    """The same settings as plain numbers and words; "auto" stays for ``defaults`` to resolve."""
-    return {name: _checked(name, value) for name, value in params.items()}
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from low to high, both possible."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+    step: float | None = None
 
 
-def _checked(name: str, value: Any) -> Any:
-    if name in _WORDS:
-        if not isinstance(value, str) or value not in _WORDS[name]:
-            words = [repr(word) for word in _WORDS[name]]
-            raise OffdiagError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, received {value!r}")
-        return value
-    if name in _FLAGS:
-        if not isinstance(value, bool | np.bool_):
-            raise OffdiagError(f"{name} must be True or False, received {value!r}")
-        return bool(value)
-    if name in _WHOLE:
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < _WHOLE[name]:
-            raise OffdiagError(f"{name} must be a whole number of at least {_WHOLE[name]}, received {value!r}")
-        return int(value)
-    low, high, closed, auto = _NUMBERS[name]
-    if auto and isinstance(value, str) and value == "auto":
-        return value
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not (low <= value < high or (closed and value == high)):
-        bracket = f"[{low}, {high}{']' if closed else ')'}" + (" or 'auto'" if auto else "")
-        raise OffdiagError(f"{name} must be a number in {bracket}, received {value!r}")
-    return float(value)
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """What of the data the search ranges depend on."""
+
+    n_items: int
+    n_interactions: int
+    mean_history: float
+    l2: float  # at which EASE would best predict a user it has not seen (``models.auto``)
+
+
+Search = Range | Callable[[Scale], Range]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is known about one setting of one model."""
+
+    default: Any
+    help: str  # its first sentence alone must do as the help of an option
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False  # low itself is excluded
+    below: bool = False  # high itself is excluded
+    whole: bool = False
+    choices: tuple[str, ...] = ()
+    auto: str | Literal[False] | None = None  # what "auto" chooses; False: other models take "auto" here, this one not
+    takes: str = ""  # in words, for a setting that the model checks itself
+    expected: str = ""  # replaces the bounds in the error message, which then names the model, too
+    size: bool = False  # a number of bytes: the command line also takes 20MB
+    layout: bool = False  # how numbers are held, not what is learned: no entry of ``settings_``
+    search: Search | None = None  # where od.tune looks if nothing is said; None: it leaves the setting alone
+
+    def checked(self, model: str, name: str, value: Any) -> Any:
+        """The value as a plain number, word or flag; "auto" stays for the fit to resolve."""
+        if self.takes or (value is None and self.default is None):
+            return value
+        if isinstance(value, str) and value == "auto" and not self.choices:
+            if self.auto:
+                return value
+            if self.auto is False and not self.expected:
+                raise OffdiagError(
+                    f"{name} of {model} must be a number, received 'auto'; {model} takes numbers only for {name}"
+                )
+        try:
+            return self._checked(name, value)
+        except OffdiagError:
+            if not self.expected:
+                raise
+            raise OffdiagError(f"{name} of {model} must be {self.expected}, received {value!r}") from None
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if self.choices:
+            return checks.choice(name, value, self.choices)
+        if isinstance(self.default, bool):
+            return checks.flag(name, value)
+        if self.whole:
+            return checks.whole(name, value, int(self.low), None if self.high == math.inf else int(self.high))
+        return checks.number(name, value, self.low, self.high, above=self.above, below=self.below, auto=bool(self.auto))
+
+    def values(self) -> str:
+        """What it takes, for a person."""
+        if self.takes:
+            return self.takes
+        if self.choices:
+            return " or ".join(f'"{word}"' for word in self.choices)
+        if isinstance(self.default, bool):
+            return "True or False"
+        if self.whole:
+            text = f"whole number from {self.low:g}" + ("" if self.high == math.inf else f" to {self.high:g}")
+        elif self.high == math.inf:
+            text = f"number {'above' if self.above else 'from'} {self.low:g}"
+        else:
+            text = f"number in {'(' if self.above else '['}{self.low:g}, {self.high:g}{')' if self.below else ']'}"
+        return text + (' or "auto"' if self.auto else "") + (" or None" if self.default is None else "")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the help."""
+        return re.split(r"(?<!e\.g)\.(?:\s|$)", self.help, maxsplit=1)[0]
+
+    def range_for(self, scale: Scale) -> Range | None:
+        """Where it is searched on data of that scale."""
+        return self.search(scale) if callable(self.search) else self.search
+
+
+def setting(default: Any, *, help: str, whole: bool = False, **more: Any) -> Any:  # noqa: A002 - the word users know
+    """A field of a model. A setting whose default is a whole number takes whole numbers."""
+    whole = whole or (isinstance(default, int) and not isinstance(default, bool))
+    known = Setting(default=default, help=help, whole=whole, **more)
+    return dataclasses.field(default=default, metadata={"setting": known})
+
+
+def shared(default: Any, **definition: Any) -> Callable[..., Any]:
+    """A setting that several models have; each may change its default, its help or where it is searched."""
+
+    def field(default: Any = default, **changes: Any) -> Any:
+        return setting(default, **definition | changes)
+
+    return field
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def model(cls: type[M]) -> type[M]:
+    """A dataclass of settings: those of the class come first, then those it inherits; its docstring lists them all."""
+    made: Any = dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+    known = made.__dataclass_fields__
+    own = [name for name in inspect.get_annotations(cls) if name in known]
+    inherited = [name for base in cls.__mro__[1:] for name in getattr(base, "__dataclass_fields__", ())]
+    made.__dataclass_fields__ = {name: known[name] for name in dict.fromkeys([*own, *inherited])}
+    words = inspect.signature(made.__init__).parameters
+    made.__signature__ = inspect.Signature([words[field.name] for field in dataclasses.fields(made)])
+    made.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), settings_of(made))
+    return made  # type: ignore[no-any-return]
+
+
+def _documented(text: str, settings: dict[str, Setting]) -> str:
+    """The settings stand before the example."""
+    head, mark, example = text.partition("\nExample:\n")
+    if not settings:
+        return text
+    entries = "\n".join(_entry(name, known) for name, known in settings.items())
+    return f"{head.rstrip()}\n\nSettings:\n{entries}\n{mark}{example}"
+
+
+def _entry(name: str, known: Setting) -> str:
+    first = f"    {name}: {known.values()}; default {_quoted(known.default)}"
+    chosen = f' "auto": {known.auto}.' if known.auto else ""
+    return first + "\n" + textwrap.fill(known.help + chosen, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def settings_of(cls: Any) -> dict[str, Setting]:
+    """The settings of a model class or a model, in the order of its fields."""
+    return {field.name: field.metadata["setting"] for field in dataclasses.fields(cls) if "setting" in field.metadata}
+
+
+def checked(learner: Any) -> dict[str, Any]:
+    """The settings of a model that decide what it learns, as plain numbers and words; all are checked."""
+    known, name = settings_of(learner), type(learner).__name__
+    values = {key: one.checked(name, key, getattr(learner, key)) for key, one in known.items()}
+    return {key: value for key, value in values.items() if not known[key].layout}
 
 
 def check_not_empty(interactions: int, users: int, items: int) -> None:
@@ -105,3 +212,63 @@ def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
     if len(np.unique(ids)) != m:
         raise OffdiagError(f"item ids must differ from each other, received {m - len(np.unique(ids))} repeated ones")
     return ids
+
+
+def up_to_items(low: int, high: int = 1000) -> Callable[[Scale], Range]:
+    """Whole numbers on a log scale, up to half of the items."""
+
+    def search(scale: Scale) -> Range:
+        most = max(2, min(1000, scale.n_items // 2))
+        return Range(min(low, most), min(high, most), log=True, whole=True)
+
+    return search
+
+
+def around_l2(below: float, above: float) -> Callable[[Scale], Range]:
+    """From that many times less to that many times more than the l2 that suits EASE."""
+    return lambda scale: Range(scale.l2 / below, above * scale.l2, log=True)
+
+
+# Settings that several models share.
+
+dropout = shared(
+    "auto", low=0, high=1, below=True, auto="0.65", search=Range(0.0, 0.95),
+    help="Share of each history that is hidden while learning. It must be predicted from the rest; the more is hidden, "
+    "the stronger the penalty on weights of popular items, dropout/(1 − dropout) times their popularity.",
+)  # fmt: skip
+l2 = shared(
+    "auto", low=0, search=around_l2(30, 30),
+    auto="the l2 at which EASE best predicts users it has not seen, times 1.3 − 0.55·dropout",
+    help="Ridge penalty on every weight, in units of users. "
+    "Items with far fewer users than l2 hardly influence others, so it guards against pairs seen together by chance.",
+)  # fmt: skip
+kept_weight = shared(
+    0.0, low=0, high=1,
+    help="Weight of errors on entries that were not dropped; dropped ones weigh 1. "
+    "0: only hidden items count, so no item explains itself (EDLAE). 1: all entries count alike (DLAE).",
+)  # fmt: skip
+user_power = shared(
+    "auto", low=-5, high=5, auto="0.5, or that of the Gram in fit_gram", search=Range(0.0, 1.0, step=0.25),
+    help="A user with n items counts n^-user_power per item. "
+    "0: every interaction counts alike, so heavy users dominate. 1: every user counts alike.",
+)  # fmt: skip
+item_power = shared(
+    0.0, low=-5, high=5, auto=False,
+    help="Items are scaled by popularity^-item_power before the fit, and back after it. "
+    "0: the same l2 for every item, which weighs most on rare ones. 1: an l2 in proportion to popularity.",
+)  # fmt: skip
+propensity_power = shared(
+    0.0, low=-5, high=5,
+    help="Scores are divided by popularity^propensity_power. "
+    "Above 0 rare items move up in the lists, below 0 popular ones; ``with_propensity`` changes it without a new fit.",
+)  # fmt: skip
+dtype = shared(
+    "float32", choices=("float32", "float64"), layout=True, help="Precision of the computation and of the weights."
+)
+rank = shared(
+    200, low=1, search=up_to_items(16),
+    help="Numbers per item on either side: the dimension of the embeddings. "
+    "More fit finer detail and cost memory and time in proportion.",
+)  # fmt: skip
+iterations = shared(30, low=0, help="At most this many iterations. The fit ends earlier once a step gains nothing.")
+seed = shared(0, low=0, help="Of every random choice: the same seed gives the same model.")

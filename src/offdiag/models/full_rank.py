@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
+from offdiag.models import auto, fields
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
@@ -26,16 +24,30 @@ from offdiag.weights import Packed
 Model = TypeVar("Model", bound=Recommender)
 
 
-class _FullRank(Recommender):
-    """From data to packed weights, once; a subclass is its hyper-parameters."""
+@fields.model
+class _Settings(Recommender):
+    """What all full-rank models can be told."""
 
-    changeable: ClassVar[bool] = True
-    l2: float | Auto
-    user_power: float | Auto
-    item_power: float
-    propensity_power: float
-    storage: Literal["packed", "dense"]
-    dtype: Literal["float32", "float64"]
+    user_power: float | Auto = fields.user_power()
+    item_power: float = fields.item_power()
+    propensity_power: float = fields.propensity_power()
+    storage: Literal["packed", "dense"] = fields.setting(
+        "packed", choices=("packed", "dense"), layout=True,
+        help="How the weights are held. Packed is the symmetric inverse, half the memory; dense is the matrix itself, "
+        "quicker for single requests.",
+    )  # fmt: skip
+    dtype: Literal["float32", "float64"] = fields.dtype()
+
+
+class _FullRank(_Settings):
+    """From data to packed weights, once; a subclass is its settings."""
+
+    cluster_fit = "full rank"
+    learns_from_gram = True
+    can_change = True
+    has_propensity = True
+    l2_of_ease = True
+    auto_of_ease = True
     penalty_: float | None  # l2 in the unit of the unscaled Gram, as the inverse has it; None: one per item
     objective_: float  # the minimum that was reached (docs/models.md), in squared units of the weighted data
 
@@ -122,13 +134,6 @@ class _FullRank(Recommender):
         extra = m * m * itemsize if self.storage == "dense" else layout.size(m) * itemsize // 16
         cholesky.check_feasible(m, itemsize, extra=extra)
 
-    def _checked(self) -> dict[str, Any]:
-        """The hyper-parameters of the mathematics, validated."""
-        params = checked(self.get_params())
-        if params["item_power"] == "auto":
-            raise OffdiagError(f"item_power of {type(self).__name__} must be a number, received 'auto'")
-        return {name: value for name, value in params.items() if name not in ("dtype", "storage")}
-
 
 def divide_by_popularity(fitted: Model, power: float) -> Model:
     """A copy of a fitted model with another propensity_power; large arrays are shared."""
@@ -149,64 +154,92 @@ def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray
     return out
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class EASE(_FullRank):
-    """Ridge regression of each item on all others: min ‖X − XB‖² + l2‖B‖², diag(B) = 0. EDLAE without dropout."""
+    """Ridge regression of each item on all others: EDLAE without dropout [Steck19].
 
-    l2: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    item_power: float = 0.0
-    propensity_power: float = 0.0
-    storage: Literal["packed", "dense"] = "packed"
-    dtype: Literal["float32", "float64"] = "float32"
+    min ‖X − XB‖² + l2·‖B‖²,  diag(B) = 0
+
+    Use it as the simplest strong model of up to some 20,000 items: one setting matters, and one inverse solves it.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.EASE(l2=50.0).fit(X)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
+    """
+
+    l2: float | Auto = fields.l2()
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class DLAE(_FullRank):
-    """Denoising without emphasis: min ‖X − XB‖² + ‖Λ^½ B‖², Λ = p/(1−p)·diag(XᵀX) + l2. EDLAE with kept_weight=1."""
+    """Denoising: the whole history is predicted from a thinned-out copy of itself. EDLAE with kept_weight=1 [Steck20].
 
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    item_power: float = 0.0
-    propensity_power: float = 0.0
-    storage: Literal["packed", "dense"] = "packed"
-    dtype: Literal["float32", "float64"] = "float32"
+    min ‖X − XB‖² + ‖Λ^½ B‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
+
+    Use it to compare with EDLAE, which ranks better: here an item may still explain itself.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.DLAE(dropout=0.5, l2=20.0).fit(X)
+        >>> bool(model.weights_.toarray().diagonal().min() > 0)  # items explain themselves
+        True
+    """
+
+    dropout: float | Auto = fields.dropout()
+    l2: float | Auto = fields.l2()
 
     def _checked(self) -> dict[str, Any]:
         return super()._checked() | {"kept_weight": 1.0}
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class EDLAE(_FullRank):
-    """Denoising that counts the dropped entries most: a = 1 for them, b = ``kept_weight`` for the kept ones.
+    """Denoising that counts only the hidden items: item i is predicted from the other items [Steck20].
 
-    kept_weight=0 (the default) is the closed form of the paper: an item never predicts itself. Between 0 and 1 the
-    exact optimum of the stochastic objective comes from the same inverse.
+    min ‖X − XB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
+
+    Use it first, for up to some 20,000 items; SparseEDLAE and LowRankEDLAE need no items × items matrix. With
+    kept_weight above 0 it is the exact optimum of the emphasised objective, from the same inverse (docs/models.md).
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.EDLAE(dropout=0.5, l2=20.0).fit(X)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
+        >>> float(abs(model.weights_.toarray().diagonal()).max())  # no item explains itself
+        0.0
     """
 
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    kept_weight: float = 0.0
-    user_power: float | Auto = "auto"
-    item_power: float = 0.0
-    propensity_power: float = 0.0
-    storage: Literal["packed", "dense"] = "packed"
-    dtype: Literal["float32", "float64"] = "float32"
+    dropout: float | Auto = fields.dropout()
+    l2: float | Auto = fields.l2()
+    kept_weight: float = fields.kept_weight()
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class RDLAE(_FullRank):
-    """Denoising without emphasis, but no item may explain itself by more than a share: DLAE with |B_ii| ≤ max_diagonal.
+    """Denoising in which an item may explain itself only a little: DLAE with a bounded diagonal [Moon23].
 
-    max_diagonal=0 is EDLAE, 1 is DLAE; with dropout=0 it is known as RLAE.
+    min ‖X − XB‖² + ‖Λ^½ B‖²,  |B_ii| ≤ max_diagonal,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
+
+    Use it where EDLAE is too strict and DLAE too loose; ``od.tune`` finds out. With dropout=0 it is known as RLAE.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.RDLAE(dropout=0.5, l2=20.0, max_diagonal=0.1).fit(X)
+        >>> bool(model.weights_.toarray().diagonal().max() <= 0.1001)
+        True
     """
 
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    max_diagonal: float = 0.1
-    user_power: float | Auto = "auto"
-    item_power: float = 0.0
-    propensity_power: float = 0.0
-    storage: Literal["packed", "dense"] = "packed"
-    dtype: Literal["float32", "float64"] = "float32"
+    dropout: float | Auto = fields.dropout()
+    l2: float | Auto = fields.l2()
+    user_power: float | Auto = fields.user_power()  # here again: the order of settings is the order of the search
+    max_diagonal: float = fields.setting(
+        0.1, low=0, high=1, search=fields.Range(0.0, 0.5),
+        help="Largest weight of an item on itself. 0: none, which is EDLAE. 1: no bound, which is DLAE.",
+    )  # fmt: skip

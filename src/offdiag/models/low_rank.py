@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,8 +16,8 @@ from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import low_rank as low_rank_living
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
+from offdiag.models import auto, fields
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank, spectral, subspace
@@ -30,15 +29,27 @@ Start = tuple[NDArray[np.floating], NDArray[np.floating]]
 WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
 
 
-class _LowRank(Recommender):
-    """From data to two embeddings; a subclass is its hyper-parameters and the solver it calls."""
+@fields.model
+class _Settings(Recommender):
+    """What all low-rank models can be told."""
 
-    changeable: ClassVar[bool] = True
-    rank: int
-    l2: float | Auto
-    user_power: float | Auto
-    products: Literal["auto", "gram", "data"]
-    dtype: Literal["float32", "float64"]
+    user_power: float | Auto = fields.user_power()
+    seed: int = fields.seed()
+    products: Literal["auto", "gram", "data"] = fields.setting(
+        "auto", choices=("auto", "gram", "data"), auto="whichever is cheaper and fits in memory",
+        help="How products with XᵀX are computed. Gram: all pairs of items are counted first, items × items numbers. "
+        "Data: from the interactions, without that matrix.",
+    )  # fmt: skip
+    dtype: Literal["float32", "float64"] = fields.dtype()
+
+
+class _LowRank(_Settings):
+    """From data to two embeddings; a subclass is its settings and the solver it calls."""
+
+    learns_from_gram = True
+    can_change = True
+    l2_of_ease = True
+    auto_of_ease = True
     weights_: LowRank | Symmetric
     objective_: float  # the value that was reached (docs/models.md), in squared units of the weighted data
     objectives_: list[float]  # after each iteration, never rising
@@ -167,14 +178,6 @@ class _LowRank(Recommender):
             kept_weight=settings.get("kept_weight", self.full_rank_weight),
         )  # fmt: skip
 
-    def _checked(self) -> dict[str, Any]:
-        return self._checked_params(self.get_params())
-
-    def _checked_params(self, params: dict[str, Any]) -> dict[str, Any]:
-        params = checked(params)
-        del params["dtype"]
-        return params
-
     def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> str:
         """How G @ V is computed; raises when neither way fits in memory."""
         m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
@@ -197,17 +200,26 @@ class _LowRank(Recommender):
         )
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class LowRankDLAE(_LowRank):
-    """The global optimum of min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖², Λ = p/(1−p)·diag(XᵀX) + l2: denoising without emphasis."""
+    """Denoising with two embeddings per item: DLAE of low rank, its global optimum [Steck20].
 
-    rank: int = 200
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    seed: int = 0
-    products: Literal["auto", "gram", "data"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
+
+    Use it where an items × items matrix is too large and a closed form is wanted; LowRankEDLAE ranks better.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.LowRankDLAE(rank=8, dropout=0.5, l2=20.0).fit(X)
+        >>> model.encoder_.shape, model.stopped_
+        ((40, 8), 'closed form')
+    """
+
+    rank: int = fields.rank()
+    dropout: float | Auto = fields.dropout()
+    # At low rank, and with an item that may explain itself, l2 has much of the regularisation to do.
+    l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
     full_rank_weight: ClassVar[float] = 1.0
 
     def _factors(
@@ -219,24 +231,31 @@ class LowRankDLAE(_LowRank):
         )  # fmt: skip
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class LowRankEDLAE(_LowRank):
-    """Emphasised denoising of low rank: a = 1 for dropped entries, b = ``kept_weight`` for kept ones.
+    """Denoising that counts the hidden items, with two embeddings per item: EDLAE of low rank [Steck20].
 
-    A local minimum of the exact expectation over masks, from a start that is close to the best one; with ``starts`` > 1
-    the best of several, which is worth it for small problems. kept_weight=1 is LowRankDLAE.
+    min E ‖A^½ ⊙ (X − X̃ U Vᵀ)‖² + l2·‖U Vᵀ‖²,  A = 1 where X̃ dropped an entry, kept_weight where it kept one
+
+    Use it where an items × items matrix is too large, or embeddings are wanted. It finds a local minimum of the exact
+    expectation over all masks, from a start that is close to the best one. kept_weight=1 is LowRankDLAE.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.LowRankEDLAE(rank=8, dropout=0.5, l2=20.0).fit(X)
+        >>> model.similar(X.item_ids[:1], k=4, space="encoder").items.shape
+        (1, 4)
     """
 
-    rank: int = 200
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    kept_weight: float = 0.0
-    iterations: int = 30
-    starts: int = 1
-    user_power: float | Auto = "auto"
-    seed: int = 0
-    products: Literal["auto", "gram", "data"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    rank: int = fields.rank()
+    dropout: float | Auto = fields.dropout()
+    l2: float | Auto = fields.l2()
+    kept_weight: float = fields.kept_weight()
+    iterations: int = fields.iterations()
+    starts: int = fields.setting(
+        1, low=1, help="Number of random starts, of which the best is kept. Worth it for small problems only."
+    )
 
     def _factors(
         self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
@@ -251,21 +270,27 @@ class LowRankEDLAE(_LowRank):
         return low_rank.edlae_tolerance(np.dtype(self.dtype))
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class ZeroDiagonalLAE(_LowRank):
-    """min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖² with diag(U Vᵀ) = 0 [Steck20 Eq. 11]: encoder and decoder of an item orthogonal.
+    """Low rank in which no item explains itself: its encoder and its decoder are orthogonal [Steck20 Eq. 11].
 
-    ``kkt_residual_`` tells how far the result is from stationary, relative to the data.
+    min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  diag(U Vᵀ) = 0,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
+
+    Use it to compare with LowRankEDLAE, which needs no constraint. ``kkt_residual_`` is the distance from a stationary
+    point, relative to the data.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.ZeroDiagonalLAE(rank=8, dropout=0.5, l2=20.0).fit(X)
+        >>> bool(abs((model.encoder_ * model.decoder_).sum(axis=1)).max() < 1e-5)
+        True
     """
 
-    rank: int = 200
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    iterations: int = 50
-    user_power: float | Auto = "auto"
-    seed: int = 0
-    products: Literal["auto", "gram", "data"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    rank: int = fields.rank()
+    dropout: float | Auto = fields.dropout()
+    l2: float | Auto = fields.l2()
+    iterations: int = fields.iterations(50)
 
     def _factors(
         self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
@@ -279,16 +304,25 @@ class ZeroDiagonalLAE(_LowRank):
         return low_rank.zero_diagonal_tolerance(np.dtype(self.dtype))
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class WeightDecayLAE(_LowRank):
-    """The global optimum of min ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): shrunk principal components, U = V."""
+    """Low rank with the usual penalty on both embeddings: shrunk principal components, its global optimum.
 
-    rank: int = 200
-    l2: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    seed: int = 0
-    products: Literal["auto", "gram", "data"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    min ‖X − X U Vᵀ‖² + l2·(‖U‖² + ‖V‖²)
+
+    Use it to see what plain weight decay loses against dropout (docs/ranks.md).
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.WeightDecayLAE(rank=8, l2=5.0).fit(X)
+        >>> model.decoder_.shape, model.stopped_
+        ((40, 8), 'closed form')
+    """
+
+    rank: int = fields.rank()
+    # Without dropout l2 has all of the regularisation to do.
+    l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
 
     def _factors(
         self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None

@@ -13,11 +13,11 @@ from offdiag.errors import OffdiagError
 from offdiag.living.past import gram_of
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.low_rank import WeightDecayLAE
-from offdiag.protocols import Fitted
+from offdiag.models.recommender import Recommender
 from offdiag.solvers.products import item_l2
 
 
-def explain(model: Fitted, item: Any, other: Any) -> reasons.PairReason:
+def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     """``Recommender.explain_pair``."""
     a, b = positions([item, other], model.item_ids_).tolist()
     for asked, place in ((item, a), (other, b)):

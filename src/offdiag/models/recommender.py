@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
 from offdiag.living import exact_change
 from offdiag.living.past import Past, gram_of
+from offdiag.models import fields
 from offdiag.progress import Progress
 from offdiag.weights import Weights
 
@@ -30,15 +31,29 @@ if TYPE_CHECKING:
 
 
 class Recommender:
-    """The common face of all models; ``fit`` of each model sets the attributes below."""
+    """The interface of all models; ``fit`` of each model sets the attributes that end in an underscore."""
 
+    cluster_fit: ClassVar[Literal["full rank", "sparse"] | None] = None  # which fit of od.cluster takes it
+    learns_from_gram: ClassVar[bool] = False  # it has fit_gram
+    prefers_data: ClassVar[bool] = False  # fit needs less than the Gram that fit_gram would be given
+    starts_warm: ClassVar[bool] = False  # fit_gram takes ``start``, a model fitted with other settings
+    stops_early: ClassVar[bool] = False  # fit takes ``validation``, users that decide when to stop
+    checkpoints_in_folder: ClassVar[bool] = False  # fit takes ``checkpoint``, a folder
+    can_change: ClassVar[bool] = False  # update and forget are exact
+    has_propensity: ClassVar[bool] = False  # it has with_propensity
+    l2_of_ease: ClassVar[bool] = False  # its l2 is in the unit of EASE's, so that search ranges follow that
+    auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
     weights_: Weights
     item_ids_: NDArray[Any]
     popularity_: NDArray[np.float64]  # column sums of the training data
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
-    changeable: ClassVar[bool] = False  # whether ``update`` and ``forget`` are possible
+    compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _past: Past = Past()  # what it remembers of its users: in no pickle and in no model file
+
+    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+        """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+        raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
@@ -153,6 +168,14 @@ class Recommender:
             setattr(self, name, value)
         return self
 
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({params})"
+
+    def _checked(self) -> dict[str, Any]:
+        """The settings that decide what is learned, validated; "auto" stays for the fit to resolve."""
+        return fields.checked(self)
+
     def _store(
         self,
         weights: Weights,
@@ -190,7 +213,7 @@ class Recommender:
         return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined,no-any-return]
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
-        """The weights on a changed Gram; models that are ``changeable`` have it."""
+        """The weights on a changed Gram; models that are ``can_change`` have it."""
         raise NotImplementedError
 
     def _tolerances(self) -> tuple[float, float]:

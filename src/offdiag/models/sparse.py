@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import checks, memory
+from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix
@@ -18,9 +17,9 @@ from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto, sparse_from_gram
+from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked, checked_item_ids
+from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.full_rank import divide_by_popularity, inverse_propensity
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
@@ -40,33 +39,62 @@ class _Fit(Recommender):
     objective_: float
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class SparseEDLAE(_Fit):
-    """EDLAE where item i is regressed on its ``neighbours`` only: those with the largest G_ji²/H_jj, H = G + Λ.
+    """EDLAE where each item is predicted from its most telling neighbours only, for catalogues of any size.
 
-    Each column is solved exactly on its support. ``max_bytes`` drops the weakest weights of all and solves again on the
-    rest, so that the model fits. ``weight_power`` above 1 lets strong neighbours speak louder: the scores add up
-    sign(β)·|β|^weight_power. ``block_bytes`` bounds the part of the Gram held at a time ("auto": 60 % of the memory
-    that is free); it changes no result.
+    min ‖x_i − X_S β‖² + ‖Λ^½ β‖² for each item i, S its neighbours,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
 
-    ``rank`` above 0 adds ``smooth`` times an ideal low-pass filter to the scores, the projection of the history on the
-    first directions of the normalised data [Shen21]: worth trying where what comes later is to be predicted.
+    Use it beyond some 20,000 items, or where the model must be small. Each column is solved exactly on its support, the
+    items j with the largest G_ji²/(G + Λ)_jj, G = XᵀX; nothing of items × items is ever held.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.SparseEDLAE(neighbours=10, dropout=0.5, l2=20.0).fit(X)
+        >>> model.weights_.tocsr().nnz <= 40 * 10
+        True
     """
 
-    changeable: ClassVar[bool] = True
-    prefers_data: ClassVar[bool] = True  # fit needs less than the Gram that fit_gram would be given
-    neighbours: int | Auto = "auto"
-    dropout: float | Auto = "auto"
-    l2: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    item_power: float = 0.0
-    propensity_power: float = 0.0
-    weight_power: float = 1.0
-    rank: int = 0
-    smooth: float = 0.2
-    max_bytes: int | None = None
-    block_bytes: int | Auto = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    cluster_fit = "sparse"
+    learns_from_gram = True
+    prefers_data = True
+    checkpoints_in_folder = True
+    can_change = True
+    has_propensity = True
+    l2_of_ease = True
+    auto_of_ease = True
+
+    # A trial on a large catalogue takes long, so the search ranges are narrow. No Gram is kept: any user_power will do.
+    neighbours: int | Auto = fields.setting(
+        "auto", whole=True, low=1, search=fields.up_to_items(100, 800),
+        auto="500, or with max_bytes about four times as many as will be left",
+        help="Number of items that each item is predicted from. More are more accurate and cost memory and time.",
+    )  # fmt: skip
+    dropout: float | Auto = fields.dropout(search=fields.Range(0.3, 0.9))
+    l2: float | Auto = fields.l2(search=fields.around_l2(6, 6))
+    user_power: float | Auto = fields.user_power(search=fields.Range(0.0, 0.8, step=0.1))
+    item_power: float = fields.item_power()
+    propensity_power: float = fields.propensity_power()
+    weight_power: float = fields.setting(
+        1.0, low=0.2, high=5, search=fields.Range(1.0, 1.4),
+        help="Scores add up sign(β)·|β|^weight_power. Above 1 strong neighbours count for more; the fit is the same.",
+    )  # fmt: skip
+    rank: int = fields.setting(
+        0, low=0, expected="a whole number, 0 for no smooth part",
+        help="Directions of a smooth part that is added to the scores; 0 for none. It projects a history on the first "
+        "directions of the normalised data [Shen21]; worth trying where the future is to be predicted.",
+    )  # fmt: skip
+    smooth: float = fields.setting(0.2, low=0, high=10, help="Weight of the smooth part, if rank is above 0.")
+    max_bytes: int | None = fields.setting(
+        None, whole=True, low=1, size=True,
+        help="Largest size of the weights in bytes. The weakest are dropped and the rest solved again.",
+    )  # fmt: skip
+    block_bytes: int | Auto = fields.setting(
+        "auto", whole=True, low=1, size=True, auto="60 % of the memory that is free",
+        help="Part of XᵀX that is held at a time, in bytes. It changes no result.",
+    )  # fmt: skip
+    dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(
         self, X: Any, *, checkpoint: str | os.PathLike[str] | None = None, progress: Progress | None = None
@@ -94,7 +122,10 @@ class SparseEDLAE(_Fit):
         data = popularity_order.by_popularity(matrix, weight, rank)
         g = popularity_order.diagonal(data)
         scale = scale_of(np.bincount(n_u), settings["user_power"])
-        H = support.penalised(g, settings, scale, self.dtype)
+        H = support.penalised(
+            g, scale, self.dtype,
+            dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+        )  # fmt: skip
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
@@ -227,24 +258,6 @@ class SparseEDLAE(_Fit):
                 f"max_bytes must be at least {least:,} for {m:,} items, received {settings['max_bytes']:,}"
             )
         return k
-
-    def _checked(self) -> dict[str, Any]:
-        """The hyper-parameters, validated."""
-        params = self.get_params()
-        nothing: dict[str, Any] = {"neighbours": "auto", "max_bytes": None, "block_bytes": "auto"}
-        unset = {name: params.pop(name) for name, value in nothing.items() if _same(params[name], value)}
-        rank = params.pop("rank")
-        if not checks.is_whole(rank) or rank < 0:
-            raise OffdiagError(f"rank of SparseEDLAE must be a whole number, 0 for no smooth part, received {rank!r}")
-        settings = unset | checked(params) | {"rank": int(rank)}
-        if settings["item_power"] == "auto":
-            raise OffdiagError("item_power of SparseEDLAE must be a number, received 'auto'")
-        del settings["dtype"]
-        return settings
-
-
-def _same(value: Any, nothing: str | None) -> bool:
-    return value is None if nothing is None else isinstance(value, str) and value == nothing
 
 
 def block_bytes(wanted: int | Auto) -> int:

@@ -32,7 +32,10 @@ def by_rows(
 ) -> Posed:
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    H = support.penalised(g, settings, G.scale, dtype)
+    H = support.penalised(
+        g, G.scale, dtype,
+        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+    )  # fmt: skip
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
         plan = gram_rows.plan(supports, np.dtype(dtype).itemsize, block_bytes)
@@ -46,7 +49,10 @@ def packed_rows(G: Gram, k: int, settings: dict[str, Any], dtype: str, progress:
     rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)
     g = G.values[layout.diagonal_positions(m)].astype(np.float64)[order]
-    H = support.penalised(g, settings, G.scale, dtype)
+    H = support.penalised(
+        g, G.scale, dtype,
+        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
+    )  # fmt: skip
 
     def rows(lo: int, hi: int) -> NDArray[np.float64]:
         found: NDArray[np.float64] = G.values[layout.positions(m, order[lo:hi], order)].astype(np.float64)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, cast
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
+from offdiag.models import fields
 from offdiag.models.fields import Auto
 from offdiag.models.low_rank import Start, _LowRank
 from offdiag.models.shrinkages import SHRINKS, DropBlock, Dropout, EarlyStop, Hard, Ridge, Shrink, WeightDecay, parsed
@@ -35,27 +36,39 @@ __all__ = [
 class _Spectrum(_LowRank):
     """What a fit of Spectral learns besides the weights."""
 
+    l2_of_ease = False
+    auto_of_ease = False
     total_: float  # ‖X‖², with the weights of users and items
     auto_l2_: float  # what l2="auto" of a shrink means for this data
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class Spectral(_Spectrum):
-    """B = Q f(σ) Qᵀ from X = P σ Qᵀ: the components of the data, each as much as ``shrink`` lets it.
+    """The leading components of the data, each shrunk as one kind of noise would shrink it (docs/theory/spectral.md).
 
-    ``shrink`` is one of od.spectral.Hard(), Ridge(), WeightDecay(), Dropout(), DropBlock(), EarlyStop(), or its text,
-    e.g. "dropout:drop=0.3". ``with_shrink`` changes it after the fit, sharing the decomposition. ``item_power`` weighs
-    items by popularity^(−item_power) before the decomposition: 0 as they are, 1 all alike. With a shrink that is given,
-    "auto" is 0, the plain theory; where nothing is given, Dropout(drop=0.5) with item_power 0.5, which ranks better.
+    B = Q f(σ) Qᵀ,  X = P σ Qᵀ,  f the shrinkage
+
+    Use it to study regularisers: one decomposition serves them all; ``with_shrink`` changes it after the fit.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.Spectral(rank=8, shrink=od.spectral.Dropout(drop=0.3)).fit(X)
+        >>> model.with_shrink("hard").settings_["shrink"]
+        'hard'
     """
 
-    rank: int = 200
-    shrink: Shrink | str = "auto"
-    item_power: float | Auto = "auto"
-    user_power: float | Auto = "auto"
-    seed: int = 0
-    products: Literal["auto", "gram", "data"] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    rank: int = fields.rank()
+    shrink: Shrink | str = fields.setting(
+        "auto", takes="a shrinkage of od.spectral or its text", auto="Dropout(drop=0.5)",
+        help='How components are shrunk, e.g. "dropout:drop=0.5", "ridge:l2=300" or "hard". '
+        "One of od.spectral.Hard(), Ridge(), WeightDecay(), Dropout(), DropBlock(), EarlyStop().",
+    )  # fmt: skip
+    item_power: float | Auto = fields.item_power(
+        "auto", auto="0 with a shrinkage that is given, the plain theory; else 0.5, which ranks better",
+        search=fields.Range(0.0, 1.0),
+        help="Items weigh popularity^-item_power in the decomposition. 0: as they are. 1: all alike.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         if not _is_auto(self.shrink):
@@ -83,8 +96,8 @@ class Spectral(_Spectrum):
         return cast(Symmetric, self._fitted().weights_)
 
     def _checked(self) -> dict[str, Any]:
-        params = {name: value for name, value in self.get_params().items() if name != "shrink"}
-        settings = self._checked_params(params)
+        settings = super()._checked()
+        del settings["shrink"]  # resolved with the data
         if settings["item_power"] == "auto":
             settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
         return settings | {"l2": "auto"}  # resolved for a shrink that asks for it, now or later: cheap

@@ -54,13 +54,14 @@ class Kept(Protocol):
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
 
 
-def penalised(g: NDArray[np.float64], settings: dict[str, Any], scale: float, dtype: str) -> NDArray[np.float64]:
+def penalised(
+    g: NDArray[np.float64], scale: float, dtype: str, *, dropout: float, l2: float, item_power: float
+) -> NDArray[np.float64]:
     """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
     precision.check_squares(g, float(np.finfo(dtype).max) / 64)
-    l2 = item_l2(settings["l2"] / scale, g, settings["item_power"])
-    dropout = settings["dropout"]
-    precision.check_penalty(g, penalties(g, dropout, l2), dtype, dropout=dropout)
-    return np.asarray(g * (1 + dropout / (1 - dropout)) + l2)
+    penalty = item_l2(l2 / scale, g, item_power)
+    precision.check_penalty(g, penalties(g, dropout, penalty), dtype, dropout=dropout)
+    return np.asarray(g * (1 + dropout / (1 - dropout)) + penalty)
 
 
 def to_size(

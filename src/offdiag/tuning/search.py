@@ -62,7 +62,7 @@ def tune(
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
-        "space": {name: str(what) for name, what in wanted.items()}, "searched": ranges.bounds_of(cls.__name__),
+        "space": {name: str(what) for name, what in wanted.items()}, "searched": ranges.bounds_of(cls),
     }  # fmt: skip
     journal = Journal(study, header)
     try:
@@ -245,7 +245,7 @@ class _Search:
 
     def _tries_propensities(self, trials: int) -> bool:
         searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
-        return searched and hasattr(self.cls, "with_propensity") and trials >= 4 * len(PROPENSITIES)
+        return searched and getattr(self.cls, "has_propensity", False) and trials >= 4 * len(PROPENSITIES)
 
     def _glance(self, settings: dict[str, Any]) -> Result | None:
         if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
@@ -326,11 +326,11 @@ def _automatic(
     fields = {f.name: f.default for f in dataclasses.fields(cls)} | fixed
     settings: dict[str, Any] = {name: fields[name] for name in ranges.searched(cls)}
     l2 = 1.0
-    if {"l2", "user_power"} <= set(fields):  # a model of the Gram: its l2 is a multiple of that of EASE
+    if getattr(cls, "l2_of_ease", False):
         linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
         chosen = auto.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
         l2 = chosen["l2"] / auto.share(chosen)
-        if cls.__module__.startswith("offdiag.models."):  # the others have shares of their own
+        if cls.auto_of_ease:
             known = {name: value for name, value in chosen.items() if linear[name] == "auto"}
             settings |= known
             fixed = fixed | {name: value for name, value in known.items() if name in fixed}

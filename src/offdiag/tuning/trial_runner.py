@@ -7,7 +7,6 @@ costs hundredths of a second where a fit takes seconds.
 from __future__ import annotations
 
 import hashlib
-import inspect
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +22,6 @@ from offdiag.files import checkpoints
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
-from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.solvers import penalty_path
 from offdiag.weights import Packed
@@ -72,11 +70,10 @@ class Bench:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
-            iterative = "start" in inspect.signature(model.fit_gram).parameters
-            if iterative:  # quick from the answer to other settings
+            if model.starts_warm:  # quick from the answer to other settings
                 words["start"] = self._last
             model.fit_gram(self.gram(model.user_power, progress), **words)
-            self._last = model if iterative else None
+            self._last = model if model.starts_warm else None
         else:
             _fit(model, self.train, self.validation, progress)
         return self.measured(model)
@@ -93,7 +90,7 @@ class Bench:
 
     def _by_gram(self, model: Any) -> bool:
         power = getattr(model, "user_power", None)
-        wanted = hasattr(model, "fit_gram") and not getattr(model, "prefers_data", False)
+        wanted = getattr(model, "learns_from_gram", False) and not model.prefers_data
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Any) -> float | None:
@@ -139,12 +136,12 @@ def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
     return replace(G, values=values, item_counts=G.item_counts[items], item_sums=G.item_sums[items])
 
 
-def _fit(model: Recommender, X: Any, validation: Any, progress: Progress | None) -> None:
+def _fit(model: Any, X: Any, validation: Any, progress: Progress | None) -> None:
     """Models that stop early on validation users are given them."""
     words: dict[str, Any] = {"progress": progress}
-    if "validation" in inspect.signature(model.fit).parameters:  # type: ignore[attr-defined]
+    if getattr(model, "stops_early", False):
         words["validation"] = validation
-    model.fit(X, **words)  # type: ignore[attr-defined]
+    model.fit(X, **words)
 
 
 def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -10,10 +9,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.baselines.nets import net_fields
 from offdiag.baselines.nets.training import torch_or_error
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
-from offdiag.models.fields import check_not_empty, checked, checked_item_ids
+from offdiag.models import fields
+from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.weights import Network
@@ -28,24 +29,34 @@ class _Fit(Recommender):
     losses_: list[float]  # per user, the mean over the masks of each epoch
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class EmphasizedDAE(_Fit):
-    """x̂ = tanh(x/‖x‖·W1 + b1)·W2ᵀ + b2, learned to predict what was dropped from x; needs torch, the extra ``neural``.
+    """A net with one hidden layer, trained to predict what was dropped from a history: does it beat the linear EDLAE?
 
-    The loss is ``lab.layers.emphasized_loss``: errors on dropped entries count 1, on kept ones ``kept_weight``
-    [Steck20 Eq. 1]. Masks are drawn anew in every epoch; Adam, with a step that falls to 0. ``l2`` is a penalty on
-    both matrices, per user. A fitted model scores and loads without torch.
+    x̂ = tanh(x̃/‖x‖·W1 + b1)·W2ᵀ + b2, errors on dropped entries count 1, on kept ones kept_weight [Steck20 Eq. 1]
+
+    Use it to compare with EDLAE; it needs torch (extra ``neural``) to fit, not to score. Masks are drawn again in every
+    epoch (``od.lab.layers.emphasized_loss``); the steps of Adam fall to 0.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.EmphasizedDAE(width=8, epochs=3).fit(X)
+        >>> len(model.losses_)
+        3
     """
 
-    width: int = 256
-    dropout: float = 0.5
-    kept_weight: float = 0.0
-    l2: float = 0.0
-    epochs: int = 40
-    batch_users: int = 256
-    learning_rate: float = 2e-3
-    seed: int = 0
-    dtype: Literal["float32"] = "float32"
+    width: int = net_fields.width(256)
+    dropout: float = net_fields.dropout()
+    kept_weight: float = fields.kept_weight(search=fields.Range(0.0, 1.0))
+    l2: float = net_fields.l2()
+    epochs: int = net_fields.epochs(40, help="Passes over all users.")
+    batch_users: int = net_fields.batch_users(256)
+    learning_rate: float = net_fields.learning_rate(2e-3)
+    seed: int = fields.seed()
+    dtype: Literal["float32"] = fields.dtype(
+        help="Precision of the computation and of the weights. Only float32 is possible here."
+    )
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
@@ -71,16 +82,11 @@ class EmphasizedDAE(_Fit):
         )
 
     def _checked(self) -> dict[str, Any]:
-        settings = checked(self.get_params())
-        if "auto" in (settings["dropout"], settings["l2"]):
-            raise OffdiagError("EmphasizedDAE takes numbers for dropout and l2, received 'auto'")
-        if settings["dtype"] != "float32":
-            raise OffdiagError(f"EmphasizedDAE computes in float32 only, received dtype={settings['dtype']!r}")
-        if not 0 < settings["learning_rate"] <= 1e3:
-            raise OffdiagError(f"learning_rate must be a number in (0, 1000], received {self.learning_rate!r}")
+        settings = super()._checked()
+        if self.dtype != "float32":
+            raise OffdiagError(f"EmphasizedDAE computes in float32 only, received dtype={self.dtype!r}")
         if settings["dropout"] == 0 and settings["kept_weight"] == 0:
             raise OffdiagError("with kept_weight=0 only dropped entries count, so dropout must be above 0, received 0")
-        del settings["dtype"]
         return settings
 
 

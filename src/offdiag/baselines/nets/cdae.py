@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.baselines.nets import training
+from offdiag.baselines.nets import net_fields, training
 from offdiag.baselines.nets.fitting import Neural
+from offdiag.models import fields
 from offdiag.weights import Network
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class CDAE(Neural):
-    """x̂ = f(x̃ W1 + v_u + b1) W2ᵀ + b2 with a vector v_u for every user of the training data [Wu16 Eq. 2, 3].
+    """A denoising autoencoder with a vector for every user of the training data [Wu16].
 
-    x̃ is the history with entries dropped. Every item counts in the loss, "logistic" or "squared", with target 1 where
-    the user has it and 0 elsewhere; ``positive_weight`` times the value of an entry weighs the ones, the zeros weigh 1.
-    ``l2`` times the squares of both matrices and of the batch's user vectors is added, per user. Who was not in the
-    training data has no vector and gets the mean of all, which is also what early stopping watches, and what is
-    saved: no row of a user is in a model. Needs torch (extra ``neural``).
+    x̂ = f(x̃ W1 + v_u + b1) W2ᵀ + b2,  x̃ the history with entries dropped [Wu16 Eq. 2, 3]
+
+    Use it as a non-linear baseline; it needs torch (extra ``neural``) to fit. The target of an item is 1 where the user
+    has it and 0 elsewhere. A user who was not in the training data gets the mean of all vectors, which is also what
+    early stopping watches, and all that is saved: a model file holds no row of a user.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.CDAE(width=8, epochs=3).fit(X)
+        >>> model.recommend(X, k=5).items.shape
+        (300, 5)
     """
 
-    width: int = 200
-    activation: Literal["tanh", "sigmoid"] = "tanh"
-    loss: Literal["logistic", "squared"] = "logistic"
-    positive_weight: float = 5.0
-    dropout: float = 0.5
-    l2: float = 0.0
-    epochs: int = 200
-    patience: int = 20
-    batch_users: int = 100
-    learning_rate: float = 1e-3
-    seed: int = 0
+    width: int = net_fields.width(200)
+    activation: Literal["tanh", "sigmoid"] = fields.setting(
+        "tanh", choices=("tanh", "sigmoid"), help="The function f of the hidden layer."
+    )
+    loss: Literal["logistic", "squared"] = fields.setting(
+        "logistic", choices=("logistic", "squared"), help="How errors are measured, summed over all items."
+    )
+    dropout: float = net_fields.dropout()
+    positive_weight: float = fields.setting(
+        5.0, low=0, search=fields.Range(1.0, 30.0, log=True),
+        help="Weight of the items that the user has, times their value; the others weigh 1.",
+    )  # fmt: skip
+    l2: float = net_fields.l2()
 
     def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
         return CollaborativeNet(*rows.shape, settings)

@@ -9,11 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.baselines.nets import early_stopping, training
+from offdiag.baselines.nets import early_stopping, net_fields, training
 from offdiag.baselines.nets.checkpoints import Checkpoint, fingerprint
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
-from offdiag.models.fields import check_not_empty, checked, checked_item_ids
+from offdiag.models import fields
+from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 
@@ -23,9 +24,23 @@ if TYPE_CHECKING:
 LARGEST = 1e12  # sums of squares of a history stay in the range of float32
 
 
-class Neural(Recommender):
-    """A subclass is its hyper-parameters, its net and the number of its parameters."""
+@fields.model
+class _Settings(Recommender):
+    """How a net is trained."""
 
+    epochs: int = net_fields.epochs()
+    patience: int = fields.setting(
+        20, low=1, help="Number of epochs without a better nDCG@100 of the validation users after which training ends."
+    )
+    batch_users: int = net_fields.batch_users()
+    learning_rate: float = net_fields.learning_rate()
+    seed: int = fields.seed()
+
+
+class Neural(_Settings):
+    """A subclass is its settings, its net and the number of its parameters."""
+
+    stops_early = True
     epochs_: int  # that were run
     best_epoch_: int  # whose weights are kept; the last one where nobody was set aside
     losses_: list[float]  # mean loss per user over each epoch
@@ -97,11 +112,3 @@ class Neural(Recommender):
     def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
         """How many parameters the net has."""
         raise NotImplementedError
-
-    def _checked(self) -> dict[str, Any]:
-        settings = checked(self.get_params())
-        if "auto" in (settings["dropout"], settings["l2"]):
-            raise OffdiagError(f"{type(self).__name__} takes numbers for dropout and l2, received 'auto'")
-        if not 0 < settings["learning_rate"] <= 1e3:
-            raise OffdiagError(f"learning_rate must be a number in (0, 1000], received {settings['learning_rate']!r}")
-        return settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,31 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.baselines.nets import training
+from offdiag.baselines.nets import net_fields, training
 from offdiag.baselines.nets.fitting import Neural
+from offdiag.models import fields
 from offdiag.weights import Network
 from offdiag.weights.networks import unit_rows
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class MultDAE(Neural):
     """A denoising autoencoder that predicts a whole history as draws from one distribution over items [Liang18].
 
-    The history, of unit length and with entries dropped, passes ``depth`` layers of ``width``, one of ``rank`` and
-    ``depth`` more, all tanh; a softmax over the items follows. The loss is −Σ_i x_i log π_i, plus ``l2`` times the
-    sum of squares of all matrices. With the defaults m → 200 → m, the published net. Needs torch (extra ``neural``).
+    min −Σ_i x_i log π_i + l2·Σ‖W‖²,  π = softmax of the net, x̃ the history of unit length with entries dropped
+
+    Use it as a non-linear baseline; it needs torch (extra ``neural``) to fit. The history passes ``depth`` layers of
+    ``width``, one of ``rank`` and ``depth`` more, all tanh. The defaults, items → 200 → items, are the published net.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.MultDAE(rank=8, epochs=3).fit(X)
+        >>> len(model.losses_)
+        3
     """
 
-    rank: int = 200
-    width: int = 600
-    depth: int = 0
-    dropout: float = 0.5
-    l2: float = 2e-5
-    epochs: int = 200
-    patience: int = 20
-    batch_users: int = 100
-    learning_rate: float = 1e-3
-    seed: int = 0
+    rank: int = net_fields.rank()
+    width: int = net_fields.width()
+    depth: int = net_fields.depth()
+    dropout: float = net_fields.dropout()
+    l2: float = net_fields.l2(default=2e-5, search=fields.Range(1e-7, 1e-3, log=True))
 
     def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
         return DenoisingNet(rows.shape[1], settings)
@@ -44,27 +47,33 @@ class MultDAE(Neural):
         return _size(_sizes(rows.shape[1], settings))
 
 
-@dataclass(kw_only=True, eq=False)
+@fields.model
 class MultVAE(Neural):
-    """The variational one: a history gives a normal distribution over vectors of ``rank``, one is drawn and decoded.
+    """A variational autoencoder: a history gives a normal distribution over vectors, one of which is decoded [Liang18].
 
-    The loss is −Σ_i x_i log π_i + β·KL(q ‖ N(0, I)), β rising in a line from 0 to ``beta`` over ``anneal_epochs``
-    [Liang18 Eq. 7]. Scores are decoded from the mean. With the defaults m → 600 → 200 → 600 → m, the published net.
-    The published β rose for 40,000 steps of 500 users, 172 epochs of MovieLens-20M. Needs torch (extra ``neural``).
+    min −Σ_i x_i log π_i + β·KL(q ‖ N(0, I)),  β rising from 0 to beta [Liang18 Eq. 7]
+
+    Use it as a non-linear baseline; it needs torch (extra ``neural``) to fit. Scores are decoded from the mean. The
+    defaults, items → 600 → 200 → 600 → items, are the published net, whose β rose for 172 epochs of MovieLens-20M.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.MultVAE(rank=8, width=16, epochs=3).fit(X)
+        >>> model.epochs_
+        3
     """
 
-    rank: int = 200
-    width: int = 600
-    depth: int = 1
-    dropout: float = 0.5
-    beta: float = 0.2
-    anneal_epochs: float = 100.0
-    l2: float = 0.0
-    epochs: int = 200
-    patience: int = 20
-    batch_users: int = 100
-    learning_rate: float = 1e-3
-    seed: int = 0
+    rank: int = net_fields.rank()
+    width: int = net_fields.width()
+    depth: int = net_fields.depth(1, search=fields.Range(0, 1, whole=True))
+    dropout: float = net_fields.dropout()
+    beta: float = fields.setting(
+        0.2, low=0, search=fields.Range(0.05, 1.0, log=True),
+        help="Weight of the divergence from a standard normal at the end. 0 is a plain autoencoder.",
+    )  # fmt: skip
+    anneal_epochs: float = fields.setting(100.0, low=0, help="Number of epochs over which beta rises from 0 in a line.")
+    l2: float = net_fields.l2()
 
     def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
         anneal_steps = settings["anneal_epochs"] * training.steps_per_epoch(rows.shape[0], settings["batch_users"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
 from dataclasses import dataclass
@@ -173,7 +172,7 @@ def _measured(job: Job, model: Any, progress: Progress | None) -> dict[str, Any]
 
 def _fit(model: Any, data: Data, progress: Progress | None) -> Any:
     words: dict[str, Any] = {"progress": progress}
-    if "validation" in inspect.signature(model.fit).parameters:  # nets stop early by it
+    if model.stops_early:
         words["validation"] = data.split.validation
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)

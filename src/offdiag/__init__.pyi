@@ -1,0 +1,68 @@
+"""The public names, for editors and mypy; made by docs/make_api.py."""
+
+from offdiag import cluster, lab
+from offdiag.baselines.item_knn import ItemKNN
+from offdiag.baselines.nets.autoencoders import EmphasizedDAE
+from offdiag.baselines.nets.cdae import CDAE
+from offdiag.baselines.nets.mult import MultDAE, MultVAE
+from offdiag.baselines.popularity import Popularity
+from offdiag.baselines.slim import SLIM
+from offdiag.baselines.wmf import WMF
+from offdiag.data import datasets, prepare, split, synthetic
+from offdiag.data.interactions import Interactions
+from offdiag.data.read import read
+from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
+from offdiag.evaluation import Result, evaluate
+from offdiag.gramian.packed import Gram, gram
+from offdiag.models import spectral
+from offdiag.models.compression import compress
+from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
+from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
+from offdiag.models.sparse import SparseEDLAE
+from offdiag.models.spectral import Spectral
+from offdiag.persist import load
+from offdiag.tuning import Tuned, tune
+
+__version__: str
+__all__ = [  # noqa: RUF022 - the order of dir(offdiag)
+    "CDAE",
+    "DLAE",
+    "EASE",
+    "EDLAE",
+    "EmphasizedDAE",
+    "Gram",
+    "Interactions",
+    "InterruptedFitWarning",
+    "ItemKNN",
+    "LowRankDLAE",
+    "LowRankEDLAE",
+    "MultDAE",
+    "MultVAE",
+    "NotEnoughMemory",
+    "OffdiagError",
+    "Popularity",
+    "RDLAE",
+    "Result",
+    "SLIM",
+    "SparseEDLAE",
+    "Spectral",
+    "Tuned",
+    "UnknownItemsWarning",
+    "WMF",
+    "WeightDecayLAE",
+    "ZeroDiagonalLAE",
+    "__version__",
+    "cluster",
+    "compress",
+    "datasets",
+    "evaluate",
+    "gram",
+    "lab",
+    "load",
+    "prepare",
+    "read",
+    "spectral",
+    "split",
+    "synthetic",
+    "tune",
+]
