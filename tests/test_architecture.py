@@ -37,6 +37,7 @@ HEAVY = {
     "duckdb",
     "fastapi",
     "implicit",
+    "jinja2",
     "matplotlib",
     "numba",
     "optuna",

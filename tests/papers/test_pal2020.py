@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 from offdiag.errors import OffdiagError
 from offdiag.lab import dropblock, resnet
 from offdiag.papers import claims, page, pal2020
-from offdiag.papers.pal2020 import chapters_more as more
-from offdiag.papers.pal2020 import formulas
+from offdiag.papers.pal2020 import extension_chapters, formulas
 
 pytest.importorskip("matplotlib")
 torch = pytest.importorskip("torch")
@@ -163,7 +162,7 @@ def test_every_figure_says_what_to_install_when_matplotlib_is_missing(monkeypatc
 
 
 def test_without_torch_the_deep_part_says_so():
-    chapter = more.deep([], "small")
+    chapter = extension_chapters.deep([], "small")
     assert chapter.claims[0].verdict == "not run"
     assert not chapter.drawings
 

@@ -434,7 +434,7 @@ def _centred(rng, n):
 def verdicts(curve, low=0.05, high=0.6):
     values = {"EDLAE": low, "zero diagonal": low, "DLAE": high}
     cosines = {name: (np.full(5, value), np.full(5, value)) for name, value in values.items()}
-    return {claim.name: claim.verdict for claim in figure1.claims(curve, cosines)}
+    return {claim.where: claim.verdict for claim in figure1.claims(curve, cosines)}
 
 
 def test_the_papers_own_picture_passes_every_claim():
@@ -452,6 +452,6 @@ def test_each_claim_can_fail():
 
 def test_without_any_pair_of_similar_items_nothing_is_claimed_for_them():
     cosines = {name: (np.full(2, np.nan), np.full(2, np.nan)) for name in ("EDLAE", "zero diagonal", "DLAE")}
-    found = {c.name: c.verdict for c in figure1.claims(figure((0.3, 0.4), (0.2, 0.4), (0.3, 0.3)), cosines)}
+    found = {c.where: c.verdict for c in figure1.claims(figure((0.3, 0.4), (0.2, 0.4), (0.3, 0.3)), cosines)}
     assert found["near_orthogonal_encoder"] == found["smaller_cosines_decoder"] == "does not hold"
     assert figure1_page.middle(np.array([np.nan])) != figure1_page.middle(np.array([np.nan]))

@@ -1,20 +1,14 @@
-"""Words and verdicts for Pal et al. (2020), first part: the penalty of blocks, its minimum, norm and balance."""
+"""Chapters on DropBlock [Pal20 section 2]: the penalty of blocks, its minimum, norm and balance."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.pal2020 import figures
 from offdiag.papers.pal2020.formulas import Numbers
 from offdiag.papers.pal2020.measure import Run, Setting
-
-
-def verdict(true: bool, corrected: bool = False) -> Verdict:
-    if not true:
-        return "does not hold"
-    return "holds when corrected" if corrected else "holds"
 
 
 def penalty(error: float, runs: list[Run], s: Setting) -> Chapter:

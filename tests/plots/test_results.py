@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.plots import comparison
+from offdiag import plots
+from offdiag.plots import svg
 from offdiag.ranking import Explanation
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,12 +45,12 @@ def explanation(parts, names=None):
 def figures(results):
     reason = explanation([0.5, -0.2, 0.0])
     return {
-        "comparison": comparison.comparison(results, ["ndcg@100", "coverage@5"]),
-        "narrow": comparison.comparison(results, ["ndcg@100"], width=300),
-        "curve": comparison.curve(results),
-        "distribution": comparison.distribution(results, "ndcg@100"),
-        "popularity": comparison.popularity(interactions()),
-        "contributions": comparison.contributions(reason),
+        "comparison": plots.comparison(results, ["ndcg@100", "coverage@5"]),
+        "narrow": plots.comparison(results, ["ndcg@100"], width=300),
+        "curve": plots.curve(results),
+        "distribution": plots.distribution(results, "ndcg@100"),
+        "popularity": plots.popularity(interactions()),
+        "contributions": plots.contributions(reason),
     }
 
 
@@ -77,7 +78,7 @@ def test_a_figure_is_well_formed_and_stays_in_its_frame(results, name):
 
 
 def test_the_bars_of_a_comparison_are_in_proportion(results):
-    root = ET.fromstring(comparison.comparison(results, ["ndcg@100"]).svg())
+    root = ET.fromstring(plots.comparison(results, ["ndcg@100"]).svg())
     bars = [r for r in root.iter(f"{SVG}rect") if r.get("rx")]
     widths = [float(bar.get("width")) for bar in bars]
     means = [r.mean["ndcg@100"] for r in results.values()]
@@ -90,18 +91,18 @@ def test_the_bars_of_a_comparison_are_in_proportion(results):
 
 
 def test_a_metric_without_a_standard_error_has_no_whisker(results):
-    assert 'class="error"' not in comparison.comparison(results, ["coverage@5"]).marks
+    assert 'class="error"' not in plots.comparison(results, ["coverage@5"]).marks
 
 
 def test_a_model_keeps_its_colour_when_only_some_are_shown(results):
     name = list(results)[1]
-    marks = comparison.distribution(results, "ndcg@100", models=[name]).marks
+    marks = plots.distribution(results, "ndcg@100", models=[name]).marks
     assert 'class="f1"' in marks
     assert 'class="f0"' not in marks
 
 
 def test_contributions_are_drawn_to_both_sides_and_the_rest_is_summed():
-    figure = comparison.contributions(explanation([3.0, -1.0, 0.25, 0.25, 0.5]), most=2)
+    figure = plots.contributions(explanation([3.0, -1.0, 0.25, 0.25, 0.5]), most=2)
     root = ET.fromstring(figure.svg())
     bars = [r for r in root.iter(f"{SVG}rect") if r.get("rx")]
     assert [b.get("class") for b in bars] == ["f3", "fm", "f3"]
@@ -111,23 +112,23 @@ def test_contributions_are_drawn_to_both_sides_and_the_rest_is_summed():
 
 
 def test_an_explanation_without_parts_is_still_a_figure():
-    ET.fromstring(comparison.contributions(explanation([])).svg())
-    ET.fromstring(comparison.contributions(explanation([0.0, 0.0])).svg())
+    ET.fromstring(plots.contributions(explanation([])).svg())
+    ET.fromstring(plots.contributions(explanation([0.0, 0.0])).svg())
 
 
 def test_the_long_tail_names_the_share_of_the_top_tenth():
     matrix = sparse.csr_array(np.array([[1] * 20] + [[1, 1] + [0] * 18] * 9, dtype=np.float32))
     inter = od.Interactions(matrix, np.arange(10), np.arange(20))
-    assert "53 % of all interactions" in comparison.popularity(inter).marks  # 20 of 38
+    assert "53 % of all interactions" in plots.popularity(inter).marks  # 20 of 38
 
 
 def test_a_catalogue_of_one_item_can_be_drawn():
     one = od.Interactions(sparse.csr_array(np.ones((2, 1), np.float32)), np.arange(2), np.arange(1))
-    ET.fromstring(comparison.popularity(one).svg())
+    ET.fromstring(plots.popularity(one).svg())
 
 
 def test_figures_can_be_saved_and_shown_in_a_notebook(results, tmp_path):
-    figure = comparison.curve(results)
+    figure = plots.curve(results)
     figure.save(tmp_path / "curve.svg")
     assert (tmp_path / "curve.svg").read_text(encoding="utf-8") == figure.svg() == figure._repr_svg_()
     assert "prefers-color-scheme: dark" in figure.svg()
@@ -135,19 +136,19 @@ def test_figures_can_be_saved_and_shown_in_a_notebook(results, tmp_path):
 
 def test_what_cannot_be_drawn_is_said(results):
     with pytest.raises(od.OffdiagError, match="at least one result"):
-        comparison.comparison({})
+        plots.comparison({})
     with pytest.raises(od.OffdiagError, match="not every result"):
-        comparison.comparison(results, ["map@3"])
+        plots.comparison(results, ["map@3"])
     with pytest.raises(od.OffdiagError, match="two values of k"):
-        comparison.curve(results, "ndcg")
+        plots.curve(results, "ndcg")
     with pytest.raises(od.OffdiagError, match="no value per user"):
-        comparison.distribution(results, "coverage@5")
+        plots.distribution(results, "coverage@5")
     empty = od.Interactions(sparse.csr_array((2, 2), dtype=np.float32), np.arange(2), np.arange(2))
     with pytest.raises(od.OffdiagError, match="at least one interaction"):
-        comparison.popularity(empty)
+        plots.popularity(empty)
 
 
-@pytest.mark.parametrize("setting", [comparison.LIGHT, comparison.DARK])
+@pytest.mark.parametrize("setting", [svg.LIGHT, svg.DARK])
 def test_text_and_bars_stand_out_from_the_page(setting):
     def luminance(colour):
         parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
@@ -160,5 +161,5 @@ def test_text_and_bars_stand_out_from_the_page(setting):
 
     # The figures of the accessibility guidelines: 4.5 for text, 3 for marks.
     assert min(contrast(name, "paper") for name in ("ink", "soft")) >= 4.5
-    assert min(contrast(f"c{n}", "paper") for n in range(comparison.COLOURS)) >= 3
+    assert min(contrast(f"c{n}", "paper") for n in range(svg.COLOURS)) >= 3
     assert contrast("minus", "paper") >= 3

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from offdiag.evaluation import paired_t_test
+from offdiag.papers.claims import Claim, Verdict, ahead, alike, never_behind
 from offdiag.papers.steck2020 import fits
 from offdiag.papers.steck2020.fits import JUDGE, PUBLISHED
 from offdiag.papers.steck2020.rows import expected
 
-SURE = 3.0  # paired standard errors beyond which a difference is not luck, with half a dozen of them looked at
 ENOUGH_EPOCHS = 50  # of sampled training
 NETS = ("cdae", "mult-vae", "mult-dae")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper, and what is seen here."""
-
-    name: str
-    text: str
-    verdict: str  # "holds", "within error", "close, but surely behind", "does not hold" or "not run"
-    evidence: str
 
 
 def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list[Claim]:
@@ -43,13 +32,12 @@ def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list
 
 def gap(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
     """Mean and standard error of the difference between two lines, user by user."""
-    values = np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE])
-    mean, sem, *_ = paired_t_test(values)
+    mean, sem, *_ = paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
     return mean, sem if np.isfinite(sem) else 0.0
 
 
-def _claim(name: str, verdict: str, evidence: str) -> Claim:
-    return Claim(name, expected()["claims"][name], verdict, evidence)
+def _claim(name: str, verdict: Verdict, evidence: str) -> Claim:
+    return Claim(name, expected()["claims"][name], evidence, verdict)
 
 
 def _not_run(name: str, *keys: str) -> Claim:
@@ -60,8 +48,7 @@ def _ahead(at: dict[str, dict[str, Any]], name: str, better: str, worse: str) ->
     if better not in at or worse not in at:
         return _not_run(name, better, worse)
     mean, sem = gap(at[better], at[worse])
-    verdict = "holds" if mean > SURE * sem else "within error" if mean >= -SURE * sem else "does not hold"
-    return _claim(name, verdict, f"{better} {mean:+.4f} ± {sem:.4f} against {worse} ({JUDGE}, paired)")
+    return _claim(name, ahead(mean, sem), f"{better} {mean:+.4f} ± {sem:.4f} against {worse} ({JUDGE}, paired)")
 
 
 def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Claim:
@@ -73,16 +60,8 @@ def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Cl
         return _claim(name, "not run", f"the time allowed {epochs} epochs, too few to end anywhere")
     mean, sem = gap(at[one], at[other])
     alone = at[other]["sem"][JUDGE] or 0.0
-    verdict = _like(abs(mean), sem, alone)
     text = f"{one} {mean:+.4f} ± {sem:.4f} against {other} (paired; the standard error of a mean is {alone:.4f})"
-    return _claim(name, verdict, text)
-
-
-def _like(behind: float, sem: float, alone: float) -> str:
-    """Within the standard error of a mean, as the paper counts; a paired test may be surer than that."""
-    if behind <= SURE * sem:
-        return "holds" if behind <= alone else "within error"
-    return "close, but surely behind" if behind <= alone else "does not hold"
+    return _claim(name, alike(abs(mean), sem, alone), text)
 
 
 def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) -> Claim:
@@ -91,16 +70,10 @@ def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) ->
         return _not_run(name, "dlae", "edlae")
     lines = [*by_rank, *({**at[key], "rank": at[key]["settings"]["rank"]} for key in ("dlae", "edlae"))]
     ranks = sorted({int(line["rank"]) for line in lines})
-    told, verdict = [], "holds"
-    for rank in ranks:
-        pair = {line["row"]: line for line in lines if line["rank"] == rank}
-        mean, sem = gap(pair["edlae"], pair["dlae"])
-        told.append(f"{rank:,}: {mean:+.4f} ± {sem:.4f}")
-        if mean < -SURE * sem:
-            verdict = "does not hold"
-        elif mean < 0 and verdict == "holds":
-            verdict = "within error"
-    return _claim(name, verdict, f"edlae against dlae by rank (paired): {'; '.join(told)}")
+    pairs = {rank: {line["row"]: line for line in lines if line["rank"] == rank} for rank in ranks}
+    gaps = {rank: gap(pair["edlae"], pair["dlae"]) for rank, pair in pairs.items()}
+    listed = "; ".join(f"{rank:,}: {mean:+.4f} ± {sem:.4f}" for rank, (mean, sem) in gaps.items())
+    return _claim(name, never_behind(gaps.values()), f"edlae against dlae by rank (paired): {listed}")
 
 
 def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
@@ -114,6 +87,6 @@ def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
     ours = max(linear, key=lambda r: float(r["validation"]))
     mean, sem = gap(ours, net)
     alone = net["sem"][JUDGE] or 0.0
-    verdict = _like(max(-mean, 0.0), sem, alone)
+    verdict = alike(max(-mean, 0.0), sem, alone)
     noise = f"paired; the standard error of a mean is {alone:.4f}"
     return _claim(name, verdict, f"{ours['row']} {mean:+.4f} ± {sem:.4f} against {net['row']} ({noise})")

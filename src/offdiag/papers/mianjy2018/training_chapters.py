@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from offdiag.papers.claims import Chapter, Claim, Drawing
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.mianjy2018 import figures
-from offdiag.papers.mianjy2018.chapters import EXACT, verdict
 from offdiag.papers.mianjy2018.measure import FIGURE_1, Numbers
+from offdiag.papers.mianjy2018.optimum_chapters import EXACT
 from offdiag.papers.mianjy2018.surface import Curvature
 from offdiag.papers.mianjy2018.training import Setting, Toy, Training, settle_in_order
 

@@ -1,4 +1,4 @@
-"""Finished rows on disk: a run that is interrupted goes on where it was, and nothing is computed twice."""
+"""Finished rows on disk: an interrupted run continues where it stopped, and nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from offdiag.data.split import HeldOut, Split
 from offdiag.report import writer
 
-FORMAT = 1  # of a record; another one is computed anew
+FORMAT = 1  # of a record; a record of another format is computed again
 
 
 @dataclass(frozen=True)
-class Kept:
+class RowStore:
     """A folder of records, each under a name and a fingerprint of everything that decides its content."""
 
     folder: Path

@@ -1,13 +1,12 @@
-"""Words and verdicts for Pal et al. (2020), second part: any noise, DropConnect, blocks anywhere, a deep net."""
+"""Chapters on what extends DropBlock: any noise, DropConnect, blocks anywhere, a deep net [Pal20 sections 3 to 5]."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Chapter, Claim, Drawing
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.pal2020 import figures
-from offdiag.papers.pal2020.chapters import verdict
 from offdiag.papers.pal2020.deep import Deep
 from offdiag.papers.pal2020.formulas import Numbers
 from offdiag.papers.pal2020.measure import Anywhere, Connect, Setting, z_score

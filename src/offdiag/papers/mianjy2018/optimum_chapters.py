@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.mianjy2018 import figures
 from offdiag.papers.mianjy2018.measure import Numbers, Shrinkage
 
 EXACT = 1e-9  # relative: equal but for rounding
-
-
-def verdict(ok: bool, corrected: bool = False) -> Verdict:
-    return ("holds when corrected" if corrected else "holds") if ok else "does not hold"
 
 
 def penalty(n: Numbers) -> Chapter:
