@@ -1,12 +1,11 @@
-"""Steck (2020) measured here: the published ADMM beside offdiag's solver, Figure 1, and Table 1.
+"""Steck (2020) beyond ``offdiag reproduce steck2020``: the published ADMM compared with our solver, Figure 1 with tuning.
 
-    python papers/steck2020/run.py                         # both, on invented data, a few minutes
-    python papers/steck2020/run.py admm --rank 20          # one of the two
-    python papers/steck2020/run.py figure1 --data train.txt --format adjacency --name "ML-1M"
-    python papers/steck2020/run.py table1 --data ml-1m=PATH  # as offdiag reproduce steck2020 table1
+    python benchmarks/steck2020.py                         # both, on invented data, a few minutes
+    python benchmarks/steck2020.py admm --rank 20          # one of the two
+    python benchmarks/steck2020.py figure1 --tune --data train.txt --format adjacency --name "ML-1M"
 
-Results go to the folder given by --out (default: results beside this file), as JSON and SVG; expected.json holds the
-published numbers and claims. Data is read from where you say and never copied.
+Results go to the folder given by --out (default: steck2020), as JSON and SVG. Data is read from where you say and never
+copied.
 """
 
 from __future__ import annotations
@@ -20,23 +19,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import admm
 import numpy as np
+from peers import admm
 
 import offdiag as od
-from offdiag import cli
 from offdiag.cli import steck2020_figure1
-from offdiag.cli.console import plain
 from offdiag.papers.steck2020 import figure1 as steck2020
 from offdiag.papers.steck2020 import figure1_page
+from offdiag.wording import plain
 
-HERE = Path(__file__).parent
 OMEGAS = (1.0, 10.0, 100.0, 1000.0)
 DROPOUTS = (0.0, 0.2, 0.4, 0.6, 0.8)
 HELD_OUT = 0.1
 
 
-class Told:
+class Lines:
     """Progress as lines on stderr."""
 
     def __init__(self) -> None:
@@ -174,7 +171,7 @@ def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
         held_out=HELD_OUT,
         metric="ndcg@100",
         seed=options.seed,
-        work=Told(),  # type: ignore[arg-type]
+        work=Lines(),  # type: ignore[arg-type]
         choose=tuned if options.tune else None,
     )
     for file, drawing in figure1_page.drawings(figure).items():
@@ -188,8 +185,6 @@ def _or(given: float | None, otherwise: Any) -> Any:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["table1"]:
-        raise SystemExit(cli.main(["reproduce", "steck2020", *sys.argv[1:]]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", choices=["admm", "figure1", []], help="default: both")
     parser.add_argument("--data", help="a table of interactions; default: invented")
@@ -203,7 +198,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=float)
     parser.add_argument("--l2", type=float)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=Path("steck2020"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     what = options.what or ["admm", "figure1"]
