@@ -1,4 +1,4 @@
-"""Steck (2020) beyond ``offdiag reproduce steck2020``: the published ADMM compared with our solver, Figure 1 with tuning.
+"""Steck (2020) beyond ``offdiag reproduce``: the published ADMM compared with our solver, and Figure 1 with tuning.
 
     python benchmarks/steck2020.py                         # both, on invented data, a few minutes
     python benchmarks/steck2020.py admm --rank 20          # one of the two

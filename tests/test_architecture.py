@@ -143,3 +143,18 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert "print" not in calls, path.name
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
+
+
+MARKUP = re.compile(
+    r"<(?:!doctype|html|head|body|main|header|footer|section|article|div|span|p|a|b|i|h[1-6]|ul|ol|li|table|tr|td|th"
+    r"|pre|code|small|figure|details|style|script|svg)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_html_is_written_in_templates_only(path):
+    if path.relative_to(SOURCE).as_posix() == "plots/svg.py":
+        return  # the SVG kit, which escapes what it writes
+    texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+    assert [text for text in texts if isinstance(text, str) and MARKUP.search(text)] == []

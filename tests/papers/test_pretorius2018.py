@@ -1,5 +1,7 @@
 """Pretorius (2018) at its small size: every number as expected, every claim with evidence, figures with ink in them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
