@@ -176,6 +176,12 @@ def test_ticks_are_round_enclose_the_values_and_have_equal_decimals():
         assert len({len(t.partition(".")[2]) for t in texts}) == 1
 
 
+def test_the_axes_of_histograms_say_what_they_show():
+    assert ">diagonal entry uᵢ·vᵢ<" in plots.diagonals({"a": np.array([0.0, 0.1])}).marks
+    (figure,) = plots.cosines({"a": (np.array([0.1, 0.2]), np.array([0.3, 0.4]))}).values()
+    assert ">median cosine within a group of similar items<" in figure.marks
+
+
 def test_what_cannot_be_drawn_is_said():
     with pytest.raises(od.OffdiagError, match="at least one model"):
         plots.accuracy(RankCurve("ndcg@100", []))

@@ -142,8 +142,8 @@ def _histogram(
             corners += [(frame.px(float(x)), frame.py(float(share))) for x in (low, high)]
         corners.append((frame.px(float(edges[last])), frame.bottom))
         out.append(svg.polygon(corners, colour[name], 0.14))
-        title = f"{name}: {_middle(values)}"
-        out.append(svg.polyline(corners, colour[name], dash=STROKES[n % len(STROKES)], width=1.8, title=title))
+        tip = f"{name}: {_middle(values)}"
+        out.append(svg.polyline(corners, colour[name], dash=STROKES[n % len(STROKES)], width=1.8, title=tip))
     ticks = svg.ticks_between(float(edges[0]), float(edges[-1]))
     inside = [v for v in ticks if edges[0] - 1e-9 <= v <= edges[-1] + 1e-9]
     out.append(frame.x_axis([(v, svg.tick_text(v, ticks)) for v in inside], title))
