@@ -8,62 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from offdiag.report.page import markdown
 from offdiag.wording import size as readable
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "cluster.json"
 PAGE = HERE.parent / "docs" / "cluster-arithmetic.md"
-MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster that is reckoned for; bytes per second
+MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster of the estimate; bytes per second
 PER_USER, NEIGHBOURS, TILE = 50, 200, 4096
 IDLE = 0.3e9  # bytes of a worker that has loaded the libraries
 BLOCK_BYTES = 2.0**30
-
-INTRO = """# What a cluster costs
-
-How long a fit takes, how much memory a worker needs and how much goes over the network: reckoned from a few measured
-constants, and the reckoning compared with other measurements. `python benchmarks/cluster_page.py` makes this page from
-[benchmarks/results](../benchmarks/results)`/cluster.json`, which `python benchmarks/cluster.py` writes. How to use a
-cluster is in [cluster.md](cluster.md).
-"""
-WORDED = """
-## Formulas
-
-n interactions, m items, k neighbours, W workers, b items in a tile; T = 2m² bytes, half of a matrix of items × items in
-float32; K = the smaller of T and `block_bytes`. Pairs are Σ n_u²/2 over the users. A worker takes 0.3 GB before it has
-any data.
-
-| stage | seconds | bytes moved in all | bytes of a worker |
-| --- | --- | --- | --- |
-| reading | n / rate / W | 12 n (W−1)/W where partitions share users | 64 n / W |
-| Gram | pairs / rate / W | T·W: segments to be added, and the result | 2 T + 12 n / W |
-| tiles of the Gram | pairs / rate / W | 12 n (W−1) | T / W + 24 n |
-| inverse | m³ / rate / W | 3 T (W−1) | 2 T / W + 32 b m while W > 1, at most T |
-| ordering | n / rate, on one worker | 4 n (W−1)/W | 40 n |
-| neighbours | 2 pairs / rate / W | 20 n (W−1) + 8 m k | 40 n + 16 m k / 8 W |
-| popular items | pairs / rate, on every worker | nothing | 40 n + 2 K |
-| columns | m k² / rate / W | 4 m k | 40 n + 2 K |
-| here: what the program that asks does itself | m k / rate, on one core | – | – |
-"""
-CHECKED = """
-## Reckoned and measured
-
-The large shape, which the constants do not know. Memory is meant as an upper bound, from which `od.cluster` decides
-whether to begin at all; a measurement above it shows where the reckoning falls short. What a worker sends to the
-program that asked is moved, too.
-"""
-CLUSTER = f"""
-## {MACHINES} machines
-
-Each with {CORES} cores, {readable(MEMORY)} of memory and {readable(NETWORK)} per second of network, as one worker with
-one task at a time, which uses all its cores. {PER_USER} interactions per user, {NEIGHBOURS} neighbours, tiles of
-{TILE:,} items. Cores are taken to share their work without loss: twice the time is a safe figure. The network is busy
-for the bytes that one machine receives. Memory: of a worker, and of the program here that asked for the fit.
-"""
-LIMITS = """
-A dense model of ten million items would be 200 TB and has no place here: that is what sparse columns are for. What
-limits those is the copy of the interactions that every worker holds, 40 bytes each while it is put in order. Where that
-is too much, learn from a part of the users, or from the latest interactions of each.
-"""
 
 
 @dataclass(frozen=True)
@@ -186,41 +140,27 @@ STAGES = {
 
 def page(results: dict[str, Any] | None) -> str:
     """The whole page as text."""
-    if results is None:
-        return INTRO + "\nNothing has been measured yet.\n"
-    rate = rates(results)
-    constants = [
-        [name, stage.unit, f"{work:.3g}", f"{took:.2f}", f"{rate[name]:.3g} / s"]
-        for name, stage in STAGES.items()
-        for work, took in [done(results, "small", name)]
-    ]
-    return "\n".join(
-        [
-            INTRO,
-            "## Constants",
-            "",
-            f"One worker with one thread of {results['machine']['processor']}, on the small shape:",
-            "",
-            *table(("stage", "work", ">amount", ">seconds", ">rate of a core"), constants),
-            WORDED + CHECKED,
-            *table(
-                (
-                    "stage", ">workers", ">seconds", ">measured", ">memory", ">measured", ">moved", ">measured",
-                ),
-                checked(results, rate),
-            ),
-            "",
-            f"Two workers against one on the same two cores: {speedups(results)}.",
-            CLUSTER,
-            *table(
-                (
-                    "users", "items", "model", ">cores busy", ">network busy", ">of a worker", ">here", "possible",
-                ),
-                scenarios(results, rate),
-            ),
-            LIMITS,
-        ]
-    ).rstrip() + "\n"  # fmt: skip
+    words: dict[str, Any] = {"results": results}
+    if results is not None:
+        rate = rates(results)
+        words |= {
+            "constants": [
+                [name, stage.unit, f"{work:.3g}", f"{took:.2f}", f"{rate[name]:.3g} / s"]
+                for name, stage in STAGES.items()
+                for work, took in [done(results, "small", name)]
+            ],
+            "checked": checked(results, rate),
+            "speedups": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items()),
+            "scenarios": scenarios(results, rate),
+            "machines": MACHINES,
+            "cores": CORES,
+            "memory": MEMORY,
+            "network": NETWORK,
+            "per_user": PER_USER,
+            "neighbours": NEIGHBOURS,
+            "tile": TILE,
+        }
+    return markdown(HERE / "templates", "cluster.md", readable=readable, **words)
 
 
 def size_of(results: dict[str, Any], size: str, stage: str, workers: int) -> Size:
@@ -256,10 +196,6 @@ def checked(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
     return rows
 
 
-def speedups(results: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items())
-
-
 def scenarios(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
     shape = results["shapes"]["large"]["sparse"]
     skew = 2 * shape["pairs"] / (shape["entries"] ** 2 / shape["users"])  # of the activity of users: 1 if all are alike
@@ -292,12 +228,6 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
     return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
-
-
-def table(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
-    names = [name.removeprefix(">") for name in columns]
-    line = ["---:" if name.startswith(">") else "---" for name in columns]
-    return ["| " + " | ".join(row) + " |" for row in (names, line, *rows)]
 
 
 def measured() -> dict[str, Any] | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from scipy import sparse
 import offdiag as od
 from offdiag.solvers.products import DataProduct
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "papers" / "steck2020"))
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0}
 
 
@@ -34,7 +31,7 @@ def low_rank_offdiag(data: str, rank: str, iterations: str, **_: str) -> dict[st
 
 def low_rank_admm(data: str, rank: str, diagonal: str, omega: str, **_: str) -> dict[str, float]:
     """The recipe of the supplement in NumPy, five iterations; ``omega`` is the best of a search at 5,000 items."""
-    import admm  # type: ignore[import-not-found]
+    from peers import admm
 
     X = matrix(data)
     words = {**SETTINGS, "omega": float(omega), "iterations": 5, "track": False, "diagonal": diagonal}

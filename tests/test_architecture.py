@@ -39,6 +39,7 @@ HEAVY = {
     "duckdb",
     "fastapi",
     "implicit",
+    "jinja2",
     "matplotlib",
     "numba",
     "optuna",
@@ -343,3 +344,18 @@ def test_the_command_line_starts_without_the_models():
     code = "import sys; from offdiag import cli; cli.main(['--help']); print('offdiag.models' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "False"
+
+
+MARKUP = re.compile(
+    r"<(?:!doctype|html|head|body|main|header|footer|section|article|div|span|p|a|b|i|h[1-6]|ul|ol|li|table|tr|td|th"
+    r"|pre|code|small|figure|details|style|script|svg)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_html_is_written_in_templates_only(path):
+    if path.relative_to(SOURCE).as_posix() == "plots/svg.py":
+        return  # the SVG kit, which escapes what it writes
+    texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+    assert [text for text in texts if isinstance(text, str) and MARKUP.search(text)] == []

@@ -75,7 +75,7 @@ def test_the_page_holds_everything_escaped_and_nothing_from_outside(tmp_path):
         "A &lt;title&gt;",
         "Theorem &lt;1&gt;",
         "a &amp; b",
-        "&quot;quoted&quot;",
+        "&#34;quoted&#34;",
         "A &lt;caption&gt;",
         "1 hold when corrected",
     ):

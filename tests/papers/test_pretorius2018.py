@@ -1,6 +1,5 @@
 """Pretorius (2018) at its small size: every number as expected, every claim with evidence, figures with ink in them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +8,10 @@ from threadpoolctl import threadpool_limits
 
 from offdiag.errors import OffdiagError
 from offdiag.lab import dynamics
-from offdiag.papers import page, pretorius2018
+from offdiag.papers import claims, page, pretorius2018
 from offdiag.papers.pretorius2018 import curves, ends, nets
 
 pytest.importorskip("matplotlib")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,8 +33,7 @@ def found():
 def test_every_number_is_as_expected_and_every_expectation_is_computed(found):
     checks = page.checks(found)
     assert [f"{c.name}: {c.value} is not {c.expected}" for c in checks if not c.ok] == []
-    names = json.loads((ROOT / "papers" / "pretorius2018" / "expected.json").read_text())["numbers"]
-    assert set(names) == set(found.numbers)
+    assert set(claims.expected("pretorius2018", found.size)) == set(found.numbers)
     assert all(c.why for c in checks)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import offdiag as od
 from offdiag.lab import sampled
-from offdiag.papers.steck2020 import claims, sources, table1
+from offdiag.papers.steck2020 import sources, table1, table1_claims
 from offdiag.weights import LowRank
 
 ALIKE = {"user_power": 0.0, "seed": 0}
@@ -117,13 +117,13 @@ def test_the_report_says_where_a_statement_does_not_hold(shared_data, tmp_path):
     source = sources.Source("ml-100k", shared_data("ml-100k"))
     rows = ["weight-decay", "l2-product", "edlae", "zero-diagonal"]
     (part,) = table1.run([source], folder=tmp_path, rank=10, trials=0, rows=rows).parts
-    said = {claim.name: claim for claim in part.claims}
+    said = {claim.where: claim for claim in part.claims}
     at = {record["row"]: record for record in part.records}
-    mean, sem = claims.gap(at["l2-product"], at["weight-decay"])
+    mean, sem = table1_claims.gap(at["l2-product"], at["weight-decay"])
     verdict = "holds" if mean > 3 * sem else "within error" if mean > -3 * sem else "does not hold"
     assert said["product_beats_decay"].verdict == verdict
-    assert f"{mean:+.4f} ± {sem:.4f}" in said["product_beats_decay"].evidence
-    mean, sem = claims.gap(at["zero-diagonal"], at["edlae"])
+    assert f"{mean:+.4f} ± {sem:.4f}" in said["product_beats_decay"].measured
+    mean, sem = table1_claims.gap(at["zero-diagonal"], at["edlae"])
     assert mean < -3 * sem
     assert said["zero_diagonal_alike"].verdict == "does not hold"
     assert said["sampled_is_closed_form"].verdict == "not run"

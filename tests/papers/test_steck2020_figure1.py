@@ -11,13 +11,14 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
+from benchmarks.peers import admm, zero_diagonal
 from offdiag import cli
 from offdiag.papers.steck2020 import figure1, figure1_page
-from papers.steck2020 import admm, zero_diagonal
 from tests.laws import oracles
 from tests.report.test_writer import Page
 
-PAPER = Path(__file__).resolve().parents[2] / "papers" / "steck2020"
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = ROOT / "src" / "offdiag" / "papers" / "steck2020" / "expected.json"
 DROPOUT, L2 = 0.3, 2.0
 
 
@@ -226,7 +227,7 @@ def test_with_the_doubled_penalty_our_solver_ends_no_higher_than_the_admm():
 
 
 def test_the_published_table_is_whole_and_edlae_leads_it():
-    table = json.loads((PAPER / "expected.json").read_text())["table1"]
+    table = json.loads(PUBLISHED.read_text())["table1"]
     assert [row["row"] for row in table["rows"]] == [1, 2, 3, 4, 5]
     for name in table["data"]:
         values = np.array([row[name] for row in table["rows"]], dtype=float)  # None becomes nan
@@ -345,7 +346,7 @@ def test_the_same_seed_gives_the_same_figure(run, table):
 
 def test_every_claim_of_the_paper_gets_a_verdict(run, table):
     said = json.loads(run("steck2020", "figure1", table, "--ranks", "4,12", "--json")[1])
-    expected = json.loads((PAPER / "expected.json").read_text())["figure1"]["claims"]
+    expected = json.loads(PUBLISHED.read_text())["figure1"]["claims"]
     assert [claim["name"] for claim in said["claims"]] == list(expected)
     assert {claim["verdict"] for claim in said["claims"]} <= {"holds", "within error", "barely", "does not hold"}
     assert all(claim["evidence"] for claim in said["claims"])
@@ -394,7 +395,7 @@ def test_without_a_name_the_papers_and_figures_are_listed(run):
 
 def test_the_script_of_the_paper_runs_on_a_table(table, tmp_path):
     options = ["--data", table, "--name", "a table", "--rank", "3", "--iterations", "12", "--ranks", "3,6", "--tune"]
-    command = [sys.executable, PAPER / "run.py", *options, "--out", tmp_path / "out"]
+    command = [sys.executable, ROOT / "benchmarks" / "steck2020.py", *options, "--out", tmp_path / "out"]
     ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     figures = {f"figure1-{name}.svg" for name in ("accuracy", "edlae", "zero-diagonal", "dlae", "diagonal")}
@@ -434,7 +435,7 @@ def _centred(rng, n):
 def verdicts(curve, low=0.05, high=0.6):
     values = {"EDLAE": low, "zero diagonal": low, "DLAE": high}
     cosines = {name: (np.full(5, value), np.full(5, value)) for name, value in values.items()}
-    return {claim.name: claim.verdict for claim in figure1.claims(curve, cosines)}
+    return {claim.where: claim.verdict for claim in figure1.claims(curve, cosines)}
 
 
 def test_the_papers_own_picture_passes_every_claim():
@@ -452,6 +453,6 @@ def test_each_claim_can_fail():
 
 def test_without_any_pair_of_similar_items_nothing_is_claimed_for_them():
     cosines = {name: (np.full(2, np.nan), np.full(2, np.nan)) for name in ("EDLAE", "zero diagonal", "DLAE")}
-    found = {c.name: c.verdict for c in figure1.claims(figure((0.3, 0.4), (0.2, 0.4), (0.3, 0.3)), cosines)}
+    found = {c.where: c.verdict for c in figure1.claims(figure((0.3, 0.4), (0.2, 0.4), (0.3, 0.3)), cosines)}
     assert found["near_orthogonal_encoder"] == found["smaller_cosines_decoder"] == "does not hold"
     assert figure1_page.middle(np.array([np.nan])) != figure1_page.middle(np.array([np.nan]))

@@ -13,7 +13,7 @@ import pytest
 import offdiag as od
 from offdiag import cli
 from offdiag.data import datasets
-from offdiag.papers.steck2020 import claims, fits, kept, measure, rows, sources, table1, table1_page
+from offdiag.papers.steck2020 import fits, measure, row_store, rows, sources, table1, table1_claims, table1_page
 from tests.report.test_writer import Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -309,10 +309,10 @@ def test_a_damaged_record_is_computed_again(damage, run, counted):
 
 def test_a_fingerprint_knows_the_data_and_not_its_order_of_facts():
     one, other = invented(0).split, invented(1).split
-    assert kept.digest(one) == kept.digest(invented(0).split) != kept.digest(other)
+    assert row_store.digest(one) == row_store.digest(invented(0).split) != row_store.digest(other)
     swapped = replace(one, test=one.validation, validation=one.test)
-    assert kept.digest(swapped) != kept.digest(one)
-    assert kept.fingerprint(a=1, b=2) == kept.fingerprint(b=2, a=1) != kept.fingerprint(a=1, b=3)
+    assert row_store.digest(swapped) != row_store.digest(one)
+    assert row_store.fingerprint(a=1, b=2) == row_store.fingerprint(b=2, a=1) != row_store.fingerprint(a=1, b=3)
 
 
 # What is left out, and mistakes
@@ -570,9 +570,9 @@ PAPER = {
 
 
 def verdicts(means, by_rank=()):
-    found = claims.judged([record(row, mean) for row, mean in means.items()], list(by_rank))
-    assert all(claim.evidence and claim.text for claim in found)
-    return {claim.name: claim.verdict for claim in found}
+    found = table1_claims.judged([record(row, mean) for row, mean in means.items()], list(by_rank))
+    assert all(claim.measured and claim.says for claim in found)
+    return {claim.where: claim.verdict for claim in found}
 
 
 def test_the_papers_own_table_passes_every_claim():
@@ -606,7 +606,7 @@ def test_without_its_rows_a_claim_is_not_run():
 
 def test_lines_with_published_settings_decide_nothing():
     lines = [record("dlae", 0.1, kind=fits.PUBLISHED), record("dlae", 0.3), record("l2-product", 0.2)]
-    found = {claim.name: claim.verdict for claim in claims.judged(lines, [])}
+    found = {claim.where: claim.verdict for claim in table1_claims.judged(lines, [])}
     assert found["item_wise_beats_constant"] == "holds"
     assert table1.reference([record("edlae", 0.9, kind=fits.PUBLISHED), record("edlae", 0.3)])["validation"] == 0.3
     assert table1.reference([record("dlae", 0.1), record("popularity", 0.2)])["row"] == "popularity"

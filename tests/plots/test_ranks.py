@@ -9,6 +9,7 @@ import pytest
 import offdiag as od
 from offdiag.diagnostics import RankCurve, RankPoint
 from offdiag.plots import ranks as plots
+from offdiag.plots import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -166,13 +167,19 @@ def test_far_diagonal_entries_share_the_last_bin():
 
 def test_ticks_are_round_enclose_the_values_and_have_equal_decimals():
     for low, high in ((0.341, 0.437), (-0.3, 1.0), (0.0, 0.0), (5.0, 5.0), (-2e-5, 1e-4), (0.1, 0.1000001)):
-        ticks = plots._ticks_between(low, high)
+        ticks = svg.ticks_between(low, high)
         assert ticks[0] <= low + 1e-12
         assert ticks[-1] >= high - 1e-12
         assert 2 <= len(ticks) <= 8
-        texts = [plots._number(v, ticks) for v in ticks]
+        texts = [svg.tick_text(v, ticks) for v in ticks]
         assert len(set(texts)) == len(texts)
         assert len({len(t.partition(".")[2]) for t in texts}) == 1
+
+
+def test_the_axes_of_histograms_say_what_they_show():
+    assert ">diagonal entry uᵢ·vᵢ<" in plots.diagonals({"a": np.array([0.0, 0.1])}).marks
+    (figure,) = plots.cosines({"a": (np.array([0.1, 0.2]), np.array([0.3, 0.4]))}).values()
+    assert ">median cosine within a group of similar items<" in figure.marks
 
 
 def test_what_cannot_be_drawn_is_said():

@@ -1,9 +1,10 @@
-"""What a reproduction is made of: chapters of claims and figures, numbers, and the check against what is expected."""
+"""What a reproduction is made of: chapters of claims and figures, numbers, and the checks that decide about them."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,19 +15,59 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Size = Literal["small", "paper"]
-Verdict = Literal["holds", "holds when corrected", "does not hold", "not run"]
+Verdict = Literal[
+    "holds",
+    "holds when corrected",
+    "within error",
+    "barely",
+    "close, but surely behind",
+    "does not hold",
+    "not run",
+]
+SURE = 3.0  # paired standard errors beyond which a difference is not luck, with a dozen of them looked at
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of the paper, in plain words, and what was measured here."""
 
-    where: str  # "Theorem 2.4", "Figure 3", …
+    where: str  # "Theorem 2.4", "Figure 3", …, or a short name: "edlae_best"
     says: str  # one or two sentences for someone who has not read the paper
     measured: str  # a sentence with the figures that decide
     verdict: Verdict
     erratum: str = ""  # what is wrong in print, and what holds instead
     code: str = ""  # the function that implements it, e.g. "lab.dropout.optimum"
+
+    def as_row(self) -> dict[str, str]:
+        """With the keys of figure1.json and table1.json, whose claims have neither erratum nor code."""
+        return {"name": self.where, "text": self.says, "verdict": self.verdict, "evidence": self.measured}
+
+
+def verdict(true: bool, *, corrected: bool = False) -> Verdict:
+    """On a statement that can be decided without error bars."""
+    if not true:
+        return "does not hold"
+    return "holds when corrected" if corrected else "holds"
+
+
+def ahead(mean: float, sem: float) -> Verdict:
+    """Whether a paired difference is surely above 0."""
+    return "holds" if mean > SURE * sem else "within error" if mean >= -SURE * sem else "does not hold"
+
+
+def never_behind(gaps: Iterable[tuple[float, float]]) -> Verdict:
+    """Whether none of several paired differences (mean, standard error) is below 0, or surely so."""
+    gaps = list(gaps)
+    if any(mean < -SURE * sem for mean, sem in gaps):
+        return "does not hold"
+    return "within error" if any(mean < 0 for mean, _ in gaps) else "holds"
+
+
+def alike(behind: float, sem: float, alone: float) -> Verdict:
+    """Within the standard error of a mean (`alone`), as [Steck20] counts; a paired test may be surer than that."""
+    if behind <= SURE * sem:
+        return "holds" if behind <= alone else "within error"
+    return "close, but surely behind" if behind <= alone else "does not hold"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,6 @@
-"""Figures: SVG drawn by hand; those of the theory papers with matplotlib."""
+"""Figures: of results, ranks and searches as SVG, of the theory papers with matplotlib."""
+
+from offdiag.plots.results import comparison, contributions, curve, distribution, popularity
+from offdiag.plots.svg import Figure
+
+__all__ = ["Figure", "comparison", "contributions", "curve", "distribution", "popularity"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from offdiag.errors import OffdiagError
-from offdiag.plots.comparison import LIGHT
+from offdiag.plots.svg import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

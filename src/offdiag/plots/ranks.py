@@ -6,15 +6,15 @@ The three panels of Figure 1 of [Steck20] and the diagonal behind them, drawn li
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.plots.comparison import COLOURS, SIZE, WIDTH, Figure, _Frame, _line, _short, _text, _text_width
+from offdiag.plots import svg
+from offdiag.plots.svg import COLOURS, Figure, Frame
 
 if TYPE_CHECKING:
     from offdiag import Result
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MARKS = ("circle", "cross", "plus", "square")  # in black and white too, the models can be told apart
 STROKES = ("", "6 3", "2 3", "9 3 2 3")
-FULL_RANK = ' stroke-dasharray="6 4"'
+FULL_RANK = "6 4"
 DODGE = 3.0  # between the models at one rank, so that their error bars stand side by side
 
 
@@ -36,33 +36,39 @@ def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapp
     if full_rank is not None:
         ends.append((full_rank.mean[curve.metric],) * 2)
     low, high = min(a for a, _ in ends), max(b for _, b in ends)
-    ticks = _ticks_between(low, high)
+    ticks = svg.ticks_between(low, high)
     # The axis need not start at 0, for the differences are small; it starts and ends at a tick.
     bounds = (min(low, ticks[0]), max(high, ticks[-1]))
     spread = (math.log(curve.ranks[0]), math.log(curve.ranks[-1]))
     pad = 0.04 * ((spread[1] - spread[0]) or 1.0)
-    frame = _Frame(x=(spread[0] - pad, spread[1] + pad), y=bounds, top=34, bottom=262)
+    frame = Frame(x=(spread[0] - pad, spread[1] + pad), y=bounds)
+
+    def sample(n: int, x: float) -> str:
+        if n == len(names):
+            return svg.line(x, 8, x + 22, 8, "axis", dash=FULL_RANK)
+        shade = colour[names[n]]
+        return svg.stroke_sample(x, shade) + svg.mark(x + 11, 8, MARKS[n % len(MARKS)], shade, names[n])
+
     out = [
-        _key(names, colour, also=() if full_rank is None else ("full rank",)),
-        frame.y_axis(curve.metric, [(v, _number(v, ticks)) for v in ticks]),
+        svg.legend([*names, *(() if full_rank is None else ("full rank",))], sample),
+        frame.y_axis(curve.metric, [(v, svg.tick_text(v, ticks)) for v in ticks]),
     ]
     out.append(frame.x_axis([(math.log(r), f"{r:,}") for r in curve.ranks], "rank (log scale)"))
     if full_rank is not None:
         y = frame.py(full_rank.mean[curve.metric])
-        out.append(_line(frame.left, y, frame.right, y, "axis", FULL_RANK))
+        out.append(svg.line(frame.left, y, frame.right, y, "axis", dash=FULL_RANK))
     lines, marks = [], []
     for n, name in enumerate(names):
         shift = DODGE * (n - (len(names) - 1) / 2)
         places = [(frame.px(math.log(p.rank)) + shift, frame.py(p.mean), p) for p in curve.of(name)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
-        lines.append(f'<polyline class="line s{colour[name]}" points="{path}"/>')
+        lines.append(svg.polyline([(x, y) for x, y, _ in places], colour[name]))
         for x, y, point in places:
             title = f"{name}, rank {point.rank:,}: {point.mean:.4f}"
             if math.isfinite(point.sem) and point.sem > 0:
                 title += f" ± {point.sem:.4f}"
                 top, bottom = frame.py(point.mean + point.sem), frame.py(point.mean - point.sem)
-                marks.append(_line(x, top, x, bottom, f"line s{colour[name]}", ' style="stroke-width: 1.2"'))
-            marks.append(_mark(x, y, MARKS[n % len(MARKS)], colour[name], title))
+                marks.append(svg.line(x, top, x, bottom, f"line s{colour[name]}", width=1.2))
+            marks.append(svg.mark(x, y, MARKS[n % len(MARKS)], colour[name], title))
     return Figure(f"{curve.metric} against rank, for {', '.join(names)}", 304, "".join(out + lines + marks))
 
 
@@ -119,8 +125,12 @@ def _histogram(
     label: str,
 ) -> Figure:
     """Outlines over each other, each lightly filled."""
-    frame = _Frame(x=(float(edges[0]), float(edges[-1])), y=(0, top or 1.0), top=34, bottom=262)
-    out = [_key(parts, colour, dashes=True), frame.y_axis("% of items")]
+    frame = Frame(x=(float(edges[0]), float(edges[-1])), y=(0, top or 1.0))
+    names = list(parts)
+    out = [
+        svg.legend(names, lambda n, x: svg.stroke_sample(x, colour[names[n]], STROKES[n % len(STROKES)])),
+        frame.y_axis("% of items"),
+    ]
     for n, (name, values) in enumerate(parts.items()):
         shares = _shares(values, edges)
         filled = np.flatnonzero(shares)
@@ -131,15 +141,12 @@ def _histogram(
         for low, high, share in zip(edges[first:last], edges[first + 1 : last + 1], shares[first:last], strict=True):
             corners += [(frame.px(float(x)), frame.py(float(share))) for x in (low, high)]
         corners.append((frame.px(float(edges[last])), frame.bottom))
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
-        out.append(f'<polygon class="f{colour[name]}" fill-opacity="0.14" points="{path}"/>')
-        out.append(
-            f'<polyline class="line s{colour[name]}" style="stroke-width: 1.8" points="{path}"{_stroke(n)}>'
-            f"<title>{escape(f'{name}: {_middle(values)}')}</title></polyline>"
-        )
-    ticks = _ticks_between(float(edges[0]), float(edges[-1]))
+        out.append(svg.polygon(corners, colour[name], 0.14))
+        tip = f"{name}: {_middle(values)}"
+        out.append(svg.polyline(corners, colour[name], dash=STROKES[n % len(STROKES)], width=1.8, title=tip))
+    ticks = svg.ticks_between(float(edges[0]), float(edges[-1]))
     inside = [v for v in ticks if edges[0] - 1e-9 <= v <= edges[-1] + 1e-9]
-    out.append(frame.x_axis([(v, _number(v, ticks)) for v in inside], title))
+    out.append(frame.x_axis([(v, svg.tick_text(v, ticks)) for v in inside], title))
     return Figure(label, 304, "".join(out))
 
 
@@ -159,68 +166,6 @@ def _middle(values: Any) -> str:
 
 def _colours(names: Sequence[str], given: Mapping[str, int] | None) -> dict[str, int]:
     return {name: (given or {}).get(name, n + 1) % COLOURS for n, name in enumerate(names)}
-
-
-def _stroke(n: int) -> str:
-    """The first line is solid, the next ones are dashed, each in its own way."""
-    return f' stroke-dasharray="{STROKES[n % len(STROKES)]}"' if n % len(STROKES) else ""
-
-
-def _key(names: Iterable[str], colour: Mapping[str, int], *, dashes: bool = False, also: Sequence[str] = ()) -> str:
-    """A legend of the lines, told apart by their dashes or by the marks on them; then what has a thin dashed line."""
-    names = list(names)
-    gap = 28 + 14
-    fits = sum(_text_width(name, SIZE) + gap for name in [*names, *also]) <= WIDTH + 14
-    out, x = [], 0.0
-    for n, name in enumerate([*names, *also]):
-        shown = name if fits else _short(name, WIDTH / len([*names, *also]) - gap)
-        if name in also:
-            out.append(_line(x, 8, x + 22, 8, "axis", FULL_RANK))
-        else:
-            stroke = _stroke(n) if dashes else ""
-            out.append(f'<line class="line s{colour[name]}" x1="{x:g}" y1="8" x2="{x + 22:g}" y2="8"{stroke}/>')
-            if not dashes:
-                out.append(_mark(x + 11, 8, MARKS[n % len(MARKS)], colour[name], name))
-        out.append(_text(x + 28, 12.5, shown, ""))
-        x += gap + _text_width(shown, SIZE)
-    return "".join(out)
-
-
-def _mark(x: float, y: float, shape: str, colour: int, title: str) -> str:
-    tip = f"<title>{escape(title)}</title>"
-    if shape == "circle":
-        return f'<circle class="f{colour} halo" cx="{x:.1f}" cy="{y:.1f}" r="4">{tip}</circle>'
-    if shape == "square":
-        return f'<rect class="f{colour} halo" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7">{tip}</rect>'
-    reach = 4.2 if shape == "plus" else 3.6
-    d = (
-        f"M{x - reach:.1f} {y:.1f}H{x + reach:.1f}M{x:.1f} {y - reach:.1f}V{y + reach:.1f}"
-        if shape == "plus"
-        else f"M{x - reach:.1f} {y - reach:.1f}L{x + reach:.1f} {y + reach:.1f}"
-        f"M{x - reach:.1f} {y + reach:.1f}L{x + reach:.1f} {y - reach:.1f}"
-    )
-    return f'<path class="line s{colour}" d="{d}">{tip}</path>'
-
-
-def _ticks_between(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that reach from at most `low` to at least `high`."""
-    room = high - low
-    if not room > 0:
-        room = abs(high) or 1.0
-    raw = room / about
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(n * step, 12) for n in range(first, max(last, first + 1) + 1)]
-
-
-def _number(value: float, ticks: Sequence[float]) -> str:
-    """All ticks with the same number of decimals."""
-    step = ticks[1] - ticks[0]
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    while decimals < 6 and abs(round(step, decimals) - step) > 1e-9 * step:
-        decimals += 1
-    return f"{value:.{decimals}f}".replace("-", "−")
 
 
 def _finite(value: float) -> float:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offdiag.checks import is_number
 from offdiag.errors import OffdiagError
-from offdiag.plots.comparison import WIDTH, Figure, _Frame, _line, _short, _text, _text_width
-from offdiag.plots.ranks import _mark, _number, _ticks_between
+from offdiag.plots import svg
+from offdiag.plots.svg import WIDTH, Figure, Frame
 
 if TYPE_CHECKING:
     from offdiag import Tuned
@@ -72,19 +71,19 @@ def history(tuned: Tuned) -> Figure:
     low, high = _bounds(tuned, error=True)
     legend, top = _legend(tuned)
     last = max(trial.number for trial in tuned.trials)
-    frame = _Frame(x=(-0.6, last + 0.6), y=(low, high), top=top + 22, bottom=top + 222)
+    frame = Frame(x=(-0.6, last + 0.6), y=(low, high), top=top + 22, bottom=top + 222)
     ticks = _inside(low, high)
-    out = [legend, frame.y_axis(tuned.metric, [(v, _number(v, ticks)) for v in ticks])]
+    out = [legend, frame.y_axis(tuned.metric, [(v, svg.tick_text(v, ticks)) for v in ticks])]
     out.append(_band(complete, frame, last))
     out += [_trial(t, frame.px(t.number), frame, tuned) for t in complete]
     best = tuned.best
-    out.append(_ring(frame.px(best.number), frame.py(float(best.value or 0.0))))
+    out.append(svg.ring(frame.px(best.number), frame.py(float(best.value or 0.0))))
     rest = [trial for trial in tuned.trials if trial.value is None]
     out += [_rejected(trial, frame.px(trial.number), frame.bottom + STRIP / 2 + 1) for trial in rest]
     lower = replace(frame, bottom=frame.bottom + (STRIP if rest else 0))
     if rest:
-        out.append(_line(frame.left, frame.bottom, frame.right, frame.bottom, "grid"))
-    steps = [float(v) for v in _ticks_between(0, max(last, 1)) if v <= last and v == round(v)]
+        out.append(svg.line(frame.left, frame.bottom, frame.right, frame.bottom, "grid"))
+    steps = [float(v) for v in svg.ticks_between(0, max(last, 1)) if v <= last and v == round(v)]
     out.append(lower.x_axis([(v, f"{v:.0f}") for v in steps], "trial"))
     label = f"{len(complete)} complete of {len(tuned.trials)} trials; best {tuned.metric} {tuned.value:.4f}"
     return Figure(label, lower.bottom + 42, "".join(out))
@@ -97,11 +96,11 @@ def panels(tuned: Tuned) -> Figure:
         raise OffdiagError("no setting had more than one value in the trials, so there is nothing to draw")
     low, high = _bounds(tuned, error=False)
     legend, top = _legend(tuned)
-    out = [legend, _text(0, top + 14, tuned.metric, "soft small")]
+    out = [legend, svg.text(0, top + 14, tuned.metric, "soft small")]
     y = top + 16
     for n, name in enumerate(names):
         left, right = COLUMNS[n % 2]
-        frame = _Frame(x=_x_bounds(tuned, name), y=(low, high), top=y, bottom=y + PANEL, left=left, right=right)
+        frame = Frame(x=_x_bounds(tuned, name), y=(low, high), top=y, bottom=y + PANEL, left=left, right=right)
         out.append(_panel(tuned, name, frame, labels=n % 2 == 0))
         y += (PANEL + 50) if n % 2 or n == len(names) - 1 else 0
     return Figure(f"{tuned.metric} against {', '.join(names)}", y - 6, "".join(out))
@@ -116,18 +115,18 @@ def overview(tuned: Tuned) -> Figure:
     legend, top = _legend(tuned)
     cut = top - 4  # one legend is enough
     marks = below.marks.replace(legend, "", 1)
-    shifted = f'<g transform="translate(0 {above.height + 10 - cut:g})">{marks}</g>'
+    shifted = svg.group(marks, f"translate(0 {above.height + 10 - cut:g})")
     return Figure(f"{above.label}; {below.label}", above.height + below.height + 10 - cut, above.marks + shifted)
 
 
-def _panel(tuned: Tuned, name: str, frame: _Frame, *, labels: bool) -> str:
+def _panel(tuned: Tuned, name: str, frame: Frame, *, labels: bool) -> str:
     out = []
     ticks = _inside(*frame.y)
     for value in ticks:
         y = frame.py(value)
-        out.append(_line(frame.left, y, frame.right, y, "grid"))
+        out.append(svg.line(frame.left, y, frame.right, y, "grid"))
         if labels:
-            out.append(_text(frame.left - 6, y + 4, _number(value, ticks), "end soft small"))
+            out.append(svg.text(frame.left - 6, y + 4, svg.tick_text(value, ticks), "end soft small"))
     place = _scale(tuned, name)
     out += [
         _rejected(trial, frame.px(place(trial.settings[name])), frame.bottom - 3.5, small=True)
@@ -138,13 +137,13 @@ def _panel(tuned: Tuned, name: str, frame: _Frame, *, labels: bool) -> str:
     fit = {**tuned.best.settings, "propensity_power": 0.0}  # its fit is what the other panels show
     won = [t for t in shown if t is tuned.best] or [t for t in shown if {**t.settings, "propensity_power": 0.0} == fit]
     best = won[0] if won else _best(shown)
-    out.append(_ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
+    out.append(svg.ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
     suffix = " (log scale)" if _is_log(tuned, name) else ""
-    out.append(frame.x_axis(_x_ticks(tuned, name), _short(name + suffix, frame.right - frame.left, 12)))
+    out.append(frame.x_axis(_x_ticks(tuned, name), svg.short(name + suffix, frame.right - frame.left, 12)))
     return "".join(out)
 
 
-def _band(complete: Sequence[Trial], frame: _Frame, last: int) -> str:
+def _band(complete: Sequence[Trial], frame: Frame, last: int) -> str:
     """The best so far as steps, and one standard error on either side of it."""
     best, corners, edges = -math.inf, [], []
     for trial in complete:
@@ -160,17 +159,14 @@ def _band(complete: Sequence[Trial], frame: _Frame, last: int) -> str:
         edges.append((frame.px(start), frame.px(end), frame.py(up), frame.py(down)))
     upper = [(x, up) for start, end, up, _ in edges for x in (start, end)]
     lower = [(x, down) for start, end, _, down in reversed(edges) for x in (end, start)]
-    return (
-        f'<polygon class="f{BEST}" fill-opacity="0.13" points="{_points(upper + lower)}"/>'
-        f'<polyline class="line s{BEST}" style="stroke-width: 1.6" points="{_points(line)}"/>'
-    )
+    return svg.polygon(upper + lower, BEST, 0.13) + svg.polyline(line, BEST, width=1.6)
 
 
-def _trial(trial: Trial, x: float, frame: _Frame, tuned: Tuned, *, small: bool = False) -> str:
+def _trial(trial: Trial, x: float, frame: Frame, tuned: Tuned, *, small: bool = False) -> str:
     """A mark at the value; what lies below the picture is an arrow at its lower edge."""
     value = float(trial.value or 0.0)
     error = "" if trial.sem is None else f" ± {trial.sem:.4f}"
-    title = f"trial {trial.number}, {trial.origin}: {tuned.metric} {value:.4f}{error}; {_told(trial)}"
+    title = f"trial {trial.number}, {trial.origin}: {tuned.metric} {value:.4f}{error}; {_settings_text(trial)}"
     _, colour, shape = ORIGINS.get(trial.origin, ORIGINS["sampler"])
     if value < frame.y[0]:
         return _arrow(x, frame.bottom - 8, colour, title)
@@ -178,34 +174,23 @@ def _trial(trial: Trial, x: float, frame: _Frame, tuned: Tuned, *, small: bool =
 
 
 def _shape(x: float, y: float, shape: str, colour: int, title: str, size: float = 1.0) -> str:
-    if shape == "triangle":
-        d = f"M{x - 4.8:.1f} {y + 4:.1f}L{x:.1f} {y - 5:.1f}L{x + 4.8:.1f} {y + 4:.1f}Z"
-        mark = f'<path class="f{colour} halo" d="{d}"><title>{escape(title)}</title></path>'
-    else:
-        mark = _mark(x, y, shape, colour, title)
+    mark = svg.mark(x, y, shape, colour, title)
     if size == 1.0:
         return mark
-    return f'<g transform="translate({x * (1 - size):.2f} {y * (1 - size):.2f}) scale({size:g})">{mark}</g>'
+    return svg.group(mark, f"translate({x * (1 - size):.2f} {y * (1 - size):.2f}) scale({size:g})")
 
 
 def _arrow(x: float, y: float, colour: int, title: str) -> str:
     d = f"M{x - 3.5:.1f} {y:.1f}L{x + 3.5:.1f} {y:.1f}L{x:.1f} {y + 6:.1f}Z"
-    return f'<path class="f{colour}" fill-opacity="0.7" d="{d}"><title>{escape(title)}</title></path>'
+    return svg.path(f"f{colour}", d, title, opacity=0.7)
 
 
 def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
     """A short stroke: rejected on few items and users, or impossible to fit."""
     half = 2.5 if small else 4.0
     why = trial.note or f"rejected early, {trial.small_value or 0.0:.4f} on the small problem"
-    title = f"<title>{escape(f'trial {trial.number}: {why}; {_told(trial)}')}</title>"
-    kind = "soft" if trial.state == "pruned" else "fm"
-    return (
-        f'<rect class="{kind}" x="{x - 0.75:.1f}" y="{y - half:.1f}" width="1.5" height="{2 * half:g}">{title}</rect>'
-    )
-
-
-def _ring(x: float, y: float) -> str:
-    return f'<circle class="error" fill="none" cx="{x:.1f}" cy="{y:.1f}" r="7"/>'
+    title = f"trial {trial.number}: {why}; {_settings_text(trial)}"
+    return svg.rect(x - 0.75, y - half, 1.5, 2 * half, "soft" if trial.state == "pruned" else "fm", title)
 
 
 def _legend(tuned: Tuned) -> tuple[str, float]:
@@ -217,18 +202,18 @@ def _legend(tuned: Tuned) -> tuple[str, float]:
     out, x, y = [], 0.0, 8.0
     for name, kind in entries:
         lead = 28.0 if kind == "best" else 16.0
-        need = lead + _text_width(name, 12)
+        need = lead + svg.text_width(name, 12)
         if x and x + need > WIDTH:
             x, y = 0.0, y + 19
         if kind == "best":
-            out.append(f'<rect class="f{BEST}" fill-opacity="0.13" x="{x:.1f}" y="{y - 6:g}" width="22" height="12"/>')
-            out.append(_line(x, y, x + 22, y, f"line s{BEST}", ' style="stroke-width: 1.6"'))
+            out.append(svg.rect(x, y - 6, 22, 12, f"f{BEST}", opacity=0.13))
+            out.append(svg.line(x, y, x + 22, y, f"line s{BEST}", width=1.6))
         elif kind == "rejected":
-            out.append(f'<rect class="soft" x="{x + 5:.1f}" y="{y - 4:g}" width="1.5" height="8"/>')
+            out.append(svg.rect(x + 5, y - 4, 1.5, 8, "soft"))
         else:
             _, colour, shape = ORIGINS[kind]
             out.append(_shape(x + 6, y, shape, colour, name))
-        out.append(_text(x + lead, y + 4.5, name, "small"))
+        out.append(svg.text(x + lead, y + 4.5, name, "small"))
         x += need + 12
     return "".join(out), y + 8
 
@@ -277,7 +262,7 @@ def _bounds(tuned: Tuned, *, error: bool) -> tuple[float, float]:
 
 
 def _inside(low: float, high: float, about: int = 4) -> list[float]:
-    ticks = [v for v in _ticks_between(low, high, about) if low - 1e-12 <= v <= high + 1e-12]
+    ticks = [v for v in svg.ticks_between(low, high, about) if low - 1e-12 <= v <= high + 1e-12]
     return ticks if len(ticks) > 1 else [low, high]
 
 
@@ -329,8 +314,8 @@ def _x_ticks(tuned: Tuned, name: str) -> list[tuple[float, str]]:
         steps = (1, 3) if len(decades) <= 2 else (1,)
         marks = [s * 10.0**d for d in range(math.floor(low), math.ceil(high) + 1) for s in steps]
         return [(math.log10(v), f"{v:g}") for v in marks if low <= math.log10(v) <= high]
-    ticks = _ticks_between(low, high, 4)
-    return [(v, _number(v, ticks)) for v in ticks if low <= v <= high]
+    ticks = svg.ticks_between(low, high, 4)
+    return [(v, svg.tick_text(v, ticks)) for v in ticks if low <= v <= high]
 
 
 def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
@@ -359,11 +344,7 @@ def _after_the_search(trials: Sequence[Trial]) -> bool:
     return any(trial.origin == "propensity" for trial in trials)
 
 
-def _points(places: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-
-
-def _told(trial: Trial) -> str:
+def _settings_text(trial: Trial) -> str:
     from offdiag.tuning.trials import number_text
 
     return ", ".join(f"{name} {number_text(value)}" for name, value in trial.settings.items())

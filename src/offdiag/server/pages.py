@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
+import json
 from pathlib import Path
 from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
+
+from offdiag.report import page
 
 SAFE = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -17,12 +19,6 @@ SAFE = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
-code, pre { font-size: .9em } pre { overflow: auto; padding: .75rem; border: 1px solid #8886; border-radius: 6px }
-table { border-collapse: collapse } td, th { text-align: left; padding: .15rem .9rem .15rem 0; vertical-align: top }
-"""
 
 
 class Static(StaticFiles):
@@ -42,56 +38,38 @@ def front(static: Path) -> Response:
     index = static / "index.html"
     if index.is_file():
         return HTMLResponse(index.read_bytes(), headers=SAFE)
-    text = (
-        '<!doctype html><meta charset="utf-8"><title>offdiag</title>'
-        '<p>offdiag serves here: <a href="/docs">what it answers</a>.'
-    )
-    return HTMLResponse(text, headers=SAFE)
+    return HTMLResponse(page.html("offdiag.server", "front.html"), headers=SAFE)
 
 
 def reference(openapi: dict[str, Any]) -> str:
     """What can be asked, in plain HTML. The machine-readable description is at /openapi.json."""
-    parts = []
-    for path, methods in openapi["paths"].items():
-        for method, about in methods.items():
-            parts.append(_operation(path, method, about))
-    title = f"{escape(openapi['info']['title'])} {escape(openapi['info']['version'])}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{STYLE}</style><h1>{title}</h1><p>{escape(openapi['info']['description'])} "
-        f'<a href="/openapi.json">OpenAPI</a> · <a href="/">page</a></p>{"".join(parts)}</html>'
-    )
-
-
-def _operation(path: str, method: str, about: dict[str, Any]) -> str:
-    import json
-
-    parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(about.get('description', ''))}</p>"]
-    rows = [
-        (parameter["name"], parameter.get("schema", {}), parameter.get("required", False))
-        for parameter in about.get("parameters", [])
+    operations = [
+        {"path": path, "method": method.upper(), "about": about, "fields": _fields(about), "example": _example(about)}
+        for path, methods in openapi["paths"].items()
+        for method, about in methods.items()
     ]
-    if "requestBody" in about:
-        content = about["requestBody"]["content"]["application/json"]
-        needed = content["schema"].get("required", [])
-        rows += [(name, part, name in needed) for name, part in content["schema"]["properties"].items()]
-        parts.append(f"<pre>{escape(json.dumps(content['example']))}</pre>")
-    if rows:
-        cells = "".join(
-            f"<tr><td><code>{escape(name)}</code><td>{'needed' if needed else _default(part)}"
-            f"<td>{escape(part.get('description', ''))}"
-            for name, part, needed in rows
-        )
-        parts.append(f"<table>{cells}</table>")
-    statuses = "".join(
-        f"<tr><td>{escape(status)}<td>{escape(answer.get('description', ''))}"
-        for status, answer in sorted(about.get("responses", {}).items())
-    )
-    parts.append(f"<details><summary>statuses</summary><table>{statuses}</table></details>")
-    return "".join(parts)
+    return page.html("offdiag.server", "reference.html", info=openapi["info"], operations=operations)
+
+
+def _body(about: dict[str, Any]) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = about.get("requestBody", {}).get("content", {}).get("application/json")
+    return found
+
+
+def _example(about: dict[str, Any]) -> str | None:
+    body = _body(about)
+    return None if body is None else json.dumps(body["example"])
+
+
+def _fields(about: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, "needed" or the default, and the description of each parameter and each field of the body."""
+    rows = [(p["name"], p.get("schema", {}), p.get("required", False)) for p in about.get("parameters", [])]
+    body = _body(about)
+    if body is not None:
+        needed = body["schema"].get("required", [])
+        rows += [(name, part, name in needed) for name, part in body["schema"]["properties"].items()]
+    return [(name, "needed" if need else _default(part), part.get("description", "")) for name, part, need in rows]
 
 
 def _default(part: dict[str, Any]) -> str:
-    import json
-
-    return escape(json.dumps(part["default"])) if "default" in part else "optional"
+    return json.dumps(part["default"]) if "default" in part else "optional"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from offdiag.papers.claims import Reproduction, Size
-from offdiag.papers.mianjy2018 import chapters, descent, measure, training
+from offdiag.papers.mianjy2018 import measure, optimum_chapters, training, training_chapters
 from offdiag.papers.mianjy2018 import surface as level
 from offdiag.progress import Progress
 
@@ -48,11 +48,11 @@ def run(*, size: Size, seed: int, progress: Progress | None = None) -> Reproduct
         seed=seed,
         summary=SUMMARY,
         chapters=[
-            chapters.penalty(penalty),
-            chapters.equal(equal),
-            chapters.optimum(best, shrinkage),
-            descent.landscape(surface, curvature),
-            descent.training(toys, trainings, setting),
+            optimum_chapters.penalty(penalty),
+            optimum_chapters.equal(equal),
+            optimum_chapters.optimum(best, shrinkage),
+            training_chapters.landscape(surface, curvature),
+            training_chapters.training(toys, trainings, setting),
         ],
         numbers=numbers(penalty, equal, best, surface, toys, trainings),
         data=f"drawn: M with exponentially falling singular values, inputs from a standard normal (seed {seed})",

@@ -8,8 +8,7 @@ import numpy as np
 
 from offdiag.lab import dropblock
 from offdiag.papers.claims import Reproduction, Size
-from offdiag.papers.pal2020 import chapters, deep, formulas, measure
-from offdiag.papers.pal2020 import chapters_more as more
+from offdiag.papers.pal2020 import deep, dropblock_chapters, extension_chapters, formulas, measure
 from offdiag.progress import Progress
 
 SUMMARY = """
@@ -65,15 +64,15 @@ def run(
         seed=seed,
         summary=SUMMARY,
         chapters=[
-            chapters.penalty(error, runs, s),
-            chapters.minimum(runs, proxes, rank, times, s),
-            chapters.capacity(width, doubling),
-            chapters.norm(norms, *formulas.shrunk(), runs),
-            chapters.balanced(runs, few, equal),
-            more.general(general, layer),
-            more.connect(connects),
-            more.anywhere(places, s),
-            more.deep(nets, size),
+            dropblock_chapters.penalty(error, runs, s),
+            dropblock_chapters.minimum(runs, proxes, rank, times, s),
+            dropblock_chapters.capacity(width, doubling),
+            dropblock_chapters.norm(norms, *formulas.shrunk(), runs),
+            dropblock_chapters.balanced(runs, few, equal),
+            extension_chapters.general(general, layer),
+            extension_chapters.connect(connects),
+            extension_chapters.anywhere(places, s),
+            extension_chapters.deep(nets, size),
         ],
         numbers=numbers(error, runs, norms, proxes, rank, general)
         | {

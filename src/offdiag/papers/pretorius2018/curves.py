@@ -6,17 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, Claim, Drawing, Verdict
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
 Part = tuple[Chapter, dict[str, float]]
-
-
-def verdict(ok: bool, *, corrected: bool = False) -> Verdict:
-    if not ok:
-        return "does not hold"
-    return "holds when corrected" if corrected else "holds"
 
 
 def expected_loss(seed: int) -> Part:

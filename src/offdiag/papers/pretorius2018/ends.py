@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, Claim, Drawing
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.pretorius2018 import figures
-from offdiag.papers.pretorius2018.curves import Part, verdict
+from offdiag.papers.pretorius2018.curves import Part
 
 Array = NDArray[np.float64]
 

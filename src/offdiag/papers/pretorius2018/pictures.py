@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, Claim, Drawing
+from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
 
@@ -37,7 +37,7 @@ def pictures(data: nets.Pictures, seed: int, tell: Progress) -> tuple[Chapter, d
             measured=f"Of the {nets.MODES} leading directions, over all steps and the three nets, the learnt share is "
             f"at most "
             f"{error:.3f} from the formula, and {ends_error:.3f} at the end. The noise was drawn anew in every step.",
-            verdict="holds" if error < 0.2 else "does not hold",
+            verdict=verdict(error < 0.2),
             code="lab.dynamics.dae, lab.dynamics.wdae",
         )
     ]
@@ -112,9 +112,9 @@ def _nonlinear(
         f"{_three(kept['WDAE'])}, DAE {_three(kept['DAE'])}. To half the lower of both ends in direction "
         f"{MATCHED + 1}, weight decay "
         f"takes {faster:.2f} times as many steps as noise.",
-        verdict="holds"
-        if faster > 1 and kept["AE"][weak] > max(kept["WDAE"][weak], kept["DAE"][weak]) and _ordered(plain)
-        else "does not hold",
+        verdict=verdict(
+            faster > 1 and kept["AE"][weak] > max(kept["WDAE"][weak], kept["DAE"][weak]) and _ordered(plain)
+        ),
         code="lab.dynamics.estimate",
     )
     return claim, {

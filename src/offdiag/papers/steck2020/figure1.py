@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag import diagnostics
 from offdiag.errors import OffdiagError
+from offdiag.papers.claims import Claim, Verdict, ahead, never_behind, verdict
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
@@ -25,17 +26,6 @@ Cosines = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]  # model ->
 NEAR_ORTHOGONAL = 0.1  # a cosine of at most this, i.e. an angle of 84 degrees or more
 MANY = 0.25
 CONSIDERABLY = 0.8  # a fifth less, or more
-SURE = 3.0  # paired standard errors beyond which a difference is not luck, with a dozen of them looked at
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper about its Figure 1, and what is seen here."""
-
-    name: str
-    text: str
-    verdict: str  # "holds", "within error", "barely" or "does not hold"
-    evidence: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,24 +183,24 @@ def claims(curve: diagnostics.RankCurve, cosines: Cosines) -> list[Claim]:
             Claim(
                 f"smaller_cosines_{name}",
                 f"similar items are considerably less alike in the {name} of EDLAE than of DLAE",
-                _smaller(medians[EDLAE], medians[DLAE]),
                 "median cosine " + ", ".join(f"{value:.3f} ({model})" for model, value in medians.items()),
+                _smaller(medians[EDLAE], medians[DLAE]),
             )
         )
     near = {model: _near_orthogonal(pair[0]) for model, pair in cosines.items()}
+    shares = ", ".join(f"{100 * share:.0f} % of groups ({model})" for model, share in near.items())
     found.append(
         Claim(
             "near_orthogonal_encoder",
             "many similar items are close to orthogonal in the encoder of EDLAE",
-            "holds" if near[EDLAE] >= MANY else "does not hold",
-            f"median cosine of at most {NEAR_ORTHOGONAL:g} in size for "
-            + ", ".join(f"{100 * share:.0f} % of groups ({model})" for model, share in near.items()),
+            f"median cosine of at most {NEAR_ORTHOGONAL:g} in size for {shares}",
+            verdict(near[EDLAE] >= MANY),
         )
     )
     return found
 
 
-def _smaller(value: float, other: float) -> str:
+def _smaller(value: float, other: float) -> Verdict:
     if value <= CONSIDERABLY * other:
         return "holds"
     return "barely" if value < other else "does not hold"
@@ -222,34 +212,29 @@ def _near_orthogonal(cosines: NDArray[np.float64]) -> float:
 
 
 def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
-    worst, where, surely = 0.0, "", False
-    for rank in curve.ranks:
-        ours = curve.at(EDLAE, rank)
-        for name in (ZERO, DLAE):
-            gap, sem = _difference(ours, curve.at(name, rank), curve.metric)
-            surely |= gap < -SURE * sem
-            if gap < worst:
-                worst, where = gap, f"{name} is ahead by {-gap:.4f} ± {sem:.4f} at rank {rank:,}"
-    verdict = "holds" if not where else "does not hold" if surely else "within error"
+    gaps = {(name, rank): _difference(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
+    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1][0])
+    where = f"{name} is ahead by {-worst:.4f} ± {sem:.4f} at rank {rank:,}"
     return Claim(
-        "edlae_best", "EDLAE is the most accurate at every rank", verdict, where or "no model is ahead anywhere"
+        "edlae_best",
+        "EDLAE is the most accurate at every rank",
+        where if worst < 0 else "no model is ahead anywhere",
+        never_behind(gaps.values()),
     )
 
 
 def _alike(curve: diagnostics.RankCurve, name: str, model: str, rank: int, text: str) -> Claim:
-    ours, other = curve.at(EDLAE, rank), curve.at(model, rank)
-    gap, sem = _difference(ours, other, curve.metric)
-    same = abs(gap) <= ours.sem  # the paper's measure: within the standard error of a mean
-    return Claim(name, text, "holds" if same else "does not hold", f"EDLAE {gap:+.4f} ± {sem:.4f} (paired)")
+    gap, sem = _difference(curve, EDLAE, model, rank)
+    same = abs(gap) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
+    return Claim(name, text, f"EDLAE {gap:+.4f} ± {sem:.4f} (paired)", verdict(same))
 
 
 def _behind(curve: diagnostics.RankCurve, rank: int) -> Claim:
-    gap, sem = _difference(curve.at(ZERO, rank), curve.at(DLAE, rank), curve.metric)
-    verdict = "holds" if gap > SURE * sem else "within error" if gap > -SURE * sem else "does not hold"
+    gap, sem = _difference(curve, ZERO, DLAE, rank)
     text = f"at a large rank ({rank:,}) DLAE, free to learn the identity, falls behind the zero-diagonal model"
-    return Claim("large_rank_dlae_behind", text, verdict, f"zero diagonal {gap:+.4f} ± {sem:.4f} (paired)")
+    return Claim("large_rank_dlae_behind", text, f"zero diagonal {gap:+.4f} ± {sem:.4f} (paired)", ahead(gap, sem))
 
 
-def _difference(one: diagnostics.RankPoint, other: diagnostics.RankPoint, metric: str) -> tuple[float, float]:
-    test = one.result.compare(other.result)
-    return test.difference[metric], test.sem[metric] if np.isfinite(test.sem[metric]) else 0.0
+def _difference(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> tuple[float, float]:
+    test = curve.at(one, rank).result.compare(curve.at(other, rank).result)
+    return test.difference[curve.metric], test.sem[curve.metric] if np.isfinite(test.sem[curve.metric]) else 0.0

@@ -1,9 +1,8 @@
-"""How Figure 1 of [Steck20] is told: a page with its panels and a JSON document."""
+"""Figure 1 of [Steck20] as files: a page with its panels and a JSON document."""
 
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 
 from offdiag import wording
 from offdiag.papers.steck2020.figure1 import DLAE, EDLAE, GROUP, ZERO, Figure1, middle
-from offdiag.plots import comparison, ranks
+from offdiag.plots import Figure, ranks
 from offdiag.report import writer
+from offdiag.report.page import html
 
 COLOURS = {EDLAE: 3, ZERO: 1, DLAE: 2}  # EDLAE and DLAE as in the report of `offdiag demo`
 
 
-def drawings(figure: Figure1) -> dict[str, comparison.Figure]:
+def drawings(figure: Figure1) -> dict[str, Figure]:
     """The panels, by file name."""
     cosines = ranks.cosines(figure.cosines)
     return {
@@ -69,7 +69,7 @@ def as_json(figure: Figure1) -> dict[str, Any]:
             name: _spread(values, float(np.min(values)), float(np.max(values)))
             for name, values in figure.diagonals.items()
         },
-        "claims": [vars(claim) for claim in figure.claims],
+        "claims": [claim.as_row() for claim in figure.claims],
         "seconds": figure.seconds,
     }
 
@@ -98,10 +98,39 @@ def write(figure: Figure1, folder: Path) -> list[str]:
 
 def page(figure: Figure1) -> str:
     """One self-contained HTML page: no script, no outside resource."""
-    import offdiag as od
+    train = figure.train
+    return html(
+        "offdiag.papers",
+        "figure1.html",
+        figure=figure,
+        seconds=figure.seconds,
+        panels=_panels(figure),
+        claims=[claim.as_row() for claim in figure.claims],
+        head=HEAD,
+        rows=rows(figure),
+        facts=[
+            ("data", figure.source),
+            ("learned from", f"{train.n_users:,} users, {train.n_items:,} items, {train.nnz:,} interactions"),
+            ("measured on", f"{figure.n_test:,} users held out of training (seed {figure.seed})"),
+            ("settings of the full-rank model", settings_text(figure)),
+            ("similar items", f"the {GROUP} largest values in each column of the full-rank EDLAE model"),
+            (
+                "embeddings",
+                "those with UᵀU = VᵀV. Many pairs U, V make the same model, with other cosines; this choice is made "
+                "alike for all models.",
+            ),
+        ],
+    )
 
+
+def settings_text(figure: Figure1) -> str:
+    return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in figure.settings.items())
+
+
+def _panels(figure: Figure1) -> list[tuple[str, str, Figure]]:
+    """Title, caption and drawing."""
     drawn = drawings(figure)
-    titles = (
+    return [
         (
             "Accuracy against rank",
             f"{figure.metric} of {figure.n_test:,} new users, ± one standard error. Differences between models at one "
@@ -117,41 +146,7 @@ def page(figure: Figure1) -> str:
             "other entries make of it. DLAE is rewarded for a large one. In the zero-diagonal model it is 0.",
             drawn["figure1-diagonal"],
         ),
-    )
-    panels = "".join(writer._figure(*parts) for parts in titles)
-    settings = ", ".join(f"{name} {writer.setting_text(value)}" for name, value in figure.settings.items())
-    train = figure.train
-    facts = [
-        ["data", escape(figure.source)],
-        ["learned from", f"{train.n_users:,} users, {train.n_items:,} items, {train.nnz:,} interactions"],
-        ["measured on", f"{figure.n_test:,} users held out of training (seed {figure.seed})"],
-        ["settings of the full-rank model", escape(settings)],
-        ["similar items", f"the {GROUP} largest values in each column of the full-rank EDLAE model"],
-        [
-            "embeddings",
-            "those with UᵀU = VᵀV. Many pairs U, V make the same model, with other cosines; this choice is made alike "
-            "for all models.",
-        ],
     ]
-    verdicts = [[f"<b>{escape(c.verdict)}</b>", escape(c.text), escape(c.evidence)] for c in figure.claims]
-    sections = [
-        '<header><p class="kicker">offdiag</p>'
-        "<h1>Figure 1 of “Autoencoders that don’t overfit towards the Identity”</h1>"
-        f'<p class="lead">Low-rank linear autoencoders on {escape(figure.source)}.</p></header>',
-        f'<section><div class="figures">{panels}</div></section>',
-        writer._section("What the paper says, and what is seen here", writer._table(["", "claim", "here"], verdicts)),
-        writer._section("Numbers", writer._table(list(HEAD), rows(figure))),
-        writer._section("How this was made", writer._table(None, facts)),
-    ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>offdiag: Figure 1 of Steck (2020)</title>\n'
-        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{writer._CSS}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(sections)
-        + f"\n</main>\n<footer>Made by offdiag {od.__version__} in {figure.seconds:.1f} seconds.</footer>\n"
-        + "</body>\n</html>\n"
-    )
 
 
 HEAD = ("model", "rank", "metric", "standard error", "dropout", "l2", "MB", "seconds", "objective")

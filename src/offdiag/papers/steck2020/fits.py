@@ -13,8 +13,8 @@ import numpy as np
 
 from offdiag import tuning
 from offdiag.errors import InterruptedFitWarning, OffdiagError
-from offdiag.papers.steck2020.kept import Kept, fingerprint
 from offdiag.papers.steck2020.measure import measured
+from offdiag.papers.steck2020.row_store import RowStore, fingerprint
 from offdiag.papers.steck2020.rows import BY_KEY, EXTRAS, Row, first_settings, published_settings
 from offdiag.papers.steck2020.sources import Data
 from offdiag.progress import Progress
@@ -66,7 +66,7 @@ class Job:
     digest: str  # of the split
     rank: int
     plan: Plan
-    kept: Kept
+    store: RowStore
 
 
 def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progress: Progress | None) -> dict[str, Any]:
@@ -81,17 +81,17 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
         facts |= {"settings": published_settings(row, job.data.name)}
     mark = fingerprint(data=job.digest, seed=job.plan.seed, metrics=METRICS, **facts)
     name = f"{job.data.name}-{row.key}-{kind.replace(' ', '-')}"
-    found = job.kept.find(name, mark)
+    found = job.store.find(name, mark)
     if found is None:
         if kind == SAMPLED:
             found = _sampled(job, facts["settings"], progress)
         elif kind == TUNED:
-            found = _tuned(job, row, str(job.kept.path(name, mark, "study.jsonl")), progress)
+            found = _tuned(job, row, str(job.store.path(name, mark, "study.jsonl")), progress)
         else:
             found = _measured(job, _model(row, facts["fixed"] | facts.get("settings", {})), progress)
         found |= {"row": row.key, "label": row.label, "group": row.group, "number": row.number, "model": row.model}
         found |= {"kind": kind, "emphasis": row.emphasis}
-        job.kept.keep(name, mark, found)
+        job.store.keep(name, mark, found)
     return found
 
 
@@ -110,11 +110,11 @@ def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) 
             facts = _fixed(job, BY_KEY[key]) | {"rank": rank}
             mark = fingerprint(data=job.digest, row=key, metrics=METRICS, fixed=facts, few=few)
             name = f"{job.data.name}-{key}-rank-{rank}"
-            line = job.kept.find(name, mark)
+            line = job.store.find(name, mark)
             if line is None:
                 lines = [_measured(job, _model(BY_KEY[key], facts | settings), None) for settings in few]
                 line = max(lines, key=lambda r: float(r["validation"])) | {"row": key, "rank": rank}
-                job.kept.keep(name, mark, line)
+                job.store.keep(name, mark, line)
             found.append(line)
     return found
 
@@ -145,7 +145,7 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
     import offdiag as od
 
     first = _first(job, row)
-    job.kept.folder.mkdir(parents=True, exist_ok=True)
+    job.store.folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)
         tuned = od.tune(

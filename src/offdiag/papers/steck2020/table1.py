@@ -12,9 +12,10 @@ import numpy as np
 
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import paired_t_test
-from offdiag.papers.steck2020 import claims, fits, sources
+from offdiag.papers.claims import Claim
+from offdiag.papers.steck2020 import fits, sources, table1_claims
 from offdiag.papers.steck2020.fits import JUDGE, METRICS, Job, Plan
-from offdiag.papers.steck2020.kept import Kept, digest
+from offdiag.papers.steck2020.row_store import RowStore, digest
 from offdiag.papers.steck2020.rows import Row, chosen, missing, published_figures, published_settings
 from offdiag.progress import Progress
 
@@ -30,7 +31,7 @@ class Part:
     rank: int
     records: list[dict[str, Any]]
     left_out: dict[str, str]  # row → why
-    claims: list[claims.Claim]
+    claims: list[Claim]
     by_rank: list[dict[str, Any]]
     seconds: float
 
@@ -64,7 +65,7 @@ def run(
     some = chosen(rows)
     plan = Plan(trials=trials, seconds=seconds, seed=seed).checked(some)
     parts = [
-        _part(source, some, rank, plan, Kept(folder / "rows"), _share(progress, n, len(given)))
+        _part(source, some, rank, plan, RowStore(folder / "rows"), _share(progress, n, len(given)))
         for n, source in enumerate(given)
     ]
     return Table1(parts, plan, time.perf_counter() - start)
@@ -77,14 +78,14 @@ def _share(progress: Progress | None, n: int, of: int) -> Progress | None:
 
 
 def _part(
-    source: sources.Source, some: list[Row], rank: int | None, plan: Plan, kept: Kept, progress: Progress | None
+    source: sources.Source, some: list[Row], rank: int | None, plan: Plan, store: RowStore, progress: Progress | None
 ) -> Part:
     start = time.perf_counter()
     if progress is not None:
         progress(f"table 1 · {source.name}: reading", 0.0)
     data = sources.load(source, plan.seed)
     rank = sources.chosen_rank(data.name, data.split.train.n_items, rank)
-    job = Job(data, digest(data.split), rank, plan, kept)
+    job = Job(data, digest(data.split), rank, plan, store)
     steps = _steps(some, data.name, plan)
     several = {"dlae", "edlae"} <= {row.key for row in some}  # smaller ranks are looked at as well
     total = sum(weight for *_, weight in steps) + (LADDER if several else 0.0)
@@ -110,7 +111,7 @@ def _part(
     for record in records:
         record["published"] = published_figures(_row(record), data.name)
         record |= difference(record, best)
-    found = claims.judged(records, ladder)
+    found = table1_claims.judged(records, ladder)
     return Part(data, rank, records, left_out, found, ladder, time.perf_counter() - start)
 
 

@@ -1,17 +1,16 @@
-"""How Table 1 is told: Markdown, one HTML page without script or outside resource, and JSON with every number."""
+"""Table 1 of [Steck20] as files: Markdown, one HTML page, and JSON with every number."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from offdiag.papers.steck2020.fits import JUDGE, METRICS, PUBLISHED, TUNED
 from offdiag.papers.steck2020.rows import BY_KEY
 from offdiag.papers.steck2020.table1 import Part, Table1
-from offdiag.plots import comparison
+from offdiag.report import page as templates
 from offdiag.report import writer
 from offdiag.wording import size, with_error
 
@@ -63,7 +62,7 @@ def part_json(part: Part) -> dict[str, Any]:
             {"row": r["row"], "rank": r["rank"], "mean": r["mean"], "sem": r["sem"], "fit_seconds": r["fit_seconds"]}
             for r in part.by_rank
         ],
-        "claims": [vars(claim) for claim in part.claims],
+        "claims": [claim.as_row() for claim in part.claims],
         "seconds": part.seconds,
     }
 
@@ -156,102 +155,62 @@ def by_rank_rows(part: dict[str, Any], judge: str) -> list[list[str]]:
     ]
 
 
-# Markdown
+def tables(part: dict[str, Any], metrics: list[str], judge: str) -> list[tuple[Sequence[str], list[list[str]]]]:
+    """All tables of one data set in the order of the document: names of the columns, lines."""
+    verdicts = [[c["verdict"], c["text"], c["evidence"]] for c in part["claims"]]
+    found: list[tuple[Sequence[str], list[list[str]]]] = [table(part, metrics)]
+    if part["left_out"]:
+        found.append((("left out", "why"), left_out_rows(part)))
+    found.append((("verdict", "the paper says", "here"), verdicts))
+    if part["by_rank"]:
+        found.append((by_rank_head(judge), by_rank_rows(part, judge)))
+    return [*found, (settings_head(judge), settings_rows(part))]
+
+
+def by_rank_head(judge: str) -> tuple[str, ...]:
+    return ("rank", f"DLAE, {judge}", f"EDLAE, {judge}")
+
+
+def settings_head(judge: str) -> tuple[str, ...]:
+    return ("model", "settings", "values", f"{judge} on validation", "time to tune")
 
 
 def markdown(said: dict[str, Any]) -> str:
-    lines = [f"# {TITLE}", "", NOTE, ""]
-    for part in said["data"]:
-        lines += [f"## {part['title']}", "", *markdown_part(part, said["metrics"], said["judge"])]
-    return "\n".join([*lines, f"Made by offdiag {said['version']}, seed {said['seed']}.", ""])
+    return templates.markdown("offdiag.papers", "table1.md", said=said, title=TITLE, note=NOTE, part_of=markdown_part)
 
 
-def markdown_part(part: dict[str, Any], metrics: list[str], judge: str) -> list[str]:
+def markdown_part(part: dict[str, Any], metrics: list[str], judge: str) -> str:
     """The tables of one data set, without a heading."""
-    lines = [f"- {name}: {value}" for name, value in facts(part)] + [""]
-    lines += _md_table(*table(part, metrics))
-    if part["left_out"]:
-        lines += _md_table(("left out", "why"), left_out_rows(part))
-    lines += _md_table(
-        ("verdict", "the paper says", "here"), [[c["verdict"], c["text"], c["evidence"]] for c in part["claims"]]
-    )
-    if part["by_rank"]:
-        lines += _md_table(("rank", f"DLAE, {judge}", f"EDLAE, {judge}"), by_rank_rows(part, judge))
-    return lines + _md_table(
-        ("model", "settings", "values", f"{judge} on validation", "time to tune"), settings_rows(part)
-    )
-
-
-def _md_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
-    def line(some: Any) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in some) + " |"
-
-    return [line(head), "|" + "---|" * len(head), *map(line, rows), ""]
-
-
-# HTML
+    words = {"facts": facts(part), "tables": tables(part, metrics, judge)}
+    return templates.markdown("offdiag.papers", "table1_part.md", **words)
 
 
 def page(said: dict[str, Any]) -> str:
-    names = ", ".join(part["title"] for part in said["data"])
-    sections = [
-        f'<header><p class="kicker">offdiag</p><h1>{escape(TITLE)}</h1>'
-        f'<p class="lead">On {escape(names)}.</p><p>{escape(NOTE)}</p></header>'
-    ]
+    """One self-contained HTML page: no script, no outside resource."""
+    judge = said["judge"]
+    parts = []
     for part in said["data"]:
-        body = _html_table(None, [list(pair) for pair in facts(part)])
-        body += _main_table(part, said["metrics"])
-        if part["left_out"]:
-            body += "<h3>Left out</h3>" + _html_table(("model", "why"), left_out_rows(part))
-        sections.append(writer._section(part["title"], body))
-        verdicts = [
-            [f"<b>{escape(c['verdict'])}</b>", escape(c["text"]), escape(c["evidence"])] for c in part["claims"]
-        ]
-        body = writer._table(["", "claim", "here"], verdicts)
-        if part["by_rank"]:
-            head = ("rank", f"DLAE, {said['judge']}", f"EDLAE, {said['judge']}")
-            body += "<h3>By rank, settings chosen among those of the two rows</h3>" + _html_table(
-                head, by_rank_rows(part, said["judge"])
-            )
-        sections.append(writer._section("What the paper says, and what is seen here", body))
-        columns = ("model", "settings", "values", f"{said['judge']} on validation", "time to tune")
-        sections.append(writer._section("Settings", _html_table(columns, settings_rows(part))))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>offdiag: Table 1 of Steck (2020)</title>\n'
-        f"<style>\n{comparison.palette(':root')}{comparison.CSS}{writer._CSS}{_CSS}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(sections)
-        + f"\n</main>\n<footer>Made by offdiag {escape(said['version'])} in {said['seconds']:.1f} seconds.</footer>\n"
-        + "</body>\n</html>\n"
+        head, lines = table(part, said["metrics"])
+        parts.append(
+            part
+            | {
+                "facts": facts(part),
+                "head": head,
+                "lines": list(zip(part["rows"], lines, strict=True)),
+                "best": {name: max(row["mean"][name] for row in part["rows"]) for name in said["metrics"]},
+                "left_out_rows": left_out_rows(part),
+                "by_rank_rows": by_rank_rows(part, judge) if part["by_rank"] else [],
+                "settings_rows": settings_rows(part),
+            }
+        )
+    return templates.html(
+        "offdiag.papers",
+        "table1.html",
+        title=TITLE,
+        note=NOTE,
+        parts=parts,
+        published=PUBLISHED_FIGURES,
+        by_rank_head=by_rank_head(judge),
+        settings_head=settings_head(judge),
+        seconds=said["seconds"],
     )
-
-
-def _html_table(head: Sequence[str] | None, rows: list[list[str]]) -> str:
-    return writer._table(None if head is None else list(head), [[escape(cell) for cell in row] for row in rows])
-
-
-def _main_table(part: dict[str, Any], metrics: list[str]) -> str:
-    """The best figure of each metric in bold, errors small and below, a line above each group."""
-    head, lines = table(part, metrics)
-    best = {name: max(row["mean"][name] for row in part["rows"]) for name in metrics}
-    body, last = "", None
-    for row, texts in zip(part["rows"], lines, strict=True):
-        line = ""
-        for name, text in zip(head, texts, strict=True):
-            value, _, error = escape(text).partition(" ± ")
-            value = f"<b>{value}</b>" if name in best and row["mean"][name] == best[name] else value
-            value = value.replace(" / ", "<br>") if name == PUBLISHED_FIGURES else value
-            line += f"<td>{value}{f'<small>± {error}</small>' if error else ''}</td>"
-        body += f"<tr{' class=group' if row['group'] != last else ''}>{line}</tr>"
-        last = row["group"]
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f'<div class="scroll"><table class="table1"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-_CSS = """
-main { max-width: 1320px; }
-.table1 { font-size: 14px; } .table1 td, .table1 th { padding: 6px 10px 6px 0; }
-.table1 td small { display: block; } .table1 td:nth-last-child(-n+5) { white-space: nowrap; }
-.table1 tr.group td { border-top: 2px solid var(--soft); } .table1 tr.group:first-child td { border-top: 0; }
-"""

@@ -1,0 +1,1 @@
+"""Algorithms of others as published, to compare with: nothing in offdiag uses them."""

@@ -1,9 +1,0 @@
-"""`offdiag reproduce pretorius2018`, into the folder results beside this file; takes the same options."""
-
-import sys
-from pathlib import Path
-
-from offdiag.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main(["reproduce", "pretorius2018", "--out", str(Path(__file__).parent / "results"), *sys.argv[1:]]))

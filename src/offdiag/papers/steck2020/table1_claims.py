@@ -1,0 +1,92 @@
+"""What the paper says about its Table 1, judged on the data at hand with paired error bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from offdiag.evaluation import paired_t_test
+from offdiag.papers.claims import Claim, Verdict, ahead, alike, never_behind
+from offdiag.papers.steck2020 import fits
+from offdiag.papers.steck2020.fits import JUDGE, PUBLISHED
+from offdiag.papers.steck2020.rows import expected
+
+ENOUGH_EPOCHS = 50  # of sampled training
+NETS = ("cdae", "mult-vae", "mult-dae")
+
+
+def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list[Claim]:
+    """A verdict on each claim; "not run" where its rows are not there."""
+    at = {r["row"]: r for r in records if r["kind"] != PUBLISHED}
+    return [
+        _ahead(at, "product_beats_decay", "l2-product", "weight-decay"),
+        _ahead(at, "item_wise_beats_constant", "dlae", "l2-product"),
+        _alike(at, "sampled_is_closed_form", "sampled", "dlae"),
+        _ahead(at, "edlae_beats_dlae", "edlae", "dlae"),
+        _every_rank(at, by_rank),
+        _alike(at, "zero_diagonal_alike", "zero-diagonal", "edlae"),
+        _competitive(at),
+    ]
+
+
+def gap(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
+    """Mean and standard error of the difference between two lines, user by user."""
+    mean, sem, *_ = paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
+    return mean, sem if np.isfinite(sem) else 0.0
+
+
+def _claim(name: str, verdict: Verdict, evidence: str) -> Claim:
+    return Claim(name, expected()["claims"][name], evidence, verdict)
+
+
+def _not_run(name: str, *keys: str) -> Claim:
+    return _claim(name, "not run", f"needs {' and '.join(keys)}")
+
+
+def _ahead(at: dict[str, dict[str, Any]], name: str, better: str, worse: str) -> Claim:
+    if better not in at or worse not in at:
+        return _not_run(name, better, worse)
+    mean, sem = gap(at[better], at[worse])
+    return _claim(name, ahead(mean, sem), f"{better} {mean:+.4f} ± {sem:.4f} against {worse} ({JUDGE}, paired)")
+
+
+def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Claim:
+    """As alike as the paper asks: within the standard error of a mean; or else not surely different."""
+    if one not in at or other not in at:
+        return _not_run(name, one, other)
+    epochs = at[one]["settings"].get("epochs", ENOUGH_EPOCHS) if one == "sampled" else ENOUGH_EPOCHS
+    if epochs < min(ENOUGH_EPOCHS, fits.EPOCHS):
+        return _claim(name, "not run", f"the time allowed {epochs} epochs, too few to end anywhere")
+    mean, sem = gap(at[one], at[other])
+    alone = at[other]["sem"][JUDGE] or 0.0
+    text = f"{one} {mean:+.4f} ± {sem:.4f} against {other} (paired; the standard error of a mean is {alone:.4f})"
+    return _claim(name, alike(abs(mean), sem, alone), text)
+
+
+def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) -> Claim:
+    name = "edlae_at_every_rank"
+    if "dlae" not in at or "edlae" not in at:
+        return _not_run(name, "dlae", "edlae")
+    lines = [*by_rank, *({**at[key], "rank": at[key]["settings"]["rank"]} for key in ("dlae", "edlae"))]
+    ranks = sorted({int(line["rank"]) for line in lines})
+    pairs = {rank: {line["row"]: line for line in lines if line["rank"] == rank} for rank in ranks}
+    gaps = {rank: gap(pair["edlae"], pair["dlae"]) for rank, pair in pairs.items()}
+    listed = "; ".join(f"{rank:,}: {mean:+.4f} ± {sem:.4f}" for rank, (mean, sem) in gaps.items())
+    return _claim(name, never_behind(gaps.values()), f"edlae against dlae by rank (paired): {listed}")
+
+
+def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
+    """The linear line and the net that were best on the validation users, compared on the test users."""
+    name = "linear_competitive"
+    nets = [at[key] for key in NETS if key in at]
+    linear = [r for r in at.values() if r["emphasis"]]
+    if not nets or not linear:
+        return _not_run(name, "a row of the EDLAE family", "one of CDAE, Mult-VAE, Mult-DAE")
+    net = max(nets, key=lambda r: float(r["validation"]))
+    ours = max(linear, key=lambda r: float(r["validation"]))
+    mean, sem = gap(ours, net)
+    alone = net["sem"][JUDGE] or 0.0
+    verdict = alike(max(-mean, 0.0), sem, alone)
+    noise = f"paired; the standard error of a mean is {alone:.4f}"
+    return _claim(name, verdict, f"{ours['row']} {mean:+.4f} ± {sem:.4f} against {net['row']} ({noise})")
