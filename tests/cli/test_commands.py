@@ -15,7 +15,8 @@ import pytest
 import typer
 
 import offdiag as od
-from offdiag.cli import commands, console, inputs
+from offdiag import cli
+from offdiag.cli import console, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [
@@ -69,7 +70,7 @@ def start(folder, *args, **more):
 
 
 def command_options():
-    for name, command in typer.main.get_command(commands.app).commands.items():
+    for name, command in typer.main.get_command(cli.application()).commands.items():
         inner = [command]
         while inner:  # a command, or a group of commands such as reproduce
             command = inner.pop()
@@ -82,7 +83,7 @@ def command_options():
 
 
 def test_the_commands_are_those_of_the_architecture():
-    assert sorted(typer.main.get_command(commands.app).commands) == sorted(COMMANDS)
+    assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
 
 def test_without_a_command_the_help_is_printed(run):
@@ -321,9 +322,9 @@ def test_an_id_with_a_comma_is_quoted(folder):
     model = od.EASE(l2=1.0).fit(od.Interactions(
         od.read(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])).matrix, np.arange(3), np.array(["Good, the Bad", "b", "c"])
     ))  # fmt: skip
-    assert inputs.typed_history('"Good, the Bad", b', model) == ["Good, the Bad", "b"]
-    assert inputs.typed_history("Good, the Bad", model) == ["Good, the Bad"]
-    assert inputs.typed_history(" ", model) == []
+    assert inputs.parse_history('"Good, the Bad", b', model) == ["Good, the Bad", "b"]
+    assert inputs.parse_history("Good, the Bad", model) == ["Good, the Bad"]
+    assert inputs.parse_history(" ", model) == []
 
 
 def test_allow_and_block_lists_are_obeyed(run, folder):

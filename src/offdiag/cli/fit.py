@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from offdiag.cli import answers, cluster_fit, compress, console, info, inputs, log_inputs, model_options
+from offdiag.cli import cluster_fit, compress, console, info, inputs, log_inputs, model_options
+from offdiag.cli import evaluate as answers
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import (
     DEFAULT_METRICS,

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.cli import inputs
-from offdiag.cli.inputs import Columns, _option
+from offdiag.cli.inputs import Columns
+from offdiag.cli.inputs import option as _option
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
