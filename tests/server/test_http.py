@@ -244,7 +244,7 @@ def test_a_flood_of_requests_sent_ahead_stays_with_its_clients(service, line):
     finally:
         for plain, _ in flood:
             plain.close()
-    until(lambda: "offdiag_connections 1\n" in service.client.get("/metrics").text)
+    until(lambda: "offdiag_connections 1.0\n" in service.client.get("/metrics").text)
 
 
 def send_some(flood):

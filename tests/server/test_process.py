@@ -61,7 +61,7 @@ def history(folder):
 )
 def test_only_names_of_this_machine_are_ours(host, ours):
     given = None if host is None else host.encode("latin-1")
-    assert middleware._ours(given, frozenset({"proxy.example.org"})) == ours
+    assert middleware._is_own_host(given, frozenset({"proxy.example.org"})) == ours
 
 
 def test_a_foreign_name_that_leads_here_gets_nothing(folder, history):

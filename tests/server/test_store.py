@@ -14,7 +14,7 @@ import pytest
 import offdiag as od
 from offdiag.server import store as storing
 from offdiag.server.copies import private_copy
-from offdiag.server.file_lease import BeingWritten, Lease
+from offdiag.server.file_lease import FileBusy, Lease
 from offdiag.server.model import stamp
 from tests.fixtures.serving import Service, until
 
@@ -245,7 +245,7 @@ def test_models_of_the_same_name_are_told_apart(made, tmp_path):
 
 def test_a_file_that_is_being_written_is_not_lent(made, tmp_path):
     shutil.copy(made / "old.od", tmp_path / "model.od")
-    with open(tmp_path / "model.od", "r+b"), pytest.raises(BeingWritten):
+    with open(tmp_path / "model.od", "r+b"), pytest.raises(FileBusy):
         Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     lease = Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     assert not lease.wanted_back

@@ -21,12 +21,11 @@ import pytest
 import offdiag as od
 from offdiag import persist
 from offdiag.files import container
-from offdiag.server import copies, file_lease, lines
-from offdiag.server.access_log import AccessLog
+from offdiag.server import copies, file_lease, logs
 from offdiag.server.app import create
 from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
-from offdiag.server.model import Served, stamp
+from offdiag.server.model import ServedModel, stamp
 from offdiag.server.store import Store
 from tests.fixtures.serving import Service, until
 from tests.server.test_store import HISTORY, Load, answer_of, now, replace
@@ -63,28 +62,28 @@ def test_a_log_that_nobody_reads_stops_nothing(model):
 
 
 def test_lines_that_nobody_takes_are_dropped_and_counted(monkeypatch):
-    monkeypatch.setattr(lines, "MOST", 100)
+    monkeypatch.setattr(logs, "MOST", 100)
     free, counters, written = threading.Event(), Counters(), []
 
     def write(data):
         free.wait()
         written.append(data)
 
-    slow = lines.Lines(write, counters.drop_line)
+    slow = logs.Lines(write, counters.drop_line)
     slow("first")
     until(lambda: not slow._waiting)  # the thread hangs in write
     for n in range(250):
         slow(f"line {n}")
     slow.flush(0.01)  # does not wait for ever
-    assert "offdiag_log_lines_dropped_total 150\n" in counters.text([])
+    assert "offdiag_log_lines_dropped_total 150.0\n" in counters.text([]).decode()
     free.set()
     slow.flush()
     assert b"".join(written).decode().splitlines() == ["first", *(f"line {n}" for n in range(100))]
-    assert max(map(len, written)) <= lines.AT_ONCE
+    assert max(map(len, written)) <= logs.AT_ONCE
 
 
 def test_after_a_rotation_only_later_lines_go_to_the_new_file(tmp_path):
-    log = AccessLog(str(tmp_path / "a.log"))
+    log = logs.AccessLog(str(tmp_path / "a.log"))
     log("before")
     os.replace(tmp_path / "a.log", tmp_path / "a.log.1")
     log.reopen()
@@ -94,7 +93,7 @@ def test_after_a_rotation_only_later_lines_go_to_the_new_file(tmp_path):
     assert (tmp_path / "a.log").read_text() == "after\n"
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(od.OffdiagError, match="access log"):
-        AccessLog(str(tmp_path / "pipe"))
+        logs.AccessLog(str(tmp_path / "pipe"))
 
 
 # No file in the place of a file
@@ -225,7 +224,7 @@ def test_a_copy_goes_to_memory_where_the_disk_is_full(model, monkeypatch):
 
     monkeypatch.setattr(copies, "_fill", full)
     with open(model, "rb") as file, copies.private_copy(file.fileno(), "model.od") as path:
-        served = Served("model", path)
+        served = ServedModel("model", path)
         assert path.read_bytes() == model.read_bytes()
     assert len(tried) == 2
     assert not path.exists()

@@ -23,7 +23,7 @@ class Limits:
     SMALL = 64 << 10  # bytes of a body that are always received
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a failure
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
     """An answer other than 200: its status and one line for the client."""
 
     def __init__(self, status: int, text: str, **headers: str) -> None:
