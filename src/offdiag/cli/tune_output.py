@@ -21,7 +21,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> di
     """Everything for a program."""
     from offdiag.plots import tuning
 
-    found = tuned.to_dict()
+    found, held = tuned.to_dict(), split.validation
     automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
     return {
         "model": found["model"],
@@ -30,7 +30,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> di
         "validation": {
             "value": tuned.value,
             "sem": tuned.sem,
-            "users": int(np.count_nonzero(np.diff(split.validation.targets.indptr))),
+            "users": 0 if held is None else int(np.count_nonzero(np.diff(held.targets.indptr))),
             "automatic": automatic,
         },
         "test": result.to_dict(),
