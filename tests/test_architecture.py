@@ -142,3 +142,10 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert "print" not in calls, path.name
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
+
+
+def test_no_test_module_imports_from_another():
+    """What tests share stands in tests/fixtures, tests/laws or a conftest."""
+    pattern = re.compile(r"^\s*(?:from tests\.(?:\w+\.)*test_\w+ import|from tests(?:\.\w+)* import test_)", re.M)
+    found = {str(p.relative_to(ROOT)): pattern.findall(p.read_text()) for p in (ROOT / "tests").rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}

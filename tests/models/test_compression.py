@@ -22,8 +22,8 @@ from offdiag.models.recommender import Recommender
 from offdiag.solvers import pruning
 from offdiag.weights import Compressed, Dense, LowRank, Packed, Sparse, Symmetric, tiles
 from tests.laws import oracles
+from tests.laws.examples import example
 from tests.laws.strategies import interactions
-from tests.laws.test_contract import example
 
 ROOT = Path(__file__).resolve().parents[2]
 STORAGES = ["float32", "float16", "int8"]

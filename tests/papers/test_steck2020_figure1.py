@@ -14,8 +14,8 @@ import offdiag as od
 from offdiag import cli
 from offdiag.papers.steck2020 import figure1, figure1_page
 from papers.steck2020 import admm, zero_diagonal
+from tests.fixtures.html import Page
 from tests.laws import oracles
-from tests.report.test_writer import Page
 
 PAPER = Path(__file__).resolve().parents[2] / "papers" / "steck2020"
 DROPOUT, L2 = 0.3, 2.0

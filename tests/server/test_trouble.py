@@ -27,24 +27,12 @@ from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
 from offdiag.server.model import ServedModel, stamp
 from offdiag.server.store import Store
-from tests.fixtures.serving import Service, until
-from tests.server.test_store import HISTORY, Load, answer_of, now, replace
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Two models of the same items that rank differently."""
-    place = tmp_path_factory.mktemp("trouble")
-    inter = od.synthetic.interactions(500, 90, 9_000, seed=4)
-    numbered = od.Interactions(inter.matrix, inter.user_ids, np.arange(500, 500 + inter.n_items))
-    od.EASE(l2=20.0, storage="dense").fit(numbered).save(place / "old.od")
-    od.EASE(l2=2000.0, storage="dense").fit(numbered).save(place / "new.od")
-    return place
+from tests.fixtures.serving import HISTORY, Load, Service, answer_of, now, replace, until
 
 
 @pytest.fixture
-def model(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
+def model(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
     return tmp_path / "model.od"
 
 
@@ -120,14 +108,14 @@ def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path, kind):
         od.load(path)
 
 
-def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, made):
+def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, model_files):
     with Service(model.parent, model, "--reload-every", "0.05") as service:
         os.mkfifo(model.with_name("pipe"))
         os.replace(model.with_name("pipe"), model)
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
-        assert now(service) == answer_of(made / "old.od")
-        replace(made / "new.od", model)
-        until(lambda: now(service) == answer_of(made / "new.od"))
+        assert now(service) == answer_of(model_files / "old.od")
+        replace(model_files / "new.od", model)
+        until(lambda: now(service) == answer_of(model_files / "new.od"))
         os.mkfifo(model.with_name("pipe"))
         os.replace(model.with_name("pipe"), model)
         service.process.send_signal(signal.SIGHUP)
@@ -135,7 +123,7 @@ def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, made):
         assert service.stop(signal.SIGTERM) == 0
 
 
-def test_a_reload_that_hangs_does_not_keep_the_process(made):
+def test_a_reload_that_hangs_does_not_keep_the_process(model_files):
     """As on a network disk that does not answer."""
     program = (
         "import sys, time\n"
@@ -144,7 +132,7 @@ def test_a_reload_that_hangs_does_not_keep_the_process(made):
         "store.Store.reload = lambda self, force=False: print('hangs', flush=True) or time.sleep(1000)\n"
         "serve(Service((sys.argv[1],), port=0, reload_every=0.01), lambda text: None)\n"
     )
-    command = [sys.executable, "-c", program, str(made / "old.od")]
+    command = [sys.executable, "-c", program, str(model_files / "old.od")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout.readline() == "hangs\n"
@@ -166,10 +154,10 @@ def overwrite(path, data, pause):
         file.write(data[len(data) // 2 :])
 
 
-def test_without_room_for_a_copy_only_the_model_is_gone(model, made):
+def test_without_room_for_a_copy_only_the_model_is_gone(model, model_files):
     """The file is cut short under the mapping: a process that still reads there is killed by SIGBUS."""
     with Service(model.parent, model, "--reload-every", "0.05") as service:
-        before, after = answer_of(made / "old.od"), answer_of(made / "new.od")
+        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
         assert now(service) == before
         small = model.stat().st_size // 2
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (small, small))  # no disk for it
@@ -184,7 +172,7 @@ def test_without_room_for_a_copy_only_the_model_is_gone(model, made):
             else:
                 assert [item["id"] for item in answer.json()["items"]] == before
 
-        overwrite(model, (made / "new.od").read_bytes(), pause)
+        overwrite(model, (model_files / "new.od").read_bytes(), pause)
         until(lambda: service.post("/recommend", history=HISTORY).status_code == 200)
         until(lambda: now(service) == after)
         assert service.client.get("/health").json()["status"] == "ok"
@@ -196,15 +184,15 @@ def without_leases():
     ctypes.CDLL(None).prctl(24, 28, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_LEASE
 
 
-def test_the_file_of_another_user_may_be_overwritten(model, made):
+def test_the_file_of_another_user_may_be_overwritten(model, model_files):
     if os.geteuid() != 0:
         pytest.skip("only root can make files of another user")
     os.chown(model, 65534, 65534)
     with Service(model.parent, model, "--reload-every", "0.05", preexec_fn=without_leases) as service:
-        before, after = answer_of(made / "old.od"), answer_of(made / "new.od")
+        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
         with Load(service, [before, after], threads=2) as load:
             until(lambda: tuple(before) in load.seen)
-            overwrite(model, (made / "new.od").read_bytes(), lambda: time.sleep(0.3))
+            overwrite(model, (model_files / "new.od").read_bytes(), lambda: time.sleep(0.3))
             until(lambda: now(service) == after)
             model.write_bytes(b"")
             until(lambda: service.client.get("/health").json()["status"] == "degraded")
@@ -231,15 +219,15 @@ def test_a_copy_goes_to_memory_where_the_disk_is_full(model, monkeypatch):
     assert served.ids == od.load(model).item_ids_.tolist()
 
 
-def test_where_no_file_is_lent_the_served_one_is_a_copy(model, made, monkeypatch):
+def test_where_no_file_is_lent_the_served_one_is_a_copy(model, model_files, monkeypatch):
     monkeypatch.setattr(file_lease, "fcntl", None)
     store = Store([model], hold=True)
-    overwrite(model, (made / "new.od").read_bytes(), lambda: None)
+    overwrite(model, (model_files / "new.od").read_bytes(), lambda: None)
     served = store.get(None)
-    wanted = od.load(made / "old.od").weights_
+    wanted = od.load(model_files / "old.od").weights_
     assert np.array_equal(served.weights.toarray(), wanted.toarray())
     assert store.reload() == 1
-    assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "new.od").weights_.toarray())
+    assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "new.od").weights_.toarray())
 
 
 def can_lend(path):
@@ -248,15 +236,15 @@ def can_lend(path):
     found.release()
 
 
-def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, made):
-    """A lease that outlives the attempt made the next writer wait for 45 seconds."""
+def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, model_files):
+    """A lease that outlives the attempt model_files the next writer wait for 45 seconds."""
     can_lend(model)
     store = Store([model], hold=True)
     held = store._leases["model"]
     replace_with(model, b"rubbish")
     assert store.reload() == 0
     begun = time.monotonic()
-    model.write_bytes((made / "new.od").read_bytes())
+    model.write_bytes((model_files / "new.od").read_bytes())
     assert time.monotonic() - begun < 5
     assert store.reload() == 1
     assert not held.held
@@ -268,7 +256,7 @@ def replace_with(path, content):
     os.replace(path.with_name("other"), path)
 
 
-def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, made):
+def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, model_files):
     """Between loading and serving, too: the writer waits until the service has a copy."""
     can_lend(model)
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -278,7 +266,7 @@ def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, mad
         writer.start()
         until(lambda: store._leases["model"].wanted_back)
         assert model.stat().st_size
-        wanted = od.load(made / "old.od").weights_.toarray()
+        wanted = od.load(model_files / "old.od").weights_.toarray()
         assert np.array_equal(store.get(None).weights.toarray(), wanted)
         store.rescue()
         writer.join(20)
@@ -288,12 +276,12 @@ def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, mad
         signal.signal(signal.SIGIO, before)
 
 
-def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, made):
+def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, model_files):
     can_lend(model)
     with open(model, "r+b") as writer:
         store = Store([model], hold=True)
         writer.truncate(0)
-        assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "old.od").weights_.toarray())
+        assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "old.od").weights_.toarray())
 
 
 # Descriptions that make no sense
