@@ -591,6 +591,7 @@ def test_a_pipe_gets_pure_json_and_no_colours(folder):
     assert "\x1b" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_reader_that_leaves_early_is_no_error(folder, form):
     with start(folder, "recommend", "model.od", "--histories", "new.csv", "-k", "50", *form) as ran:
@@ -620,6 +621,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_a_fit_leaves_the_old_model(folder, tmp_path):
     big = od.synthetic.interactions(400, 600, 10_000, names=False, seed=0)
     _write(big, tmp_path / "big.csv")

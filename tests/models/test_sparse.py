@@ -421,6 +421,7 @@ def test_values_so_small_that_products_vanish_do_no_harm():
     assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=2_000).fit(X))
 
 
+@pytest.mark.slow
 def test_pivots_at_the_level_of_rounding_are_taken_for_lost():
     """Two items that differ in one user of a million: too little separates them in float32, enough in float64."""
     X = np.zeros((1_600_000, 3), dtype=np.float32)

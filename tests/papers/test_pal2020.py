@@ -14,6 +14,8 @@ from offdiag.papers import claims, page, pal2020
 from offdiag.papers.pal2020 import chapters_more as more
 from offdiag.papers.pal2020 import formulas
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]

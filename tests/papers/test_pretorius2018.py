@@ -12,6 +12,8 @@ from offdiag.lab import dynamics
 from offdiag.papers import page, pretorius2018
 from offdiag.papers.pretorius2018 import curves, ends, nets
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parents[2]
 

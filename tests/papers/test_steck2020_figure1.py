@@ -17,6 +17,8 @@ from papers.steck2020 import admm, zero_diagonal
 from tests.fixtures.html import Page
 from tests.laws import oracles
 
+pytestmark = pytest.mark.slow
+
 PAPER = Path(__file__).resolve().parents[2] / "papers" / "steck2020"
 DROPOUT, L2 = 0.3, 2.0
 

@@ -16,6 +16,8 @@ from offdiag.data import datasets
 from offdiag.papers.steck2020 import claims, fits, kept, measure, rows, sources, table1, table1_page
 from tests.fixtures.html import Page
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "weight-decay,l2-product,dlae,zero-diagonal,ease-full,edlae-full,popularity"
 

@@ -28,6 +28,8 @@ from offdiag.server.metrics import PATHS, SECONDS, WIDTH, Counters
 from offdiag.server.model import ServedModel
 from tests.fixtures.serving import Service, has_read, make_models, until
 
+pytestmark = pytest.mark.slow
+
 TITLED = "exact"
 
 

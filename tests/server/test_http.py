@@ -28,6 +28,8 @@ from offdiag.server.turns import Turns
 from tests.fixtures.http_cases import BODY, CASES, FIRST, HIDDEN, ask, case, get, read_answers, sized, without_line
 from tests.fixtures.serving import Service, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

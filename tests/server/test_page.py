@@ -18,7 +18,10 @@ sync_api = pytest.importorskip(
 )
 pytest.importorskip("fastapi", reason="the service needs offdiag[serve]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
+]
 TITLES = ("--titles", "titles.csv")
 expect = sync_api.expect
 expect.set_options(timeout=20_000)  # a busy machine is not a broken page

@@ -17,6 +17,8 @@ import offdiag as od
 from offdiag.server import middleware, process
 from tests.fixtures.serving import Service, has_read, until
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "correct horse battery staple"
 
 

@@ -15,6 +15,8 @@ from offdiag.server.file_lease import FileBusy, Lease
 from offdiag.server.model import stamp
 from tests.fixtures.serving import Load, Service, answer_of, now, replace, until
 
+pytestmark = pytest.mark.slow
+
 
 def old_mappings(service):
     """Mapped model files whose name is gone or belongs to another file."""

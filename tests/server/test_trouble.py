@@ -29,6 +29,8 @@ from offdiag.server.model import ServedModel, stamp
 from offdiag.server.store import Store
 from tests.fixtures.serving import HISTORY, Load, Service, answer_of, now, replace, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def model(model_files, tmp_path):
@@ -237,7 +239,7 @@ def can_lend(path):
 
 
 def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, model_files):
-    """A lease that outlives the attempt model_files the next writer wait for 45 seconds."""
+    """A lease that outlives the attempt made the next writer wait for 45 seconds."""
     can_lend(model)
     store = Store([model], hold=True)
     held = store._leases["model"]
