@@ -21,10 +21,9 @@ import offdiag as od
 from offdiag.server.http.connection import Connection
 from offdiag.server.http.hub import SCRATCH, TURNS, Hub, source
 from offdiag.server.http.wire import Body, Malformed, parse_head
-from offdiag.server.limits import Limits
+from offdiag.server.limits import Limits, Turns
 from offdiag.server.metrics import Counters
 from offdiag.server.middleware import AT_ONCE
-from offdiag.server.turns import Turns
 from tests.fixtures.http_cases import BODY, CASES, FIRST, HIDDEN, ask, case, get, read_answers, sized, without_line
 from tests.fixtures.serving import Service, until
 

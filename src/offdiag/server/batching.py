@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import ranking
-from offdiag.server.limits import Refusal
+from offdiag.server.limits import Refusal, Turns
 from offdiag.server.model import ServedModel, rows
-from offdiag.server.turns import Turns
 
 BATCH = 64  # requests in one call: more would only make the first of them wait
 IDS = 8192  # ids in the histories of one call, likewise

@@ -16,11 +16,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from offdiag.server.batching import BATCH
-from offdiag.server.limits import Limits, Refusal
+from offdiag.server.limits import Limits, Refusal, Turns
 from offdiag.server.metrics import PATHS, Counters
 from offdiag.server.replies import error
 from offdiag.server.store import Store
-from offdiag.server.turns import Turns
 
 AT_ONCE = 2 * BATCH  # questions in progress: one batch is ranked while the next is read; the others wait, bodies read
 LOG = logging.getLogger("offdiag.server")
