@@ -104,13 +104,11 @@ class _Exposition:
         sizes = HistogramMetricFamily("offdiag_batch_size", "Requests ranked by one call.")
         sizes.add_metric((), _buckets(SIZES, total[_BATCH:_BATCH_SUM]), total[_BATCH_SUM])
         yield sizes
-        for family, name, about, at in _SINGLE:
-            yield family(name, about, total[at])
-        for name, label, about, first, values in _PAIRS:
-            pair = CounterMetricFamily(name, about, labels=(label,))
+        for family, name, about, label, values, first in _FIGURES:
+            figure = family(name, about, labels=label)
             for at, value in enumerate(values):
-                pair.add_metric((value,), total[first + at])
-            yield pair
+                figure.add_metric(value, total[first + at])
+            yield figure
         yield GaugeMetricFamily("offdiag_processes", "Processes that serve together.", len(self.table))
         when = "When the served file was loaded."
         loaded = GaugeMetricFamily("offdiag_model_loaded_timestamp_seconds", when, labels=("model",))
@@ -121,22 +119,17 @@ class _Exposition:
         yield from (loaded, items)
 
 
-_SINGLE = (
-    (GaugeMetricFamily, "offdiag_requests_in_flight", "Requests being answered now.", _IN_FLIGHT),
-    (GaugeMetricFamily, "offdiag_connections", "Connections that are open now.", _CONNECTIONS),
-    (CounterMetricFamily, "offdiag_connections_refused", "Connections beyond the limits.", _TURNED_AWAY),
-    (CounterMetricFamily, "offdiag_unknown_ids", "Ids of requests that the catalogue did not have.", _UNKNOWN),
-    (CounterMetricFamily, "offdiag_log_lines_dropped", "Lines of the access log that nobody took.", _DROPPED),
-)
-_PAIRS = (
-    (
-        "offdiag_fallbacks",
-        "history",
-        "Lists of popular items, by what the history was.",
-        _FALLBACKS,
-        ("empty", "unknown"),
-    ),
-    ("offdiag_reloads", "outcome", "Files of models or titles loaded again, by outcome.", _RELOADS, ("done", "failed")),
+_ONE = ((), ((),))  # no label, one value
+_HISTORY = (("history",), (("empty",), ("unknown",)))
+_OUTCOME = (("outcome",), (("done",), ("failed",)))
+_FIGURES = (
+    (GaugeMetricFamily, "offdiag_requests_in_flight", "Requests being answered now.", *_ONE, _IN_FLIGHT),
+    (GaugeMetricFamily, "offdiag_connections", "Connections that are open now.", *_ONE, _CONNECTIONS),
+    (CounterMetricFamily, "offdiag_connections_refused", "Connections beyond the limits.", *_ONE, _TURNED_AWAY),
+    (CounterMetricFamily, "offdiag_unknown_ids", "Ids of requests that the catalogue did not have.", *_ONE, _UNKNOWN),
+    (CounterMetricFamily, "offdiag_fallbacks", "Popular items instead, by history.", *_HISTORY, _FALLBACKS),
+    (CounterMetricFamily, "offdiag_reloads", "Files of models or titles loaded again.", *_OUTCOME, _RELOADS),
+    (CounterMetricFamily, "offdiag_log_lines_dropped", "Lines of the access log that were lost.", *_ONE, _DROPPED),
 )
 
 
