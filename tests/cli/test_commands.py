@@ -17,6 +17,7 @@ import typer
 import offdiag as od
 from offdiag import cli
 from offdiag.cli import console, inputs
+from tests.fixtures.tables import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [
@@ -42,24 +43,16 @@ def folder(tmp_path_factory):
     """A table with titles and one with whole numbers, a table of new users, and models of each."""
     place = tmp_path_factory.mktemp("cli")
     inter = od.synthetic.catalogue(360, 60, 5400, communities=5, seed=1).interactions
-    _write(inter.select_users(np.arange(300)), place / "train.csv")
-    _write(inter.select_users(np.arange(300, 360)), place / "new.csv")
+    write_table(inter.select_users(np.arange(300)), place / "train.csv", ratings=True)
+    write_table(inter.select_users(np.arange(300, 360)), place / "new.csv", ratings=True)
     numbers = od.Interactions(inter.matrix, inter.user_ids, np.arange(100, 160))
-    _write(numbers, place / "numbers.csv")
+    write_table(numbers, place / "numbers.csv", ratings=True)
     train = od.read(place / "train.csv")
     od.EDLAE(dropout=0.3, l2=20).fit(train).save(place / "model.od")
     od.EASE(l2=50).fit(train).save(place / "ease.od")
     od.Popularity().fit(train).save(place / "popular.od")
     od.EASE(l2=50).fit(od.read(place / "numbers.csv")).save(place / "numbers.od")
     return place
-
-
-def _write(inter, path):
-    lines = ["user,item,rating"]
-    for row in range(inter.n_users):
-        lo, hi = inter.matrix.indptr[row : row + 2]
-        lines += [f"{inter.user_ids[row]},{inter.item_ids[i]},{1 + i % 5}" for i in inter.matrix.indices[lo:hi]]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def start(folder, *args, **more):
@@ -624,7 +617,7 @@ sys.exit(cli.main(sys.argv[1:]))
 @pytest.mark.slow
 def test_ctrl_c_during_a_fit_leaves_the_old_model(folder, tmp_path):
     big = od.synthetic.interactions(400, 600, 10_000, names=False, seed=0)
-    _write(big, tmp_path / "big.csv")
+    write_table(big, tmp_path / "big.csv", ratings=True)
     model = tmp_path / "model.od"
     model.write_bytes((folder / "model.od").read_bytes())
     settings = ["--dropout", "0.5", "--l2", "10", "--user-power", "0"]
