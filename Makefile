@@ -2,10 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo quick test check bench format clean
 
 demo: .venv/ready          ## the main job end to end: data, models, comparison, reasons, a report
 	$(BIN)/offdiag demo --out demo
+
+quick: .venv/neural        ## the tests that need no seconds of their own: under 90 s on two cores
+	$(BIN)/pytest -n 2 --dist loadfile -m 'not slow' --hypothesis-profile quick
 
 test: .venv/neural         ## all tests, also those of the extra `neural`
 	$(BIN)/pytest -n 2 --dist loadfile

@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # The first call of a kernel compiles it, so times per example mean nothing; runs must be repeatable.
 settings.register_profile("offdiag", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("quick", settings.get_profile("offdiag"), max_examples=10)
 settings.load_profile("offdiag")
 
 

@@ -4,6 +4,8 @@ import pytest
 
 import offdiag as od
 
+pytestmark = pytest.mark.slow
+
 METRICS = ["recall_all@20", "ndcg@20"]
 
 

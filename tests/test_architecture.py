@@ -359,3 +359,10 @@ def test_html_is_written_in_templates_only(path):
         return  # the SVG kit, which escapes what it writes
     texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
     assert [text for text in texts if isinstance(text, str) and MARKUP.search(text)] == []
+
+
+def test_no_test_module_imports_from_another():
+    """What tests share stands in tests/fixtures, tests/laws or a conftest."""
+    pattern = re.compile(r"^\s*(?:from tests\.(?:\w+\.)*test_\w+ import|from tests(?:\.\w+)* import test_)", re.M)
+    found = {str(p.relative_to(ROOT)): pattern.findall(p.read_text()) for p in (ROOT / "tests").rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}

@@ -294,11 +294,10 @@ def saved(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(capsys):
-    from offdiag.cli import console
-    from offdiag.cli.commands import app
+    from offdiag import cli
 
     def call(*args):
-        code = console.run(app, [str(arg) for arg in args])
+        code = cli.main([str(arg) for arg in args])
         out = capsys.readouterr()
         return code, out.out, out.err
 

@@ -40,6 +40,7 @@ def measured(tmp_path):
     return tmp_path, said
 
 
+@pytest.mark.slow
 def test_the_page_holds_each_set_and_a_command_for_each_number(results_page, measured):
     folder, said = measured
     text = results_page.page(folder)

@@ -15,7 +15,9 @@ import pytest
 import typer
 
 import offdiag as od
-from offdiag.cli import commands, console, inputs
+from offdiag import cli
+from offdiag.cli import console, inputs
+from tests.fixtures.tables import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [
@@ -41,24 +43,16 @@ def folder(tmp_path_factory):
     """A table with titles and one with whole numbers, a table of new users, and models of each."""
     place = tmp_path_factory.mktemp("cli")
     inter = od.synthetic.catalogue(360, 60, 5400, communities=5, seed=1).interactions
-    _write(inter.select_users(np.arange(300)), place / "train.csv")
-    _write(inter.select_users(np.arange(300, 360)), place / "new.csv")
+    write_table(inter.select_users(np.arange(300)), place / "train.csv", ratings=True)
+    write_table(inter.select_users(np.arange(300, 360)), place / "new.csv", ratings=True)
     numbers = od.Interactions(inter.matrix, inter.user_ids, np.arange(100, 160))
-    _write(numbers, place / "numbers.csv")
+    write_table(numbers, place / "numbers.csv", ratings=True)
     train = od.read(place / "train.csv")
     od.EDLAE(dropout=0.3, l2=20).fit(train).save(place / "model.od")
     od.EASE(l2=50).fit(train).save(place / "ease.od")
     od.Popularity().fit(train).save(place / "popular.od")
     od.EASE(l2=50).fit(od.read(place / "numbers.csv")).save(place / "numbers.od")
     return place
-
-
-def _write(inter, path):
-    lines = ["user,item,rating"]
-    for row in range(inter.n_users):
-        lo, hi = inter.matrix.indptr[row : row + 2]
-        lines += [f"{inter.user_ids[row]},{inter.item_ids[i]},{1 + i % 5}" for i in inter.matrix.indices[lo:hi]]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def start(folder, *args, **more):
@@ -69,7 +63,7 @@ def start(folder, *args, **more):
 
 
 def command_options():
-    for name, command in typer.main.get_command(commands.app).commands.items():
+    for name, command in typer.main.get_command(cli.application()).commands.items():
         inner = [command]
         while inner:  # a command, or a group of commands such as reproduce
             command = inner.pop()
@@ -82,7 +76,7 @@ def command_options():
 
 
 def test_the_commands_are_those_of_the_architecture():
-    assert sorted(typer.main.get_command(commands.app).commands) == sorted(COMMANDS)
+    assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
 
 def test_without_a_command_the_help_is_printed(run):
@@ -321,9 +315,9 @@ def test_an_id_with_a_comma_is_quoted(folder):
     model = od.EASE(l2=1.0).fit(od.Interactions(
         od.read(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])).matrix, np.arange(3), np.array(["Good, the Bad", "b", "c"])
     ))  # fmt: skip
-    assert inputs.typed_history('"Good, the Bad", b', model) == ["Good, the Bad", "b"]
-    assert inputs.typed_history("Good, the Bad", model) == ["Good, the Bad"]
-    assert inputs.typed_history(" ", model) == []
+    assert inputs.parse_history('"Good, the Bad", b', model) == ["Good, the Bad", "b"]
+    assert inputs.parse_history("Good, the Bad", model) == ["Good, the Bad"]
+    assert inputs.parse_history(" ", model) == []
 
 
 def test_allow_and_block_lists_are_obeyed(run, folder):
@@ -590,6 +584,7 @@ def test_a_pipe_gets_pure_json_and_no_colours(folder):
     assert "\x1b" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_reader_that_leaves_early_is_no_error(folder, form):
     with start(folder, "recommend", "model.od", "--histories", "new.csv", "-k", "50", *form) as ran:
@@ -619,9 +614,10 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_a_fit_leaves_the_old_model(folder, tmp_path):
     big = od.synthetic.interactions(400, 600, 10_000, names=False, seed=0)
-    _write(big, tmp_path / "big.csv")
+    write_table(big, tmp_path / "big.csv", ratings=True)
     model = tmp_path / "model.od"
     model.write_bytes((folder / "model.od").read_bytes())
     settings = ["--dropout", "0.5", "--l2", "10", "--user-power", "0"]

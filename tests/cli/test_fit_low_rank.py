@@ -222,6 +222,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_signal_during_the_iterations_of_a_process_saves_the_best_model(tmp_path):
     write_table(od.synthetic.interactions(1500, 1500, 60_000, names=False, seed=0), tmp_path / "train.csv")
     command = [sys.executable, "-c", WATCHED, *FIT, "--iterations", "100000", "--out", "cut.od", "--starts", "50"]

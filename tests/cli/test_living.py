@@ -257,6 +257,7 @@ def test_lines_of_ids_are_a_log_too(run, fit, folder):
     assert same("model.od", "whole.od")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparse", "low-rank-edlae", "spectral", "rdlae", "popularity"])
 def test_other_models_follow_the_log_too(run, folder, name):
     more = {"popularity": [], "sparse": ["--neighbours", "8"], "rdlae": []}.get(name, ["--rank", "5"])
@@ -496,6 +497,7 @@ def test_what_another_program_wrote_meanwhile_is_not_undone(run, fit, fails, fol
     assert not [name for name in os.listdir(folder) if name.startswith(".offdiag")]
 
 
+@pytest.mark.slow
 def test_many_updates_at_once_lose_nothing(fit, folder, rows):
     """Programs, not threads of one: Python's filters of warnings are not made for those."""
     fit("half.csv", "model.od")

@@ -149,7 +149,7 @@ def test_a_study_goes_on_where_it_was(run, folder):
     assert len(then["trials"]) == 6
     assert then["study"] == "a.study"
     assert (
-        "the same command with more --trials goes on from there"
+        "the same command with more --trials continues from there"
         in run("tune", "train.csv", "--trials", 6, "--study", "a.study")[1]
     )
 

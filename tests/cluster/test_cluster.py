@@ -14,6 +14,8 @@ from offdiag.cluster.stages import Stage
 from offdiag.models import auto
 from offdiag.models.sparse import SparseEDLAE
 
+pytestmark = pytest.mark.slow
+
 dask = pytest.importorskip("dask", reason="needs the extra 'cluster'")
 distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
 

@@ -16,6 +16,8 @@ import offdiag as od
 from offdiag.cluster import session
 from offdiag.cluster.stages import Stage
 
+pytestmark = pytest.mark.slow
+
 distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
 dask = pytest.importorskip("dask")
 

@@ -16,6 +16,8 @@ from offdiag.data import sql
 from offdiag.errors import OffdiagError
 from tests.fixtures.postgres import Server, programs
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("adbc_driver_manager", reason="the extra `sql` is not installed")
 ROWS = [(7, "tea", 2.5), (7, "jam", 1.0), (9, "tea", 4.0), (9, "tea", 0.5), (12, "egg", 3.0)]
 

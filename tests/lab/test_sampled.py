@@ -100,6 +100,7 @@ def test_two_masks_of_one_row_make_a_quieter_gradient_than_two_of_any_rows():
     assert spread[1] < 0.7 * spread[0] / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dropout", "l2", "kept_weight", "user_power"), [(0.33, 10.0, 1.0, 0.0), (0.5, 5.0, 0.0, 0.5), (0.4, 5.0, 0.3, 0.0)]
 )
@@ -128,6 +129,7 @@ def test_low_rank_training_approaches_the_optimum(dropout, l2, kept_weight, user
     assert found.losses[0] > 1.2 * found.losses[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dropout", "l2", "kept_weight"), [(0.5, 5.0, 0.0), (0.5, 5.0, 0.3)])
 def test_full_rank_training_approaches_the_closed_form(dropout, l2, kept_weight):
     G = dense_gram()
@@ -144,6 +146,7 @@ def test_full_rank_training_approaches_the_closed_form(dropout, l2, kept_weight)
         assert not long.U.diagonal().any()  # nothing ever pulls at it
 
 
+@pytest.mark.slow
 def test_training_approaches_the_optimum_on_real_data(shared_data):
     """Rank 200 takes minutes and is measured by benchmarks/sampled.py; rank 20 shows the way."""
     train = od.read(shared_data("ml-1m-ultragcn") / "train.txt", format="adjacency")

@@ -9,6 +9,7 @@ from scipy import sparse
 
 import offdiag as od
 from tests.laws import oracles
+from tests.laws.examples import close, example
 from tests.laws.strategies import interactions
 
 MODELS = {
@@ -67,19 +68,6 @@ every_model = pytest.mark.parametrize("make", WITH_NETS.values(), ids=WITH_NETS.
 in_any_order = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
 linear = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 both_precisions = pytest.mark.parametrize("dtype", PRECISIONS)
-
-
-def example(seed=0, n=60, m=14):
-    rng = np.random.default_rng(seed)
-    taste = rng.random((n, 2)) @ rng.random((2, m))
-    X = (rng.random((n, m)) < 0.7 * taste).astype(np.float32)
-    X[3] = 0
-    X[:, 5] = 0
-    return sparse.csr_array(X)
-
-
-def close(a, b, dtype):
-    np.testing.assert_allclose(a, b, rtol=0, atol=oracles.TOLERANCE[dtype] * max(1.0, float(np.abs(b).max(initial=0))))
 
 
 @linear

@@ -28,6 +28,7 @@ WITH_DIAGONAL = ["DLAE", "EDLAE, some weight", "RDLAE", "LowRankEDLAE", "ZeroDia
 OFF = ~np.eye(60, dtype=bool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("l2", [1e18, 1e30, 1e37, 1e40, 1e200, 1e308])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

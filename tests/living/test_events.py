@@ -186,6 +186,7 @@ def applied(book, plan):
     return book
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @settings(max_examples=25)
 @given(st.lists(ROW, min_size=1, max_size=14), st.lists(st.integers(1, 14), max_size=4), st.randoms())

@@ -118,6 +118,7 @@ def test_a_penalty_per_item_means_a_refit(always_woodbury, rng):
     assert_same(model, refitted(model, X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "power"), [("float32", 0.0), ("float64", 0.0), ("float32", 0.5)])
 def test_three_hundred_changes_in_a_row_do_not_drift(dtype, power, rng):
     X = sparse.csr_array((rng.random((400, 300)) < 0.05).astype(np.float32))
@@ -262,6 +263,7 @@ def test_sums_that_were_rounded_before_are_not_changed(tmp_path, rng):
         assert np.array_equal(exact.gram_.values, od.gram(X[-1:], power).values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("at_once", [1, 20])
 @pytest.mark.parametrize("sums_only", [False, True])
@@ -290,6 +292,7 @@ def test_values_of_very_different_size_can_leave_in_any_order(make, sums_only, a
     np.testing.assert_allclose(model.weights_.toarray(), refitted(model, rest).weights_.toarray(), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [od.EASE, od.SparseEDLAE], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("small", [2_000, 2])
 def test_who_is_on_the_roll_can_leave_whatever_rounding_says(make, small, monkeypatch):
@@ -329,6 +332,7 @@ def test_whole_numbers_are_exact_beside_much_larger_ones(make, small, monkeypatc
         assert_same(model, refitted(model, X[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [od.EDLAE, od.SparseEDLAE], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("small", [2_000, 2])
 @pytest.mark.parametrize(
@@ -479,6 +483,7 @@ def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_wo
     assert_same(model, refitted(model, X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cls", [od.EDLAE, od.DLAE, od.RDLAE, od.EASE])
 def test_with_user_weights_l2_stays_until_its_unit_makes_a_step(cls, dtype, always_woodbury, rng):
@@ -782,6 +787,7 @@ def test_a_proof_that_fails_comes_before_the_change(always_woodbury, monkeypatch
     assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_line_leaves_the_old_model_or_the_new_one(ctrl_c, always_woodbury, rng):
     """SIGINT at each line of the change in turn; the model is never a mixture."""
     X = sparse.csr_array((rng.random((40, 8)) < 0.4).astype(np.float32))

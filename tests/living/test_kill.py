@@ -12,6 +12,8 @@ import pytest
 import offdiag as od
 from offdiag.files import keys, sealed, switch
 
+pytestmark = pytest.mark.slow
+
 N_USERS, N_ITEMS = 300, 150
 RANDOM = int(os.environ.get("OFFDIAG_KILLS", "2"))  # kills at random times, for each command
 AGAIN = 5  # after every fifth kill the command is run again

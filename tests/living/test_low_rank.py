@@ -91,6 +91,7 @@ def value_of(model, G, U, V):
     return model.objective_
 
 
+@pytest.mark.slow
 @names
 @dtypes
 @pytest.mark.parametrize("products", ["gram", "data"])
@@ -119,6 +120,7 @@ def test_update_and_forget_of_the_same_users_is_nothing(name):
     assert model.objective_ <= same.objective_ + 1e-7 * X.nnz
 
 
+@pytest.mark.slow
 @names
 def test_forty_changes_do_not_drift(name):
     X = example()
@@ -132,6 +134,7 @@ def test_forty_changes_do_not_drift(name):
     check(model, X[there])
 
 
+@pytest.mark.slow
 @names
 @pytest.mark.parametrize("products", ["gram", "data"])
 def test_items_come_and_go_by_id(name, products):

@@ -17,6 +17,8 @@ from offdiag.gramian import layout
 from offdiag.living import past
 from offdiag.solvers import woodbury
 
+pytestmark = pytest.mark.slow
+
 M, TRIALS = 40, 120
 SETTINGS = {"dropout": 0.3, "l2": 5.0, "user_power": 0.0}
 MODELS = {

@@ -89,6 +89,7 @@ def test_users_come_and_go_to_the_same_bytes_as_a_fit(X, k, dtype, data):
             check(model, X[there], exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_fifty_changes_with_items_that_come_and_go_by_id(dtype):
     rng = np.random.default_rng(3)
@@ -191,6 +192,7 @@ def neighbours_by_hand(X, k):
     return [set(some) for some in best], merit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 6, 20])
 def test_only_touched_columns_are_solved(monkeypatch, k):
     X = example(seed=1).toarray()
@@ -246,6 +248,7 @@ def test_a_change_that_touches_nearly_all_columns_is_a_new_fit():
 # --- weights of users, of items, of weights ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "words",
@@ -275,6 +278,7 @@ def test_every_setting_gives_what_a_fit_gives(words, dtype):
         check(model, X[there])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("power", [1.0, 1.4])
 def test_columns_that_stay_follow_the_popularity_of_the_most_popular_item(dtype, power):
@@ -319,6 +323,7 @@ def assert_close_unless_undecided(model, X):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_with_user_weights_columns_stay_until_the_unit_of_l2_makes_a_step(dtype):
     X = sparse.csr_array(sparse.vstack([example(seed=s) for s in range(8)]))

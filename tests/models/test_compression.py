@@ -22,8 +22,8 @@ from offdiag.models.recommender import Recommender
 from offdiag.solvers import pruning
 from offdiag.weights import Compressed, Dense, LowRank, Packed, Sparse, Symmetric, tiles
 from tests.laws import oracles
+from tests.laws.examples import example
 from tests.laws.strategies import interactions
-from tests.laws.test_contract import example
 
 ROOT = Path(__file__).resolve().parents[2]
 STORAGES = ["float32", "float16", "int8"]
@@ -125,6 +125,7 @@ def test_lists_are_those_of_a_stable_sort_of_the_dense_scores(X, storage, exclud
         assert (scores[~real] == -np.inf).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [1, 3, 700])
 @pytest.mark.parametrize("gap", [np.uint8, np.uint16, np.uint32])
 def test_borders_of_tiles_and_long_steps_do_not_show(monkeypatch, users, gap):
@@ -156,6 +157,7 @@ def test_every_code_of_half_precision_is_read_as_numpy_reads_it():
         assert W.column(np.array([0]), code)[0] == expected[code]
 
 
+@pytest.mark.slow
 def test_a_large_catalogue_takes_memory_by_its_entries_only():
     """200,000 items, the dense matrix would be 160 GB; steps too long for two bytes are made of several."""
     m, rng = 200_000, np.random.default_rng(0)
@@ -210,6 +212,7 @@ def kinds(m, seed, dtype="float32"):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(1, 0))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [1, 2, 7, 60])
@@ -383,6 +386,7 @@ def test_another_propensity_needs_no_full_matrix(dtype):
     np.testing.assert_allclose(turned.weights_.toarray(), whole.with_propensity(0.4).weights_.toarray(), rtol=1e-5)
 
 
+@pytest.mark.slow
 @every_model
 @all_storages
 def test_a_compressed_model_is_a_model_like_any_other(make, storage, tmp_path):
@@ -541,6 +545,7 @@ def test_a_file_with_weights_that_do_not_fit_is_refused(change, tmp_path):
 # Real data
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_bytes_loses_little_on_movielens(shared_data):
     inter = od.prepare.binarize(od.datasets.load("ml-1m", shared_data("ml-1m")))
     split = od.split.strong(inter, held_out=0.1, seed=0)

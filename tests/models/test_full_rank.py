@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 import offdiag as od
 from tests.laws import oracles
+from tests.laws.examples import close, example
 from tests.laws.strategies import dtypes, interactions
-from tests.laws.test_contract import close, example
 
 
 def bounded_column(G, i, lam, bound):

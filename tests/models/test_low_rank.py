@@ -132,6 +132,7 @@ def test_the_oracle_closed_forms_agree_with_each_other(data):
 # Closed forms
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data(), values, dropouts, l2s, dtypes)
 def test_low_rank_dlae_is_the_best_matrix_of_its_rank(draws, kind, dropout, l2, dtype):
@@ -241,6 +242,7 @@ def best_known(data, rank, dropout, l2, b):
 CASES = [("small", 3, 0.33, 2.0), ("tastes", 2, 0.2, 3.0), ("fewer users than items", 3, 0.4, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "rank", "dropout", "l2", "b"),
     [(*case, b) for case in CASES for b in KEPT] + [("trouble", 3, 0.33, 5.0, 0.0), ("trouble", 3, 0.33, 5.0, 0.3)],

@@ -17,6 +17,7 @@ from offdiag import memory
 from offdiag._kernels import column_solves, parallel
 from offdiag.models.block_checkpoints import BlockCheckpoints
 from offdiag.solvers import gram_rows, popularity_order, support
+from tests.fixtures.sparse_catalogue import example, same_bytes
 from tests.laws import oracles
 from tests.laws.strategies import dropouts, dtypes, interactions, powers
 
@@ -48,24 +49,6 @@ def oracle(X, k, dropout, l2, user_power=0.0):
             np.fill_diagonal(A, H[S])
             B[S, i] = np.linalg.solve(A, G[S, i])
     return B, supports, G, H
-
-
-def example(seed=0, n=400, m=90):
-    """Tastes, popular and rare items, an empty user, a cold item, two items that always go together."""
-    rng = np.random.default_rng(seed)
-    taste = rng.random((n, 3)) ** 3 @ rng.random((3, m)) ** 3
-    X = (rng.random((n, m)) < 0.6 * taste * rng.random(m) ** 2).astype(np.float32)
-    X[5] = 0
-    X[:, 11] = 0
-    X[:, 20] = X[:, 21]
-    return sparse.csr_array(X)
-
-
-def same_bytes(one, other):
-    return all(
-        np.array_equal(a, b) and a.dtype == b.dtype
-        for a, b in zip(one.weights_.arrays().values(), other.weights_.arrays().values(), strict=True)
-    )
 
 
 @given(interactions(values="ratings"), neighbour_counts, dropouts, l2s, powers, dtypes)
@@ -267,7 +250,7 @@ KILLED = """
 import sys, time
 import offdiag as od
 from offdiag.solvers import gram_rows, support
-from tests.models.test_sparse import example
+from tests.fixtures.sparse_catalogue import example
 gram_rows.plan.__defaults__ = (4,)
 real = support.solve_block
 def slow(*a, **k):
@@ -438,6 +421,7 @@ def test_values_so_small_that_products_vanish_do_no_harm():
     assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=2_000).fit(X))
 
 
+@pytest.mark.slow
 def test_pivots_at_the_level_of_rounding_are_taken_for_lost():
     """Two items that differ in one user of a million: too little separates them in float32, enough in float64."""
     X = np.zeros((1_600_000, 3), dtype=np.float32)

@@ -12,6 +12,8 @@ from offdiag.papers import claims, mianjy2018, page
 from offdiag.papers.mianjy2018 import measure, training
 from offdiag.papers.mianjy2018 import surface as level
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 
 

@@ -12,6 +12,8 @@ from offdiag.lab import dropblock, resnet
 from offdiag.papers import claims, page, pal2020
 from offdiag.papers.pal2020 import extension_chapters, formulas
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 torch = pytest.importorskip("torch")
 

@@ -11,6 +11,8 @@ from offdiag.lab import dynamics
 from offdiag.papers import claims, page, pretorius2018
 from offdiag.papers.pretorius2018 import curves, ends, nets
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 
 

@@ -12,6 +12,8 @@ from offdiag.lab import sampled
 from offdiag.papers.steck2020 import sources, table1, table1_claims
 from offdiag.weights import LowRank
 
+pytestmark = pytest.mark.slow
+
 ALIKE = {"user_power": 0.0, "seed": 0}
 METRIC = "ndcg@100"
 

@@ -14,8 +14,10 @@ import offdiag as od
 from benchmarks.peers import admm, zero_diagonal
 from offdiag import cli
 from offdiag.papers.steck2020 import figure1, figure1_page
+from tests.fixtures.html import Page
 from tests.laws import oracles
-from tests.report.test_writer import Page
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "src" / "offdiag" / "papers" / "steck2020" / "expected.json"

@@ -14,7 +14,9 @@ import offdiag as od
 from offdiag import cli
 from offdiag.data import datasets
 from offdiag.papers.steck2020 import fits, measure, row_store, rows, sources, table1, table1_claims, table1_page
-from tests.report.test_writer import Page
+from tests.fixtures.html import Page
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "weight-decay,l2-product,dlae,zero-diagonal,ease-full,edlae-full,popularity"

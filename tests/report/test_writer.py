@@ -2,7 +2,6 @@
 
 import os
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ from scipy import sparse
 import offdiag as od
 from offdiag.cli import demo
 from offdiag.report import writer
+from tests.fixtures.html import Page
 
-VOID = {"meta", "br"}
 NASTY = ["<script>alert(1)</script>", '"quoted" & co', "</style><b>", "x" * 300, "日本語の題名", "'); --"]
 
 
@@ -22,33 +21,6 @@ class Quiet:
 
     def begin(self, what):
         pass
-
-
-class Page(HTMLParser):
-    """Checks that tags are closed in order; collects what they hold."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 @pytest.fixture(scope="module")

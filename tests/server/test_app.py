@@ -14,7 +14,7 @@ from offdiag.server import answers
 from offdiag.server.app import create
 from offdiag.server.batching import BATCH, IDS, Scorer
 from offdiag.server.limits import Limits
-from offdiag.server.model import Served
+from offdiag.server.model import ServedModel
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(path):
-    return Served("model", path)
+    return ServedModel("model", path)
 
 
 def ask(app, *requests):
@@ -67,7 +67,7 @@ def test_what_fails_inside_is_told_to_the_log_only(path, monkeypatch, caplog):
     assert "secret" not in first.text
     assert "a secret of the inside" in caplog.text
     assert second.status_code == 200
-    assert 'path="/explain",status="500"} 1' in app.counters.text([])
+    assert 'path="/explain",status="500"} 1' in app.counters.text([]).decode()
 
 
 def test_a_failure_of_the_ranking_does_not_stop_it(path, monkeypatch, caplog):
@@ -77,7 +77,7 @@ def test_a_failure_of_the_ranking_does_not_stop_it(path, monkeypatch, caplog):
         raise MemoryError
 
     app = create([path])
-    monkeypatch.setattr(batching, "ranked", broken)
+    monkeypatch.setattr(batching, "rank", broken)
     assert ask(app, RECOMMEND)[0].status_code == 500
     monkeypatch.undo()
     assert ask(app, RECOMMEND)[0].status_code == 200

@@ -12,6 +12,8 @@ from schemathesis import GenerationMode
 import offdiag as od
 from tests.fixtures.serving import Service
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):

@@ -21,12 +21,13 @@ import offdiag as od
 from offdiag.server.http.connection import Connection
 from offdiag.server.http.hub import SCRATCH, TURNS, Hub, source
 from offdiag.server.http.wire import Body, Malformed, parse_head
-from offdiag.server.limits import Limits
+from offdiag.server.limits import Limits, Turns
 from offdiag.server.metrics import Counters
 from offdiag.server.middleware import AT_ONCE
-from offdiag.server.turns import Turns
 from tests.fixtures.http_cases import BODY, CASES, FIRST, HIDDEN, ask, case, get, read_answers, sized, without_line
 from tests.fixtures.serving import Service, until
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +245,7 @@ def test_a_flood_of_requests_sent_ahead_stays_with_its_clients(service, line):
     finally:
         for plain, _ in flood:
             plain.close()
-    until(lambda: "offdiag_connections 1\n" in service.client.get("/metrics").text)
+    until(lambda: "offdiag_connections 1.0\n" in service.client.get("/metrics").text)
 
 
 def send_some(flood):

@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from tests.fixtures.page_service import HOSTILE, Service, make_models
+from tests.fixtures.serving import Service
+from tests.fixtures.titled_models import HOSTILE, make_titled_models
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the page is tested with playwright: pip install playwright"
 )
 pytest.importorskip("fastapi", reason="the service needs offdiag[serve]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
+]
+TITLES = ("--titles", "titles.csv")
 expect = sync_api.expect
 expect.set_options(timeout=20_000)  # a busy machine is not a broken page
 
@@ -29,12 +34,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def titles(folder):
-    return make_models(folder)
+    return make_titled_models(folder)
 
 
 @pytest.fixture(scope="module")
 def service(folder, titles):
-    running = Service(folder, "exact.od", "sparse.od").start()
+    running = Service(folder, "exact.od", "sparse.od", *TITLES)
     yield running
     running.stop()
 
@@ -444,7 +449,7 @@ def test_ids_too_long_for_a_browser_arrive_whole(browser, tmp_path):
     model = od.EDLAE().fit(od.Interactions(inter.matrix, inter.user_ids, ids))
     model.save(tmp_path / "long.od", updatable=True)
     (tmp_path / "titles.csv").write_text("item,title\n" + "".join(f"{i},Film {i - 2**62}\n" for i in ids.tolist()))
-    running = Service(tmp_path, "long.od").start()
+    running = Service(tmp_path, "long.od", *TITLES)
     try:
         each = Watched(browser)
         page = each.open(running.url, h=[str(ids[7])])
@@ -516,7 +521,7 @@ def test_a_refused_request_shows_the_words_of_the_service(browser, service, fold
 
 
 def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, titles):
-    running = Service(folder, "exact.od").start()
+    running = Service(folder, "exact.od", *TITLES)
     each = Watched(browser)
     try:
         page = each.open(running.url)
@@ -548,9 +553,7 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
 
 
 def test_a_token_is_asked_for_and_kept_out_of_the_address(browser, folder, titles):
-    running = Service(
-        folder, "exact.od", env={"PAGE_TOKEN": "let me in"}, options=("--token-env", "PAGE_TOKEN")
-    ).start()
+    running = Service(folder, "exact.od", *TITLES, "--token-env", "PAGE_TOKEN", env={"PAGE_TOKEN": "let me in"})
     each = Watched(browser)
     try:
         page = each.open(running.url)
@@ -573,7 +576,7 @@ def test_a_token_is_asked_for_and_kept_out_of_the_address(browser, folder, title
 def test_a_model_without_reasons_still_recommends(browser, folder, titles):
     inter = od.synthetic.interactions(300, 40, 4_000, seed=1)
     od.WMF(rank=4, iterations=2).fit(inter).save(folder / "wmf.od")
-    running = Service(folder, "wmf.od").start()
+    running = Service(folder, "wmf.od", *TITLES)
     each = Watched(browser)
     try:
         page = each.open(running.url, h=inter.item_ids[:2].tolist())

@@ -17,6 +17,8 @@ import offdiag as od
 from offdiag.server import middleware, process
 from tests.fixtures.serving import Service, has_read, until
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "correct horse battery staple"
 
 
@@ -61,7 +63,7 @@ def history(folder):
 )
 def test_only_names_of_this_machine_are_ours(host, ours):
     given = None if host is None else host.encode("latin-1")
-    assert middleware._ours(given, frozenset({"proxy.example.org"})) == ours
+    assert middleware._is_own_host(given, frozenset({"proxy.example.org"})) == ours
 
 
 def test_a_foreign_name_that_leads_here_gets_nothing(folder, history):
@@ -128,18 +130,18 @@ def test_a_wrong_model_file_is_one_clear_line(folder, workers):
     assert "serving process" not in twice
 
 
-def test_wrong_options_are_one_clear_line(folder):
-    assert "NO_SUCH" in refused(folder, "model.od", "--token-env", "NO_SUCH")
-    assert "choose another" in refused(folder, "model.od", "--host", "no.such.host.invalid")
+def test_wrong_options_are_one_clear_line(folder, fails):
+    assert "NO_SUCH" in fails("serve", "model.od", "--token-env", "NO_SUCH")
+    assert "choose another" in fails("serve", "model.od", "--host", "no.such.host.invalid")
     assert "no file" in refused(folder, "model.od", "--titles", "missing.csv")
     assert "access log" in refused(folder, "model.od", "--access-log", "no/such/folder.log", "--port", 0)
     before = (folder / "model.od").read_bytes()
-    assert "choose another name" in refused(folder, "model.od", "--access-log", "./model.od")
+    assert "choose another name" in fails("serve", "model.od", "--access-log", "./model.od")
     assert (folder / "model.od").read_bytes() == before
     for name in ("shop.example.org:80", "https://shop.example.org", "*", "", "a..b"):
-        assert "without a port" in refused(folder, "model.od", "--allow-host", name)
+        assert "without a port" in fails("serve", "model.od", "--allow-host", name)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "choose another" in refused(folder, "model.od", "--port", taken.getsockname()[1])
+        assert "choose another" in fails("serve", "model.od", "--port", taken.getsockname()[1])
 
 
 @pytest.mark.parametrize(

@@ -7,80 +7,15 @@ import signal
 import threading
 from pathlib import Path
 
-import httpx
-import numpy as np
 import pytest
 
-import offdiag as od
 from offdiag.server import store as storing
 from offdiag.server.copies import private_copy
-from offdiag.server.file_lease import BeingWritten, Lease
+from offdiag.server.file_lease import FileBusy, Lease
 from offdiag.server.model import stamp
-from tests.fixtures.serving import Service, until
+from tests.fixtures.serving import Load, Service, answer_of, now, replace, until
 
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Two models of the same items that rank differently, and a third with fewer items."""
-    place = tmp_path_factory.mktemp("made")
-    inter = od.synthetic.interactions(500, 90, 9_000, seed=4)
-    numbered = od.Interactions(inter.matrix, inter.user_ids, np.arange(500, 500 + inter.n_items))
-    od.EASE(l2=20.0, storage="dense").fit(numbered).save(place / "old.od")
-    od.EASE(l2=2000.0, storage="dense").fit(numbered).save(place / "new.od")
-    od.SparseEDLAE(neighbours=5).fit(numbered.select_users(np.arange(250))).save(place / "sparse.od")
-    return place
-
-
-HISTORY = [500, 510, 530]
-
-
-def answer_of(path):
-    return [item for item, _ in next(iter(od.load(path).recommend([HISTORY], 10)))]
-
-
-class Load:
-    """Requests without a pause from a few threads; every answer must be one of those allowed."""
-
-    def __init__(self, service, allowed, threads=4):
-        self.service, self.allowed = service, allowed
-        self.seen, self.wrong, self.count = set(), [], 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
-
-    def _ask(self):
-        with httpx.Client(base_url=self.service.url, timeout=20) as client:
-            while not self._stop.is_set():
-                try:
-                    answer = client.post("/recommend", json={"history": HISTORY, "k": 10})
-                    got = tuple(item["id"] for item in answer.json()["items"])
-                except Exception as error:
-                    self.wrong.append(repr(error))
-                    continue
-                self.count += 1
-                self.seen.add(got)
-                if answer.status_code != 200 or list(got) not in self.allowed:
-                    self.wrong.append((answer.status_code, got))
-
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-
-def replace(source, target):
-    shutil.copy(source, f"{target}.part")
-    os.replace(f"{target}.part", target)
-
-
-def now(service):
-    answer = service.post("/recommend", history=HISTORY, k=10)
-    assert answer.status_code == 200
-    return [item["id"] for item in answer.json()["items"]]
+pytestmark = pytest.mark.slow
 
 
 def old_mappings(service):
@@ -90,21 +25,21 @@ def old_mappings(service):
 
 
 @pytest.fixture
-def service(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
+def service(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
     with Service(tmp_path, "model.od", "--reload-every", "0.05") as running:
         running.model = tmp_path / "model.od"
         yield running
     assert "Traceback" not in running.log
 
 
-def test_new_files_are_taken_up_under_load_without_a_failed_request(service, made):
+def test_new_files_are_taken_up_under_load_without_a_failed_request(service, model_files):
     """Replaced by good files, by rubbish, taken away: nobody who asks notices."""
-    lists = {name: answer_of(made / f"{name}.od") for name in ("old", "new", "sparse")}
+    lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
     assert len({tuple(order) for order in lists.values()}) == 3
     with Load(service, list(lists.values())) as load:
         for name in ("new", "old", "sparse", "old", "new"):
-            replace(made / f"{name}.od", service.model)
+            replace(model_files / f"{name}.od", service.model)
             until(lambda name=name: now(service) == lists[name] and tuple(lists[name]) in load.seen)
 
         rubbish = service.model.with_name("rubbish")
@@ -115,7 +50,7 @@ def test_new_files_are_taken_up_under_load_without_a_failed_request(service, mad
 
         service.model.unlink()
         assert now(service) == lists["new"]
-        replace(made / "old.od", service.model)
+        replace(model_files / "old.od", service.model)
         until(lambda: now(service) == lists["old"])
         until(lambda: service.client.get("/health").json()["status"] == "ok")
     assert load.wrong == []
@@ -127,15 +62,15 @@ def test_new_files_are_taken_up_under_load_without_a_failed_request(service, mad
     assert int(re.search(r'reloads_total\{outcome="failed"\} (\d+)', text)[1]) >= 1
 
 
-def test_a_file_that_is_overwritten_in_place_does_not_change_under_a_request(service, made):
+def test_a_file_that_is_overwritten_in_place_does_not_change_under_a_request(service, model_files):
     """What cp does: the file that is mapped becomes shorter, then other bytes appear in it."""
     lease = Lease(service.model, stamp(service.model))
     if not lease.held:
         pytest.skip("this system lends no files; here a model must be replaced, not overwritten")
     lease.release()
-    lists = {name: answer_of(made / f"{name}.od") for name in ("old", "new", "sparse")}
+    lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
     with Load(service, list(lists.values())) as load:
-        half = (made / "new.od").read_bytes()
+        half = (model_files / "new.od").read_bytes()
         with open(service.model, "wb") as file:  # as cp does it, and slowly
             file.write(half[: len(half) // 2])
             file.flush()
@@ -147,7 +82,7 @@ def test_a_file_that_is_overwritten_in_place_does_not_change_under_a_request(ser
         service.model.write_bytes(b"")
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
         assert now(service) == lists["new"]
-        shutil.copy(made / "sparse.od", service.model)
+        shutil.copy(model_files / "sparse.od", service.model)
         until(lambda: now(service) == lists["sparse"])
     assert load.wrong == []
     until(lambda: not old_mappings(service))
@@ -166,22 +101,22 @@ def test_what_went_wrong_is_said_once_and_without_paths_to_strangers(service, tm
     assert service.log.count("still in use") == before
 
 
-def test_sighup_loads_at_once_and_opens_the_log_again(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
+def test_sighup_loads_at_once_and_opens_the_log_again(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
     with Service(tmp_path, "model.od", "--reload-every", 0, "--access-log", "a.log") as service:
-        assert now(service) == answer_of(made / "old.od")
-        replace(made / "new.od", tmp_path / "model.od")
+        assert now(service) == answer_of(model_files / "old.od")
+        replace(model_files / "new.od", tmp_path / "model.od")
         os.replace(tmp_path / "a.log", tmp_path / "a.log.1")
         threading.Event().wait(0.3)
-        assert now(service) == answer_of(made / "old.od")
+        assert now(service) == answer_of(model_files / "old.od")
         service.process.send_signal(signal.SIGHUP)
         service.wait_for("loaded 90 items")
-        assert now(service) == answer_of(made / "new.od")
+        assert now(service) == answer_of(model_files / "new.od")
         until(lambda: (tmp_path / "a.log").read_text().count("\n") == 1)  # a line is written after its answer
         assert (tmp_path / "a.log.1").read_text().count("\n") == 2
 
 
-def test_memory_does_not_grow_with_reloads(service, made):
+def test_memory_does_not_grow_with_reloads(service, model_files):
     def resident():
         status = Path(f"/proc/{service.process.pid}/smaps_rollup").read_text()
         return int(re.search(r"^Pss_Anon:\s+(\d+)", status, re.M)[1])
@@ -189,7 +124,7 @@ def test_memory_does_not_grow_with_reloads(service, made):
     def reload(times):
         for turn in range(times):
             done = service.log.count("loaded")
-            replace(made / ("new.od" if turn % 2 else "old.od"), service.model)
+            replace(model_files / ("new.od" if turn % 2 else "old.od"), service.model)
             until(lambda done=done: service.log.count("loaded") > done)
             now(service)
 
@@ -203,8 +138,8 @@ def test_memory_does_not_grow_with_reloads(service, made):
 # The store itself
 
 
-def test_titles_are_loaded_again(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
+def test_titles_are_loaded_again(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
     table = tmp_path / "titles.csv"
     table.write_text("item,title\n500,First\n")
     said = []
@@ -235,22 +170,22 @@ def test_titles_are_loaded_again(made, tmp_path):
     assert store.get(None).titles[0] == "Third"
 
 
-def test_models_of_the_same_name_are_told_apart(made, tmp_path):
+def test_models_of_the_same_name_are_told_apart(model_files, tmp_path):
     (tmp_path / "sub").mkdir()
-    shutil.copy(made / "old.od", tmp_path / "sub" / "new.od")
-    store = storing.Store([made / "new.od", tmp_path / "sub" / "new.od"])
+    shutil.copy(model_files / "old.od", tmp_path / "sub" / "new.od")
+    store = storing.Store([model_files / "new.od", tmp_path / "sub" / "new.od"])
     assert store.names == ["new", "new-2"]
     assert store.get("new-2").path == tmp_path / "sub" / "new.od"
 
 
-def test_a_file_that_is_being_written_is_not_lent(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
-    with open(tmp_path / "model.od", "r+b"), pytest.raises(BeingWritten):
+def test_a_file_that_is_being_written_is_not_lent(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
+    with open(tmp_path / "model.od", "r+b"), pytest.raises(FileBusy):
         Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     lease = Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
     assert not lease.wanted_back
     with private_copy(lease.file, "copy.od") as copy:
-        assert copy.read_bytes() == (made / "old.od").read_bytes()
+        assert copy.read_bytes() == (model_files / "old.od").read_bytes()
     assert not copy.exists()
     lease.release()
     other = Lease(tmp_path / "model.od", (0, 0, 0))

@@ -21,31 +21,20 @@ import pytest
 import offdiag as od
 from offdiag import persist
 from offdiag.files import container
-from offdiag.server import copies, file_lease, lines
-from offdiag.server.access_log import AccessLog
+from offdiag.server import copies, file_lease, logs
 from offdiag.server.app import create
 from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
-from offdiag.server.model import Served, stamp
+from offdiag.server.model import ServedModel, stamp
 from offdiag.server.store import Store
-from tests.fixtures.serving import Service, until
-from tests.server.test_store import HISTORY, Load, answer_of, now, replace
+from tests.fixtures.serving import HISTORY, Load, Service, answer_of, now, replace, until
 
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Two models of the same items that rank differently."""
-    place = tmp_path_factory.mktemp("trouble")
-    inter = od.synthetic.interactions(500, 90, 9_000, seed=4)
-    numbered = od.Interactions(inter.matrix, inter.user_ids, np.arange(500, 500 + inter.n_items))
-    od.EASE(l2=20.0, storage="dense").fit(numbered).save(place / "old.od")
-    od.EASE(l2=2000.0, storage="dense").fit(numbered).save(place / "new.od")
-    return place
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def model(made, tmp_path):
-    shutil.copy(made / "old.od", tmp_path / "model.od")
+def model(model_files, tmp_path):
+    shutil.copy(model_files / "old.od", tmp_path / "model.od")
     return tmp_path / "model.od"
 
 
@@ -63,28 +52,28 @@ def test_a_log_that_nobody_reads_stops_nothing(model):
 
 
 def test_lines_that_nobody_takes_are_dropped_and_counted(monkeypatch):
-    monkeypatch.setattr(lines, "MOST", 100)
+    monkeypatch.setattr(logs, "MOST", 100)
     free, counters, written = threading.Event(), Counters(), []
 
     def write(data):
         free.wait()
         written.append(data)
 
-    slow = lines.Lines(write, counters.drop_line)
+    slow = logs.Lines(write, counters.drop_line)
     slow("first")
     until(lambda: not slow._waiting)  # the thread hangs in write
     for n in range(250):
         slow(f"line {n}")
     slow.flush(0.01)  # does not wait for ever
-    assert "offdiag_log_lines_dropped_total 150\n" in counters.text([])
+    assert "offdiag_log_lines_dropped_total 150.0\n" in counters.text([]).decode()
     free.set()
     slow.flush()
     assert b"".join(written).decode().splitlines() == ["first", *(f"line {n}" for n in range(100))]
-    assert max(map(len, written)) <= lines.AT_ONCE
+    assert max(map(len, written)) <= logs.AT_ONCE
 
 
 def test_after_a_rotation_only_later_lines_go_to_the_new_file(tmp_path):
-    log = AccessLog(str(tmp_path / "a.log"))
+    log = logs.AccessLog(str(tmp_path / "a.log"))
     log("before")
     os.replace(tmp_path / "a.log", tmp_path / "a.log.1")
     log.reopen()
@@ -94,7 +83,7 @@ def test_after_a_rotation_only_later_lines_go_to_the_new_file(tmp_path):
     assert (tmp_path / "a.log").read_text() == "after\n"
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(od.OffdiagError, match="access log"):
-        AccessLog(str(tmp_path / "pipe"))
+        logs.AccessLog(str(tmp_path / "pipe"))
 
 
 # No file in the place of a file
@@ -121,14 +110,14 @@ def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path, kind):
         od.load(path)
 
 
-def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, made):
+def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, model_files):
     with Service(model.parent, model, "--reload-every", "0.05") as service:
         os.mkfifo(model.with_name("pipe"))
         os.replace(model.with_name("pipe"), model)
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
-        assert now(service) == answer_of(made / "old.od")
-        replace(made / "new.od", model)
-        until(lambda: now(service) == answer_of(made / "new.od"))
+        assert now(service) == answer_of(model_files / "old.od")
+        replace(model_files / "new.od", model)
+        until(lambda: now(service) == answer_of(model_files / "new.od"))
         os.mkfifo(model.with_name("pipe"))
         os.replace(model.with_name("pipe"), model)
         service.process.send_signal(signal.SIGHUP)
@@ -136,7 +125,7 @@ def test_a_pipe_in_the_place_of_the_model_hangs_nothing(model, made):
         assert service.stop(signal.SIGTERM) == 0
 
 
-def test_a_reload_that_hangs_does_not_keep_the_process(made):
+def test_a_reload_that_hangs_does_not_keep_the_process(model_files):
     """As on a network disk that does not answer."""
     program = (
         "import sys, time\n"
@@ -145,7 +134,7 @@ def test_a_reload_that_hangs_does_not_keep_the_process(made):
         "store.Store.reload = lambda self, force=False: print('hangs', flush=True) or time.sleep(1000)\n"
         "serve(Service((sys.argv[1],), port=0, reload_every=0.01), lambda text: None)\n"
     )
-    command = [sys.executable, "-c", program, str(made / "old.od")]
+    command = [sys.executable, "-c", program, str(model_files / "old.od")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout.readline() == "hangs\n"
@@ -167,10 +156,10 @@ def overwrite(path, data, pause):
         file.write(data[len(data) // 2 :])
 
 
-def test_without_room_for_a_copy_only_the_model_is_gone(model, made):
+def test_without_room_for_a_copy_only_the_model_is_gone(model, model_files):
     """The file is cut short under the mapping: a process that still reads there is killed by SIGBUS."""
     with Service(model.parent, model, "--reload-every", "0.05") as service:
-        before, after = answer_of(made / "old.od"), answer_of(made / "new.od")
+        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
         assert now(service) == before
         small = model.stat().st_size // 2
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (small, small))  # no disk for it
@@ -185,7 +174,7 @@ def test_without_room_for_a_copy_only_the_model_is_gone(model, made):
             else:
                 assert [item["id"] for item in answer.json()["items"]] == before
 
-        overwrite(model, (made / "new.od").read_bytes(), pause)
+        overwrite(model, (model_files / "new.od").read_bytes(), pause)
         until(lambda: service.post("/recommend", history=HISTORY).status_code == 200)
         until(lambda: now(service) == after)
         assert service.client.get("/health").json()["status"] == "ok"
@@ -197,15 +186,15 @@ def without_leases():
     ctypes.CDLL(None).prctl(24, 28, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_LEASE
 
 
-def test_the_file_of_another_user_may_be_overwritten(model, made):
+def test_the_file_of_another_user_may_be_overwritten(model, model_files):
     if os.geteuid() != 0:
         pytest.skip("only root can make files of another user")
     os.chown(model, 65534, 65534)
     with Service(model.parent, model, "--reload-every", "0.05", preexec_fn=without_leases) as service:
-        before, after = answer_of(made / "old.od"), answer_of(made / "new.od")
+        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
         with Load(service, [before, after], threads=2) as load:
             until(lambda: tuple(before) in load.seen)
-            overwrite(model, (made / "new.od").read_bytes(), lambda: time.sleep(0.3))
+            overwrite(model, (model_files / "new.od").read_bytes(), lambda: time.sleep(0.3))
             until(lambda: now(service) == after)
             model.write_bytes(b"")
             until(lambda: service.client.get("/health").json()["status"] == "degraded")
@@ -225,22 +214,22 @@ def test_a_copy_goes_to_memory_where_the_disk_is_full(model, monkeypatch):
 
     monkeypatch.setattr(copies, "_fill", full)
     with open(model, "rb") as file, copies.private_copy(file.fileno(), "model.od") as path:
-        served = Served("model", path)
+        served = ServedModel("model", path)
         assert path.read_bytes() == model.read_bytes()
     assert len(tried) == 2
     assert not path.exists()
     assert served.ids == od.load(model).item_ids_.tolist()
 
 
-def test_where_no_file_is_lent_the_served_one_is_a_copy(model, made, monkeypatch):
+def test_where_no_file_is_lent_the_served_one_is_a_copy(model, model_files, monkeypatch):
     monkeypatch.setattr(file_lease, "fcntl", None)
     store = Store([model], hold=True)
-    overwrite(model, (made / "new.od").read_bytes(), lambda: None)
+    overwrite(model, (model_files / "new.od").read_bytes(), lambda: None)
     served = store.get(None)
-    wanted = od.load(made / "old.od").weights_
+    wanted = od.load(model_files / "old.od").weights_
     assert np.array_equal(served.weights.toarray(), wanted.toarray())
     assert store.reload() == 1
-    assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "new.od").weights_.toarray())
+    assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "new.od").weights_.toarray())
 
 
 def can_lend(path):
@@ -249,7 +238,7 @@ def can_lend(path):
     found.release()
 
 
-def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, made):
+def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, model_files):
     """A lease that outlives the attempt made the next writer wait for 45 seconds."""
     can_lend(model)
     store = Store([model], hold=True)
@@ -257,7 +246,7 @@ def test_a_file_that_cannot_be_loaded_is_not_kept_from_its_writers(model, made):
     replace_with(model, b"rubbish")
     assert store.reload() == 0
     begun = time.monotonic()
-    model.write_bytes((made / "new.od").read_bytes())
+    model.write_bytes((model_files / "new.od").read_bytes())
     assert time.monotonic() - begun < 5
     assert store.reload() == 1
     assert not held.held
@@ -269,7 +258,7 @@ def replace_with(path, content):
     os.replace(path.with_name("other"), path)
 
 
-def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, made):
+def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, model_files):
     """Between loading and serving, too: the writer waits until the service has a copy."""
     can_lend(model)
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -279,7 +268,7 @@ def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, mad
         writer.start()
         until(lambda: store._leases["model"].wanted_back)
         assert model.stat().st_size
-        wanted = od.load(made / "old.od").weights_.toarray()
+        wanted = od.load(model_files / "old.od").weights_.toarray()
         assert np.array_equal(store.get(None).weights.toarray(), wanted)
         store.rescue()
         writer.join(20)
@@ -289,12 +278,12 @@ def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, mad
         signal.signal(signal.SIGIO, before)
 
 
-def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, made):
+def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, model_files):
     can_lend(model)
     with open(model, "r+b") as writer:
         store = Store([model], hold=True)
         writer.truncate(0)
-        assert np.array_equal(store.get(None).weights.toarray(), od.load(made / "old.od").weights_.toarray())
+        assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "old.od").weights_.toarray())
 
 
 # Descriptions that make no sense

@@ -54,6 +54,7 @@ def test_no_perturbation_lowers_the_objective(X, dropout, l2, b, seed):
         assert oracles.objective(G, B + size * step, dropout, l2, b) >= solution.objective - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 @pytest.mark.parametrize("b", [0.0, 0.2, 1.0])
 def test_the_closed_form_minimises_the_stochastic_objective_over_every_mask(dropout, b):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import offdiag as od
 from offdiag.solvers import penalty_path
 from tests.laws import oracles
+from tests.laws.examples import example
 from tests.laws.strategies import interactions
-from tests.laws.test_contract import example
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

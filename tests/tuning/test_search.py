@@ -281,6 +281,7 @@ def test_propensities_count_for_the_chosen_trial_only():
 # Budgets, interruption, resuming
 
 
+@pytest.mark.slow
 def test_a_budget_of_time_ends_the_search_with_the_best_so_far(split):
     tuned = od.tune(od.EDLAE, split, trials=100_000, seconds=2.0)
     assert tuned.stopped == "seconds"

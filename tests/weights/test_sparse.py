@@ -90,6 +90,7 @@ def test_borders_of_tiles_do_not_show(monkeypatch, users):
     assert np.array_equal(scores, same)
 
 
+@pytest.mark.slow
 def test_a_large_catalogue_takes_memory_by_its_weights_only():
     """200,000 items: the dense matrix would be 160 GB. Lists agree with scipy's product for each user."""
     m, rng = 200_000, np.random.default_rng(0)

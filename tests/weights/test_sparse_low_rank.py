@@ -13,9 +13,9 @@ from offdiag.files import atomic, container
 from offdiag.solvers import low_pass
 from offdiag.solvers.products import DataProduct, ScaledProduct, item_scale
 from offdiag.weights import KINDS, Smoothed, Sparse, tiles
+from tests.fixtures.sparse_catalogue import example, same_bytes
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions
-from tests.models.test_sparse import example, same_bytes
 
 WORDS = {"neighbours": 8, "dropout": 0.4, "l2": 3.0, "user_power": 0.5}
 

@@ -14,7 +14,7 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     from offdiag.cluster import Parts, Report
 
-OF_TEXT = ("separator", "header")  # what only a text file can need to be told
+OF_TEXT = ("separator", "header")  # options that only a text file needs
 
 
 def learn(
@@ -42,7 +42,7 @@ def learn(
         work.begin(f"reading {inputs.name_of(data)}")
         if partitioned:
             parts = od.cluster.read(
-                data, **_named(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
+                data, **_column_arguments(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
                 text_ids=columns.text_ids, client=client, progress=work, reports=reports,
             )  # fmt: skip
         else:
@@ -90,7 +90,7 @@ def _is_partitioned(data: str) -> bool:
     )
 
 
-def _named(columns: Columns) -> dict[str, Any]:
+def _column_arguments(columns: Columns) -> dict[str, Any]:
     for name in OF_TEXT:
         if getattr(columns, name) is not None:
             raise OffdiagError(f"--{name} is for text files, received Parquet partitions; leave it out")

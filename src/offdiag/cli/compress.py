@@ -6,20 +6,18 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from offdiag import wording
-from offdiag.cli import answers, console, inputs, model_options
+from offdiag.cli import console, evaluate, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
 from offdiag.errors import OffdiagError
 
 EXAMPLE = "Example: `offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv`"
-SHOWN = 0.8  # share of each user's items that the models see, as in `offdiag evaluate`
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -52,14 +50,21 @@ def compress(
     budget = None if max_bytes is None else bytes_of(max_bytes)
     model_options.check_target(out, data or "")
     start = time.perf_counter()
-    measured = None
+    evaluation = None
     before = os.path.getsize(model) if os.path.isfile(model) else 0
     with console.working() as work:
         work.begin(f"compressing {Path(model).name}")
         whole = od.load(model)
         small = od.compress(whole, keep=keep, storage=storage, max_bytes=budget, progress=work)  # type: ignore[arg-type]
         if data is not None:
-            measured = measure([whole, small], [model, out], data, metric or DEFAULT_METRICS, seed, columns, work)
+            names = [model, out] if model != out else [f"{model} before", f"{out} after"]
+            evaluation = evaluate.measure(
+                [whole, small], names, data, metrics=metric or DEFAULT_METRICS, seed=seed, columns=columns, work=work
+            )
+            evaluation.notes.append(
+                "these figures hold only if the model did not learn from these users, whom it would know too well "
+                "before and after; a model file holds no users, so this cannot be checked"
+            )
         persist.save(small, out, progress=work)  # last: a mistake in DATA must not leave a file
     about = {
         "model": type(small).__name__,
@@ -69,17 +74,17 @@ def compress(
         "file_bytes": os.path.getsize(out),
         "file_bytes_before": before,
         "seconds": time.perf_counter() - start,
-        "measured": None if measured is None else answers.measured_json(measured, str(data)),
+        "measured": None if evaluation is None else evaluation.to_dict(),
     }
-    for text in measured.notes if measured else ():
-        console.note(text)
+    if evaluation is not None:
+        evaluation.show_notes()
     if json:
         console.show_json(about)
         return
     show(about)
-    if measured is not None:
+    if evaluation is not None:
         console.say()
-        answers.show_measured(measured)
+        evaluation.show()
 
 
 def show(about: dict[str, Any]) -> None:
@@ -96,39 +101,6 @@ def show(about: dict[str, Any]) -> None:
             f"before {wording.size(about['file_bytes_before'])})",
         }
     )
-
-
-def measure(
-    models: Sequence[Any],
-    files: Sequence[str],
-    data: str,
-    metrics: Sequence[str],
-    seed: int,
-    columns: Columns,
-    work: console.Work,
-) -> answers.Measured:
-    """Both models on the same hidden items of the same users."""
-    import offdiag as od
-    from offdiag.ranking import encode
-
-    names = list(files) if files[0] != files[1] else [f"{files[0]} before", f"{files[1]} after"]
-    found = answers.Measured(names, [type(model).__name__ for model in models])
-    work.begin(f"reading {inputs.name_of(data)}")
-    inter = answers._known_items(inputs.read_for(models[0], data, columns), models[0], data, found.notes)
-    part = od.split.weak(inter, held_out=1 - SHOWN, seed=seed).test
-    histories, wanted = (
-        encode(od.Interactions(matrix, part.user_ids, inter.item_ids), models[0].item_ids_)[0]
-        for matrix in (part.histories, part.targets)
-    )
-    for name, model in zip(names, models, strict=True):
-        work.begin(f"evaluating {Path(name).name}")
-        held_out = type(part)(histories, wanted, part.user_ids)
-        found.results.append(od.evaluate(model, held_out, metrics=metrics, progress=work))
-    found.notes.append(
-        "these figures hold only if the model did not learn from these users, whom it would know too well before and "
-        "after; a model file holds no users, so this cannot be checked"
-    )
-    return found
 
 
 def bytes_of(text: str, option: str = "--max-bytes") -> int:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -33,6 +33,38 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
 
+def new_application() -> typer.Typer:
+    """`offdiag` without its commands."""
+    app = typer.Typer(
+        name="offdiag",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        help="Recommendation with linear autoencoders: exact, fast, explainable.",
+    )
+    app.callback(invoke_without_command=True)(_top)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from offdiag import __version__
+
+        print(f"offdiag {__version__}")
+        raise typer.Exit
+
+
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
 def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
     _hide(sys.argv[1:] if argv is None else argv)
@@ -41,8 +73,8 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
     try:
         with warnings.catch_warnings():
-            for told in (UnknownItemsWarning, InterruptedFitWarning):  # the commands say these themselves
-                warnings.simplefilter("ignore", told)
+            for category in (UnknownItemsWarning, InterruptedFitWarning):  # the commands say these themselves
+                warnings.simplefilter("ignore", category)
             command = typer.main.get_command(app)
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
         sys.stdout.flush()
@@ -186,18 +218,18 @@ def show_bars(
     *,
     head: tuple[str, str] = ("because of", ">adds"),
     digits: int = 4,
-    beside: tuple[str, Sequence[str]] | None = None,
+    more: tuple[str, Sequence[str]] | None = None,
 ) -> None:
-    """Signed contributions as bars, and their sum; ``beside`` is one more column with its name."""
+    """Signed contributions as bars, and their sum; ``more`` is the name and the cells of one more column."""
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     most = max((abs(part) for _, part in parts), default=0.0)
     rows = []
     for at, (item, part) in enumerate(parts):
         length = round(BAR * abs(part) / most) if most else 0
         bar = (block if part >= 0 else "-") * max(length, int(part != 0))
-        rows.append([item, f"{part:+.{digits}f}", bar, *([] if beside is None else [beside[1][at]])])
-    also = [] if beside is None else [beside[0]]
-    show_table([*head, "", *also], [*rows, [name, f"{total:+.{digits}f}", "", *([""] * len(also))]])
+        rows.append([item, f"{part:+.{digits}f}", bar, *([] if more is None else [more[1][at]])])
+    names = [] if more is None else [more[0]]
+    show_table([*head, "", *names], [*rows, [name, f"{total:+.{digits}f}", "", *([""] * len(names))]])
 
 
 class Work:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from offdiag import catalogue, wording
-from offdiag.cli import answers, cluster_fit, console, info, inputs, log_inputs, model_options
+from offdiag.cli import cluster_fit, console, evaluate, info, inputs, log_inputs, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import (
     DEFAULT_METRICS,
@@ -144,7 +144,7 @@ def fit(
     )
     if result is not None:
         console.say(f"\nMeasured on {result.n_users:,} users held out of a first fit:")
-        console.show_table(["metric", ">mean", ">standard error"], answers.metric_rows(result.to_dict()))
+        console.show_table(["metric", ">mean", ">standard error"], evaluate.metric_rows(result.to_dict()))
 
 
 def read(

@@ -1,20 +1,49 @@
-"""What `offdiag info` and `offdiag datasets` tell: plain dictionaries, and their lines for a person."""
+"""`offdiag info`: what is in a model file or in a table of interactions."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
-from offdiag.cli import model_options
+from offdiag.cli import console, evaluate, inputs, model_options
+from offdiag.cli.inputs import Columns
+from offdiag.cli.options import Json
 from offdiag.wording import size
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from offdiag import Interactions
 
+EXAMPLE = "Examples: `offdiag info films.od`, `offdiag info ratings.csv --value rating`"
 MOST_POPULAR = 10
+
+
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A model file, or a table of interactions.")],
+    json: Json = False,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+) -> None:
+    """Say what is in a model file or in a table of interactions."""
+    if is_model(file):
+        about = describe_model(file)
+        pairs = _model_pairs(about)
+    else:
+        with console.working() as work:
+            work.begin(f"reading {inputs.name_of(file)}")
+            about = describe_data(file, inputs.read(file, columns))
+        pairs = _data_pairs(about)
+    if json:
+        console.show_json(about)
+        return
+    console.show_pairs(pairs)
+    if about["kind"] == "model" and about.get("metrics"):
+        console.say("\nMeasured on held-out users:")
+        console.show_table(["metric", ">mean", ">standard error"], evaluate.metric_rows(about["metrics"]))
 
 
 def is_model(path: str) -> bool:
@@ -26,7 +55,7 @@ def is_model(path: str) -> bool:
     return len(head) == 9 and head[7] == 0 and head[8:] == b"{"
 
 
-def of_model(path: str) -> dict[str, Any]:
+def describe_model(path: str) -> dict[str, Any]:
     """The header of a model file, and the items it knows best."""
     import offdiag as od
     from offdiag import persist
@@ -36,7 +65,7 @@ def of_model(path: str) -> dict[str, Any]:
     return {"kind": "model", "file": path, **about, "most_popular": _top(model.item_ids_, model.popularity_)}
 
 
-def of_data(path: str, inter: Interactions) -> dict[str, Any]:
+def describe_data(path: str, inter: Interactions) -> dict[str, Any]:
     """The size and shape of a table of interactions."""
     users, per_item = np.diff(inter.matrix.indptr), np.bincount(inter.matrix.indices, minlength=inter.n_items)
     values = inter.matrix.data
@@ -55,7 +84,7 @@ def of_data(path: str, inter: Interactions) -> dict[str, Any]:
     }
 
 
-def _spread(counts: Any) -> dict[str, float]:
+def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
     if not len(counts):
         return {"least": 0, "median": 0, "mean": 0, "most": 0}
     return {
@@ -66,16 +95,15 @@ def _spread(counts: Any) -> dict[str, float]:
     }
 
 
-def _top(ids: Any, counts: Any) -> list[dict[str, Any]]:
+def _top(ids: NDArray[Any], counts: NDArray[Any]) -> list[dict[str, Any]]:
     order = np.argsort(-np.asarray(counts), kind="stable")[:MOST_POPULAR]
     return [{"item": ids[i].item(), "total": float(counts[i])} for i in order]
 
 
-def model_pairs(about: dict[str, Any]) -> dict[str, str]:
-    settings = settings_text(about["settings"], about["params"])
+def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
     return {
         "model": about["model"],
-        "settings": settings,
+        "settings": settings_text(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
         **model_options.outcome_pairs(model_options.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
@@ -110,10 +138,10 @@ def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def data_pairs(about: dict[str, Any]) -> dict[str, str]:
+def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
     def spread(key: str) -> str:
         s = about[key]
-        return f"{s['least']:,} to {s['most']:,}, {s['median']:g} in the middle, {s['mean']:.1f} on average"
+        return f"{s['least']:,} to {s['most']:,}, {s['median']:g} median, {s['mean']:.1f} on average"
 
     low, high = about["values"]["least"], about["values"]["most"]
     return {
@@ -130,44 +158,6 @@ def data_pairs(about: dict[str, Any]) -> dict[str, str]:
 
 def _popular_text(about: dict[str, Any]) -> str:
     return ", ".join(f"{top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])
-
-
-def all_datasets() -> list[dict[str, Any]]:
-    import offdiag as od
-
-    return [of_dataset(name, None) for name in od.datasets.names()]
-
-
-def of_dataset(name: str, folder: str | None) -> dict[str, Any]:
-    """Where a public data set comes from, what one may do with it, and whether it is on this machine."""
-    import offdiag as od
-
-    known = od.datasets.describe(name)
-    place = folder if folder is not None else str(od.datasets.cache_folder() / name)
-    argument = "" if folder is None else f", folder={folder!r}"
-    return {
-        "name": known.name,
-        "about": known.about,
-        "licence": known.licence,
-        "addresses": list(known.addresses),
-        "checksums": list(known.checksums),
-        "folder": place,
-        "here": "yes" if os.path.exists(place) else "no",
-        "load": f"od.datasets.load({name!r}{argument})",
-    }
-
-
-def dataset_pairs(about: dict[str, Any]) -> dict[str, str]:
-    sums = [s or "none published" for s in about["checksums"]]
-    return {
-        "name": about["name"],
-        "what": about["about"],
-        "licence": about["licence"],
-        "address": " ".join(about["addresses"]),
-        "checksum": " ".join(sums),
-        "on this machine": f"{about['here']}, {about['folder']}",
-        "in Python": about["load"],
-    }
 
 
 def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:

@@ -6,21 +6,24 @@ import csv
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+from offdiag.cli import console
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag import Interactions
+    from offdiag.models.recommender import Recommender
 
 PANEL = "Reading the data"
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ","}
 
 
-def _option(names: str, text: str, default: Any = None) -> Any:
+def option(names: str, text: str, default: Any = None) -> Any:
+    """A field that becomes an option of a command."""
     return field(default=default, metadata={"names": names, "help": text})
 
 
@@ -28,28 +31,28 @@ def _option(names: str, text: str, default: Any = None) -> Any:
 class Columns:
     """Where users and items stand in a file. Each field is an option of every command that reads data."""
 
-    user: str = _option("--user", "Column of users: its name, or its position from 0.", "user")
-    item: str = _option("--item", "Column of items: its name, or its position from 0.", "item")
-    value: str | None = _option("--value", "Column of ratings or counts, if they matter.")
-    time: str | None = _option("--time", "Column of times; of repeated pairs the latest counts.")
-    separator: str | None = _option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = _option(
+    user: str = option("--user", "Column of users: its name, or its position from 0.", "user")
+    item: str = option("--item", "Column of items: its name, or its position from 0.", "item")
+    value: str | None = option("--value", "Column of ratings or counts, if they matter.")
+    time: str | None = option("--time", "Column of times; of repeated pairs the latest counts.")
+    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
+    form: str | None = option(
         "--format",
         "csv, parquet, adjacency (user item item …), baskets (item item …) or counted (n item item …).",
     )
-    header: bool | None = _option("--header/--no-header", "Whether the first line names the columns.")
-    duplicates: str | None = _option("--duplicates", "A pair that comes twice: sum or once (sum only with --value).")
-    text_ids: bool = _option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
-    encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
-    query: str | None = _option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
-    table: str | None = _option("--table", "Of a database: a table or view, instead of --query.")
+    header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
+    duplicates: str | None = option("--duplicates", "A pair that comes twice: sum or once (sum only with --value).")
+    text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
+    encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
+    query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
+    table: str | None = option("--table", "Of a database: a table or view, instead of --query.")
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command whose last parameter is `columns: Columns = Columns()` one option for each field of it."""
     import typer
 
-    annotated: Any = Annotated  # made while running, so not a type to the checker
+    annotated: Any = Annotated  # built at run time, so not a type to the checker
     own = inspect.signature(command, eval_str=True)
     kind = type(own.parameters["columns"].default)
     hints = get_type_hints(kind)
@@ -62,14 +65,14 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
         extra.append(inspect.Parameter(f.name, kinds, default=f.default, annotation=annotation))
 
     @functools.wraps(command)
-    def wrapped(**given: Any) -> None:
+    def call(**given: Any) -> None:
         columns = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
         command(**given, columns=columns)
 
     signature = own.replace(parameters=[*kept, *extra])
-    wrapped.__signature__ = signature  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
-    return wrapped
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
+    return call
 
 
 def name_of(source: str) -> str:
@@ -112,7 +115,7 @@ def arguments(columns: Columns, *, text_ids: bool = False) -> dict[str, Any]:
     }
 
 
-def read_for(model: Any, source: str, columns: Columns) -> Interactions:
+def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
     """The same, with item ids of the model's kind: a file of whole numbers may mean text ids such as '7'."""
     inter = read(source, columns)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
@@ -138,7 +141,7 @@ def prepared(
     return od.prepare.min_counts(inter, users=max(min_users, 1), items=max(min_items, 1))
 
 
-def typed_ids(texts: Iterable[str], model: Any) -> list[Any]:
+def parse_ids(texts: Iterable[str], model: Recommender) -> list[Any]:
     """Ids as typed, turned into whole numbers when the model's ids are; what is no number stays text."""
     from offdiag.data.ids import of_type
 
@@ -146,27 +149,43 @@ def typed_ids(texts: Iterable[str], model: Any) -> list[Any]:
     return [of_type(text, whole) for text in texts]
 
 
-def typed_history(text: str, model: Any) -> list[Any]:
+def parse_history(text: str, model: Recommender) -> list[Any]:
     """Ids divided by commas; an id that holds a comma is put in double quotes, or is the whole text."""
     if text in set(map(str, model.item_ids_.tolist())):
-        return typed_ids([text], model)
+        return parse_ids([text], model)
     (row,) = csv.reader([" ".join(text.splitlines())], skipinitialspace=True) if text.strip() else ([],)
-    return typed_ids([part.strip() for part in row if part.strip()], model)
+    return parse_ids([part.strip() for part in row if part.strip()], model)
 
 
-def listed_ids(path: Path, model: Any) -> list[Any]:
+def read_ids(path: Path, model: Recommender) -> list[Any]:
     """A text file with one id per line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise OffdiagError(f"expected a text file with one id per line, received {str(path)!r}") from None
-    ids = typed_ids([line.strip() for line in lines if line.strip()], model)
+    ids = parse_ids([line.strip() for line in lines if line.strip()], model)
     if not ids:
         raise OffdiagError(f"expected one id per line, received no id in {str(path)!r}")
     return ids
 
 
-def check_item(item: Any, model: Any) -> None:
+def parse_items(texts: Iterable[str], model: Recommender) -> list[Any]:
+    """Ids as typed, each of which the model must know."""
+    ids = parse_ids(texts, model)
+    for item in ids:
+        _check_item(item, model)
+    return ids
+
+
+def note_unknown(unknown: Sequence[Any], source: str = "") -> None:
+    """Ids that are not in the catalogue are reported, not silently dropped."""
+    if unknown:
+        shown = list(dict.fromkeys(map(str, unknown)))
+        more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
+        console.note(f"not in the model's catalogue, left out{source}: {', '.join(map(repr, shown[:5]))}{more}")
+
+
+def _check_item(item: Any, model: Recommender) -> None:
     """Refuse an item the model does not know, and name those that look like it."""
     known = model.item_ids_.tolist()
     if item in set(known):
@@ -174,12 +193,12 @@ def check_item(item: Any, model: Any) -> None:
     if model.item_ids_.dtype.kind in "iu":
         hint = f"its ids are whole numbers such as {', '.join(map(str, known[:3]))}"
     else:
-        close = _close(str(item), known)
+        close = _similar_names(str(item), known)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "offdiag info MODEL shows some ids"
     raise OffdiagError(f"the model does not know the item {str(item)!r}; {hint}")
 
 
-def _close(item: str, known: list[str], most: int = 3) -> list[str]:
+def _similar_names(item: str, known: list[str], most: int = 3) -> list[str]:
     """Ids that contain the text come first, then those a few letters away; capitals do not count."""
     lower = {name.lower(): name for name in reversed(known)}
     wanted = item.lower()

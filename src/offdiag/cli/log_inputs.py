@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.cli import console, inputs
-from offdiag.cli.inputs import Columns, _option
+from offdiag.cli.inputs import Columns, option
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 class LogColumns:
     """Options of the commands that read a log. Names of columns that are not given are those of the fit."""
 
-    user: str | None = _option("--user", "Column of users; by default as in the fit.")
-    item: str | None = _option("--item", "Column of items; by default as in the fit.")
-    value: str | None = _option("--value", "Column of ratings or counts, if the fit had one; by default as in the fit.")
-    time: str | None = _option("--time", "Column of times, if the fit had one; by default as in the fit.")
-    event: str | None = _option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
-    separator: str | None = _option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = _option("--format", "csv, parquet, adjacency, baskets or counted.")
-    header: bool | None = _option("--header/--no-header", "Whether the first line names the columns.")
-    encoding: str = _option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
-    query: str | None = _option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
-    table: str | None = _option("--table", "Of a database: a table or view, instead of --query.")
+    user: str | None = option("--user", "Column of users; by default as in the fit.")
+    item: str | None = option("--item", "Column of items; by default as in the fit.")
+    value: str | None = option("--value", "Column of ratings or counts, if the fit had one; by default as in the fit.")
+    time: str | None = option("--time", "Column of times, if the fit had one; by default as in the fit.")
+    event: str | None = option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
+    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
+    form: str | None = option("--format", "csv, parquet, adjacency, baskets or counted.")
+    header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
+    encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
+    query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
+    table: str | None = option("--table", "Of a database: a table or view, instead of --query.")
 
 
 def read_first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:

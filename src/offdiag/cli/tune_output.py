@@ -1,4 +1,4 @@
-"""What `offdiag tune` tells: everything for a program, tables for a person."""
+"""The result of `offdiag tune`: everything for a program, tables for a person."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag import wording
-from offdiag.cli import answers, console, info
+from offdiag.cli import console, info
+from offdiag.cli.evaluate import number
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result, Tuned
+    from offdiag.data.split import Split
 
 SHOWN = 10  # trials of the table for a person
 
 
-def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict[str, Any]:
+def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> dict[str, Any]:
     """Everything for a program."""
     from offdiag.plots import tuning
 
-    found = tuned.to_dict()
+    found, held = tuned.to_dict(), split.validation
     automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
     return {
         "model": found["model"],
@@ -28,7 +30,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict
         "validation": {
             "value": tuned.value,
             "sem": tuned.sem,
-            "users": int(np.count_nonzero(np.diff(split.validation.targets.indptr))),
+            "users": 0 if held is None else int(np.count_nonzero(np.diff(held.targets.indptr))),
             "automatic": automatic,
         },
         "test": result.to_dict(),
@@ -42,31 +44,31 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Any) -> dict
     }
 
 
-def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
+def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
     """The same for a person, on stdout."""
     from offdiag.report.writer import setting_text
 
     states = [trial.state for trial in tuned.trials]
-    counted = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
-    automatic = said["validation"]["automatic"]
+    counts = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
+    automatic = facts["validation"]["automatic"]
     untuned = "" if automatic is None else f"; {automatic:.4f} with the automatic settings"
     pairs = {
-        "model": said["model"],
+        "model": facts["model"],
         "best settings": settings_text(tuned),
         "validation": f"{tuned.metric} {wording.with_error(tuned.value, tuned.sem)}, "
-        f"{said['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
+        f"{facts['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
         "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
         f"{result.n_users:,} other users, measured once (mean ± standard error)",
-        "trials": f"{', '.join(counted)}, {console.seconds(tuned.seconds)}; {_ended(tuned)}",
+        "trials": f"{', '.join(counts)}, {console.seconds(tuned.seconds)}; {_end(tuned)}",
     }
-    if said["study"] is not None:
+    if facts["study"] is not None:
         more = " with more --trials" if tuned.stopped == "trials" else ""
-        pairs["study"] = f"{said['study']}; the same command{more} goes on from there"
-    if said["plot"] is not None:
-        pairs["plot"] = said["plot"]
-    if said["file"] is not None:
-        everyone = f"fitted on all {said['users']:,} users"
-        pairs["saved to"] = f"{said['file']} ({wording.size(said['bytes'])}), {everyone}"
+        pairs["study"] = f"{facts['study']}; the same command{more} continues from there"
+    if facts["plot"] is not None:
+        pairs["plot"] = facts["plot"]
+    if facts["file"] is not None:
+        everyone = f"fitted on all {facts['users']:,} users"
+        pairs["saved to"] = f"{facts['file']} ({wording.size(facts['bytes'])}), {everyone}"
     console.show_pairs(pairs)
     best = [t for t in tuned.ranked if t.value is not None]
     names = list(dict.fromkeys(name for trial in best for name in trial.settings))
@@ -77,18 +79,18 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
             [
                 t.number, t.origin, *(setting_text(t.settings[n]) if n in t.settings else "" for n in names),
                 wording.with_error(t.value or 0.0, t.sem),
-                answers.number(t.left_out_error), f"{t.seconds:.1f}",
+                number(t.left_out_error), f"{t.seconds:.1f}",
             ]
             for t in best[:SHOWN]
         ],
     )  # fmt: skip
-    if said["influence"]:
+    if facts["influence"]:
         console.say("\nWhich settings mattered:")
         console.show_table(
             ["setting", ">best", ">within 1 % of the best", ">explains"],
             [
-                [p["setting"], setting_text(p["best"]), _between(p), "-" if p["share"] is None else f"{p['share']:.0%}"]
-                for p in said["influence"]
+                [p["setting"], setting_text(p["best"]), _range(p), "-" if p["share"] is None else f"{p['share']:.0%}"]
+                for p in facts["influence"]
             ],
         )
         console.say(
@@ -96,12 +98,12 @@ def show(tuned: Tuned, result: Result, said: dict[str, Any]) -> None:
         )
 
 
-def _ended(tuned: Tuned) -> str:
-    said = {"trials": "all were made", "seconds": "the time was over", "interrupted": "interrupted"}
-    return said.get(tuned.stopped, tuned.stopped)
+def _end(tuned: Tuned) -> str:
+    texts = {"trials": "all were made", "seconds": "the time was over"}
+    return texts.get(tuned.stopped, tuned.stopped)
 
 
-def _between(part: dict[str, Any]) -> str:
+def _range(part: dict[str, Any]) -> str:
     from offdiag.report.writer import setting_text
 
     return " to ".join(dict.fromkeys(setting_text(value) for value in part["good"]))

@@ -1,4 +1,4 @@
-"""From a request that is known to be well formed to what goes back: one function for each thing to ask."""
+"""Answers to well-formed requests: one function for each path that is asked."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from offdiag import wording
 from offdiag.errors import OffdiagError
-from offdiag.server import requests
+from offdiag.server import schemas
 from offdiag.server.batching import Ranked, Scorer
-from offdiag.server.limits import Refused
-from offdiag.server.model import Served, rows
+from offdiag.server.limits import Refusal
+from offdiag.server.model import Id, ServedModel, rows
 
 FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
-BREATH = 4  # items whose reasons are found before other requests get a turn
-THROUGH = 10  # third items that the reason of a pair names
-WITH_REASONS = 100  # items in a list with reasons
-NAMED = 20  # unknown ids that an error names
-MANY = 200  # items in a history, above which the place without each of them is not worked out: it costs their square
+REASONS_PER_TURN = 4  # items whose reasons are found before other requests get a turn
+THIRD_ITEMS = 10  # third items that the reason of a pair names
+MAX_K_WITH_REASONS = 100  # items in a list with reasons
+MAX_UNKNOWN_NAMED = 20  # unknown ids that an error names
+MAX_RANKED_HISTORY = 200  # items of a history for which the rank without each is computed: the cost is their square
 
 
-async def ranked(
+async def rank(
     scorer: Scorer,
-    served: Served,
+    served: ServedModel,
     history: list[int],
     k: int,
     *,
@@ -46,7 +46,7 @@ async def ranked(
     return found, scores
 
 
-def mask(served: Served, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
+def mask(served: ServedModel, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
     """Which columns may be in the list."""
     allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
     if allow:
@@ -55,15 +55,16 @@ def mask(served: Served, block: list[int], allow: list[int] | None) -> NDArray[n
     return allowed
 
 
-def popular(served: Served, k: int, allowed: NDArray[np.bool_] | None) -> Ranked:
+def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> Ranked:
     """The answer to an empty history: the most popular items, scored by their share."""
     order = served.order if allowed is None else served.order[allowed[served.order]]
     return order[:k], served.shares[order[:k]]
 
 
-async def recommend(scorer: Scorer, served: Served, asked: requests.Recommend) -> dict[str, Any]:
-    if asked.reasons and asked.k > WITH_REASONS:
-        raise Refused(422, f"k: at most {WITH_REASONS} with reasons, received {asked.k}; ask /explain for single items")
+async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommend) -> dict[str, Any]:
+    if asked.reasons and asked.k > MAX_K_WITH_REASONS:
+        most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
+        raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
     history, unknown = served.columns(asked.history)
     block: list[int] = []
     allow: list[int] | None = None
@@ -75,10 +76,10 @@ async def recommend(scorer: Scorer, served: Served, asked: requests.Recommend) -
         unknown += more
     unknown = list(dict.fromkeys(unknown))
     refuse_unknown(served, unknown, asked.strict)
-    found, scores = await ranked(
+    found, scores = await rank(
         scorer, served, history, asked.k, exclude_seen=asked.exclude_seen, block=block, allow=allow
     )
-    ids, titles = served.shown, served.titles
+    ids, titles = served.json_ids, served.titles
     items: list[dict[str, Any]] = [
         {"id": ids[column], "title": titles[column], "score": score}
         for column, score in zip(found.tolist(), scores.tolist(), strict=True)
@@ -88,7 +89,7 @@ async def recommend(scorer: Scorer, served: Served, asked: requests.Recommend) -
         async with scorer.reasons:
             for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
                 item["reasons"] = reasons(served, at, column, asked.reasons)
-                if n % BREATH == 0:
+                if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
     return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback(history)}
 
@@ -98,24 +99,24 @@ def fallback(history: list[int]) -> str | None:
     return None if history else "popular"
 
 
-def refuse_unknown(served: Served, unknown: list[Any], strict: bool) -> None:
+def refuse_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> None:
     if strict and unknown:
-        shown = wording.shorten([_cut(item) for item in unknown], NAMED)
-        raise Refused(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
+        shown = wording.shorten([_shorten(item) for item in unknown], MAX_UNKNOWN_NAMED)
+        raise Refusal(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
 
 
-def _cut(item: Any) -> Any:
+def _shorten(item: Id) -> Id:
     return item[:100] if isinstance(item, str) else item
 
 
-def reasons(served: Served, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
+def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
     """The items of the history that say most about the target, strongest first."""
     if not len(history):
         return []
     try:
         parts = served.weights.column(history, target).astype(np.float64)
     except OffdiagError as error:
-        raise Refused(409, f"the model {served.name!r} gives no reasons: {error}") from None
+        raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
     strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
     return [
         {**served.item(column), "contribution": part}
@@ -124,8 +125,8 @@ def reasons(served: Served, history: NDArray[np.int64], target: int, most: int) 
     ]
 
 
-async def similar(scorer: Scorer, served: Served, asked: requests.Similar) -> dict[str, Any]:
-    column = known(served, asked.item)
+async def similar(scorer: Scorer, served: ServedModel, asked: schemas.Similar) -> dict[str, Any]:
+    column = column_of(served, asked.item)
     found, scores = await scorer.top_k(served, [column], asked.k)
     items = [
         {**served.item(other), "score": score} for other, score in zip(found.tolist(), scores.tolist(), strict=True)
@@ -133,17 +134,17 @@ async def similar(scorer: Scorer, served: Served, asked: requests.Similar) -> di
     return {"model": served.name, "item": served.item(column), "items": items}
 
 
-def explain(served: Served, asked: requests.Explain) -> dict[str, Any]:
-    column = known(served, asked.item)
+def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
+    column = column_of(served, asked.item)
     history, unknown = served.columns(asked.history)
     unknown = list(dict.fromkeys(unknown))
     refuse_unknown(served, unknown, asked.strict)
     try:
         reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
         rank = reason.rank
-        without = reason.rank_without if len(history) <= MANY else None
+        without = reason.rank_without if len(history) <= MAX_RANKED_HISTORY else None
     except OffdiagError as error:
-        raise Refused(409, f"the model {served.name!r} gives no reasons: {error}") from None
+        raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
     items, amounts = reason.items.tolist(), reason.contributions.tolist()
     places = [None] * len(items) if without is None else [int(place) or None for place in without]
     return {
@@ -159,26 +160,26 @@ def explain(served: Served, asked: requests.Explain) -> dict[str, Any]:
     }
 
 
-def pair(served: Served, asked: requests.Pair) -> dict[str, Any]:
-    item, other = known(served, asked.item), known(served, asked.other)
+def pair(served: ServedModel, asked: schemas.Pair) -> dict[str, Any]:
+    item, other = column_of(served, asked.item), column_of(served, asked.other)
     if item == other:
-        raise Refused(409, "item and other are the same; name two items")
+        raise Refusal(409, "item and other are the same; name two items")
     try:
         reason = served.model.explain_pair(served.ids[item], served.ids[other])
     except (OffdiagError, AttributeError) as error:
-        raise Refused(409, f"the model {served.name!r} cannot explain a pair: {error}") from None
-    told: dict[str, Any] = reason.to_dict(THROUGH)
-    through = [{**served.item(served.column[third["id"]]), "amount": third["amount"]} for third in told["through"]]
-    return {**told, "model": served.name, "item": served.item(item), "other": served.item(other), "through": through}
+        raise Refusal(409, f"the model {served.name!r} cannot explain a pair: {error}") from None
+    parts = reason.to_dict(THIRD_ITEMS)
+    through = [{**served.item(served.column[third["id"]]), "amount": third["amount"]} for third in parts["through"]]
+    return {**parts, "model": served.name, "item": served.item(item), "other": served.item(other), "through": through}
 
 
-def compare(pair: tuple[Served, Served], asked: requests.Compare) -> dict[str, Any]:
+def compare(pair: tuple[ServedModel, ServedModel], asked: schemas.Compare) -> dict[str, Any]:
     histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
     blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
     unknown = [list(dict.fromkeys(a + b)) for a, b in zip(unknown_items, unknown_blocks, strict=True)]
     for served, ids in zip(pair, unknown, strict=True):
         refuse_unknown(served, ids, asked.strict)
-    orders = [_full(*facts) for facts in zip(pair, histories, blocks, strict=True)]
+    orders = [_full_ranking(*parts) for parts in zip(pair, histories, blocks, strict=True)]
     lists = []
     for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):
         other, place = pair[1 - own], orders[1 - own][2]
@@ -198,8 +199,8 @@ def compare(pair: tuple[Served, Served], asked: requests.Compare) -> dict[str, A
     }
 
 
-def _full(
-    served: Served, history: list[int], block: list[int]
+def _full_ranking(
+    served: ServedModel, history: list[int], block: list[int]
 ) -> tuple[NDArray[np.int64], list[float], NDArray[np.int64]]:
     """All candidates in their order, every score, and the place of each column (0: no candidate)."""
     allowed = mask(served, block, None)
@@ -215,14 +216,14 @@ def _full(
     return order, scores.tolist(), place
 
 
-def known(served: Served, item: Any) -> int:
+def column_of(served: ServedModel, item: Id) -> int:
     column = served.find(item)
     if column is None:
-        raise Refused(404, f"the model {served.name!r} does not know the item {_cut(item)!r}")
+        raise Refusal(404, f"the model {served.name!r} does not know the item {_shorten(item)!r}")
     return column
 
 
-def search(served: Served, query: str, offset: int, limit: int) -> dict[str, Any]:
+def search(served: ServedModel, query: str, offset: int, limit: int) -> dict[str, Any]:
     found, total = served.search(query, offset, limit)
     popularity = served.model.popularity_
     return {"items": [{**served.item(c), "popularity": float(popularity[c])} for c in found], "total": total}

@@ -1,4 +1,4 @@
-"""One thread ranks for everybody: what waits while it is busy becomes one call."""
+"""One thread ranks for all requests: those that arrive while it is busy become one call."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import ranking
 from offdiag.server.handover import Handover
-from offdiag.server.limits import Refused
-from offdiag.server.model import Served, rows
-from offdiag.server.turns import Turns
+from offdiag.server.limits import Refusal, Turns
+from offdiag.server.model import ServedModel, rows
 
 BATCH = 64  # requests in one call: more would only make the first of them wait
 IDS = 8192  # ids in the histories of one call, likewise
 K_CLASSES = (32, 128, 1024)  # lists of about the same length are made together
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.floating]]
+Kind = tuple[int, bool, int, int | None]  # of a job: its model, whether seen items are left out, length, filter
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    served: Served
+    served: ServedModel
     history: NDArray[np.int32]  # columns, ascending, not empty
     k: int
     exclude_seen: bool
     allowed: NDArray[np.bool_] | None
     future: asyncio.Future[Ranked]
 
-    def kind(self) -> Any:
+    def kind(self) -> Kind:
         """Jobs of one kind go into one call."""
         size = next((c for c in K_CLASSES if self.k <= c), self.served.n_items)
         return id(self.served), self.exclude_seen, size, None if self.allowed is None else id(self.allowed)
@@ -45,7 +44,7 @@ class Scorer:
 
     def __init__(self, waiting: int, observe: Callable[[int], None] = lambda size: None) -> None:
         self.waiting = waiting
-        self.observe = observe  # hears the size of every batch
+        self.observe = observe  # called with the size of every batch
         self.reasons = Turns(1)  # lists whose reasons are being found: on the event loop, a few items at a time
         self.handover = Handover()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -53,7 +52,7 @@ class Scorer:
 
     async def top_k(
         self,
-        served: Served,
+        served: ServedModel,
         history: list[int],
         k: int,
         exclude_seen: bool = True,
@@ -61,7 +60,7 @@ class Scorer:
     ) -> Ranked:
         """Columns and scores of the k best, fewer where no more are left."""
         if self._queue.qsize() >= self.waiting:
-            raise Refused(503, "too many requests are waiting; try again in a moment", retry_after="1")
+            raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
         self.start()
         future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
         k = min(k, served.n_items)
@@ -85,7 +84,7 @@ class Scorer:
             pass
 
     def _one_batch(self) -> bool:
-        """False when it was told to stop. Nothing stays behind here, so an idle scorer keeps no old model alive."""
+        """False when it is to stop. Nothing stays behind here, so an idle scorer keeps no old model alive."""
         job = self._queue.get()
         batch: list[Job] = []
         ids = 0
@@ -103,20 +102,20 @@ class Scorer:
         return job is not None
 
     def _rank(self, batch: list[Job]) -> None:
-        groups: dict[Any, list[Job]] = {}
+        groups: dict[Kind, list[Job]] = {}
         for job in batch:
             if not job.future.done():  # a client that gave up needs no answer
                 groups.setdefault(job.kind(), []).append(job)
         for jobs in groups.values():
             self.observe(len(jobs))
             try:
-                outcome: list[Any] = ranked(jobs)
+                outcome: list[Ranked | Exception] = [*rank(jobs)]
             except Exception as error:  # handed to those who wait; the thread must live on
                 outcome = [error] * len(jobs)
             _deliver(jobs, outcome)
 
 
-def ranked(jobs: list[Job]) -> list[Ranked]:
+def rank(jobs: list[Job]) -> list[Ranked]:
     """The answers to jobs of one kind, from one call."""
     served, k = jobs[0].served, max(job.k for job in jobs)
     X = rows([job.history for job in jobs], served.n_items)
@@ -128,7 +127,7 @@ def ranked(jobs: list[Job]) -> list[Ranked]:
     return [(found[at, :end], scores[at, :end]) for at, end in enumerate(ends)]
 
 
-def _deliver(jobs: list[Job], outcome: list[Any]) -> None:
+def _deliver(jobs: list[Job], outcome: list[Ranked | Exception]) -> None:
     """Answers to the event loops that wait for them, one wake-up per batch."""
 
     def deliver() -> None:

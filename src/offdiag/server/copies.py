@@ -65,7 +65,7 @@ def _fill(path: Path, file: int) -> None:
             at += len(block)
 
 
-def unchangeable(path: Path) -> bool:
+def is_read_only(path: Path) -> bool:
     """Whether the file cannot be written to because its file system is read-only."""
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)

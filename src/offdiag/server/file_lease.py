@@ -22,7 +22,7 @@ from offdiag.errors import OffdiagError
 from offdiag.server.model import Stamp, stamp_of
 
 
-class BeingWritten(OffdiagError):  # noqa: N818 - what it is, not a mistake
+class FileBusy(OffdiagError):  # noqa: N818 - what it is, not a mistake
     """Somebody has the file open for writing."""
 
 
@@ -41,9 +41,7 @@ class Lease:
         except OSError as error:
             self.release()
             if error.errno == errno.EAGAIN:
-                raise BeingWritten(
-                    f"{str(path)!r} is still being written; it is taken up when that has ended"
-                ) from None
+                raise FileBusy(f"{str(path)!r} is still being written; it is taken up when that has ended") from None
 
     @property
     def held(self) -> bool:

@@ -1,7 +1,9 @@
-"""What one client may ask for, and the errors that say so."""
+"""What clients may ask for, how many requests are in progress at once, and the error that refuses more."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from dataclasses import dataclass
 
 
@@ -23,7 +25,7 @@ class Limits:
     SMALL = 64 << 10  # bytes of a body that are always received
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a failure
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
     """An answer other than 200: its status and one line for the client."""
 
     def __init__(self, status: int, text: str, **headers: str) -> None:
@@ -31,3 +33,39 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure
         self.status = status
         self.text = text
         self.headers = headers
+
+
+class Turns:
+    """``async with turns:`` lets ``most`` in at once; the others wait in order of arrival.
+
+    Unlike a semaphore of asyncio it is not bound to one event loop.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():  # the turn came, but too late
+                self._pass_on()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """To the one that waits longest; nobody can take it in between."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

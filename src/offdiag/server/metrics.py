@@ -1,17 +1,24 @@
 """Numbers about the service, as Prometheus reads them; processes that serve together add theirs up.
 
 Every process owns one row of an array that all of them share, and writes nowhere else, so nothing needs a lock; any
-of them can answer for all. A process that is started again goes on with the row of the one before.
+of them can answer for all. A process that is started again continues with the row of the one before.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 from bisect import bisect_left
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from offdiag.server.model import ServedModel
 
 PATHS = (
     "/", "/static", "/health", "/metrics", "/model", "/items", "/recommend", "/similar", "/explain", "/pair",
@@ -57,11 +64,11 @@ class Counters:
         own[_LATENCY + at * (len(SECONDS) + 1) + bisect_left(SECONDS, seconds)] += 1
         own[_LATENCY_SUM + at] += seconds
 
-    def batch(self, size: int) -> None:
+    def add_batch(self, size: int) -> None:
         self.own[_BATCH + bisect_left(SIZES, size)] += 1
         self.own[_BATCH_SUM] += size
 
-    def connected(self, number: int) -> None:
+    def set_connections(self, number: int) -> None:
         self.own[_CONNECTIONS] = number
 
     def turn_away(self) -> None:
@@ -70,82 +77,88 @@ class Counters:
     def drop_line(self) -> None:
         self.own[_DROPPED] += 1
 
-    def unknown(self, number: int) -> None:
+    def add_unknown(self, number: int) -> None:
         self.own[_UNKNOWN] += number
 
-    def fallback(self, unknown: bool) -> None:
+    def add_fallback(self, unknown: bool) -> None:
         self.own[_FALLBACKS + unknown] += 1
 
-    def reload(self, done: bool) -> None:
+    def add_reload(self, done: bool) -> None:
         self.own[_RELOADS + (not done)] += 1
 
-    def text(self, models: Iterable[Any]) -> str:
-        """Prometheus text of all processes together; ``models`` have a name, a time of loading and a size."""
+    def text(self, models: Iterable[ServedModel]) -> bytes:
+        """Prometheus text of all processes together."""
+        return generate_latest(_Exposition(self.table, list(models)))
+
+
+@dataclass(frozen=True)
+class _Exposition:
+    """A collector that reads the shared array when it is asked, so that a request costs nothing more."""
+
+    table: NDArray[np.float64]
+    models: list[ServedModel]
+
+    def collect(self) -> Iterator[Metric]:
         total = self.table.sum(axis=0)
-        lines = _family("offdiag_requests_total", "counter", "Requests answered, by path and status.")
-        lines += _answers(total)
-        lines += _family("offdiag_request_seconds", "histogram", "Time from the request to the end of its answer.")
-        for at, path in enumerate(PATHS):
-            counts = total[_LATENCY + at * (len(SECONDS) + 1) :][: len(SECONDS) + 1]
-            if counts.any():
-                lines += _histogram("offdiag_request_seconds", SECONDS, counts, total[_LATENCY_SUM + at], path)
-        lines += _family("offdiag_batch_size", "histogram", "Requests ranked by one call.")
-        lines += _histogram("offdiag_batch_size", SIZES, total[_BATCH:_BATCH_SUM], total[_BATCH_SUM])
-        lines += _family("offdiag_requests_in_flight", "gauge", "Requests being answered now.")
-        lines.append(f"offdiag_requests_in_flight {_number(total[_IN_FLIGHT])}")
-        lines += _family("offdiag_connections", "gauge", "Connections that are open now.")
-        lines.append(f"offdiag_connections {_number(total[_CONNECTIONS])}")
-        lines += _family("offdiag_connections_refused_total", "counter", "Connections beyond the limits.")
-        lines.append(f"offdiag_connections_refused_total {_number(total[_TURNED_AWAY])}")
-        lines += _family("offdiag_unknown_ids_total", "counter", "Ids of requests that the catalogue did not have.")
-        lines.append(f"offdiag_unknown_ids_total {_number(total[_UNKNOWN])}")
-        lines += _family("offdiag_fallbacks_total", "counter", "Lists of popular items, by what the history was.")
-        for at, history in enumerate(("empty", "unknown")):
-            lines.append(f'offdiag_fallbacks_total{{history="{history}"}} {_number(total[_FALLBACKS + at])}')
-        lines += _family("offdiag_reloads_total", "counter", "Files of models or titles loaded again, by outcome.")
-        for at, outcome in enumerate(("done", "failed")):
-            lines.append(f'offdiag_reloads_total{{outcome="{outcome}"}} {_number(total[_RELOADS + at])}')
-        lines += _family("offdiag_log_lines_dropped_total", "counter", "Lines of the access log that nobody took.")
-        lines.append(f"offdiag_log_lines_dropped_total {_number(total[_DROPPED])}")
-        lines += _family("offdiag_processes", "gauge", "Processes that serve together.")
-        lines.append(f"offdiag_processes {len(self.table)}")
-        known = list(models)
-        lines += _family("offdiag_model_loaded_timestamp_seconds", "gauge", "When the served file was loaded.")
-        lines += [f'offdiag_model_loaded_timestamp_seconds{{model="{_label(m.name)}"}} {m.loaded:.3f}' for m in known]
-        lines += _family("offdiag_model_items", "gauge", "Items of the catalogue.")
-        lines += [f'offdiag_model_items{{model="{_label(m.name)}"}} {m.n_items}' for m in known]
-        return "\n".join(lines) + "\n"
+        yield from _requests(total)
+        sizes = HistogramMetricFamily("offdiag_batch_size", "Requests ranked by one call.")
+        sizes.add_metric((), _buckets(SIZES, total[_BATCH:_BATCH_SUM]), total[_BATCH_SUM])
+        yield sizes
+        for family, name, about, label, values, first in _FIGURES:
+            figure = family(name, about, labels=label)
+            for at, value in enumerate(values):
+                figure.add_metric(value, total[first + at])
+            yield figure
+        yield GaugeMetricFamily("offdiag_processes", "Processes that serve together.", len(self.table))
+        when = "When the served file was loaded."
+        loaded = GaugeMetricFamily("offdiag_model_loaded_timestamp_seconds", when, labels=("model",))
+        items = GaugeMetricFamily("offdiag_model_items", "Items of the catalogue.", labels=("model",))
+        for model in self.models:
+            loaded.add_metric((model.name,), model.loaded)
+            items.add_metric((model.name,), model.n_items)
+        yield from (loaded, items)
 
 
-def _answers(total: NDArray[np.float64]) -> list[str]:
-    lines = []
+_ONE = ((), ((),))  # no label, one value
+_HISTORY = (("history",), (("empty",), ("unknown",)))
+_OUTCOME = (("outcome",), (("done",), ("failed",)))
+_FIGURES = (
+    (GaugeMetricFamily, "offdiag_requests_in_flight", "Requests being answered now.", *_ONE, _IN_FLIGHT),
+    (GaugeMetricFamily, "offdiag_connections", "Connections that are open now.", *_ONE, _CONNECTIONS),
+    (CounterMetricFamily, "offdiag_connections_refused", "Connections beyond the limits.", *_ONE, _TURNED_AWAY),
+    (CounterMetricFamily, "offdiag_unknown_ids", "Ids of requests that the catalogue did not have.", *_ONE, _UNKNOWN),
+    (CounterMetricFamily, "offdiag_fallbacks", "Popular items instead, by history.", *_HISTORY, _FALLBACKS),
+    (CounterMetricFamily, "offdiag_reloads", "Files of models or titles loaded again.", *_OUTCOME, _RELOADS),
+    (CounterMetricFamily, "offdiag_log_lines_dropped", "Lines of the access log that were lost.", *_ONE, _DROPPED),
+)
+
+
+def _requests(total: NDArray[np.float64]) -> Iterator[Metric]:
+    """Answers and their times, of the paths that were asked for."""
+    by_status = CounterMetricFamily(
+        "offdiag_requests", "Requests answered, by path and status.", labels=("path", "status")
+    )
+    times = HistogramMetricFamily(
+        "offdiag_request_seconds", "Time from the request to the end of its answer.", labels=("path",)
+    )
     for at, path in enumerate(PATHS):
         for place, status in enumerate((*STATUSES, "other")):
-            count = total[_ANSWERS + at * (len(STATUSES) + 1) + place]
-            if count:
-                lines.append(f'offdiag_requests_total{{path="{path}",status="{status}"}} {_number(count)}')
-    return lines
+            if count := total[_ANSWERS + at * (len(STATUSES) + 1) + place]:
+                by_status.add_metric((path, str(status)), count)
+        counts = total[_LATENCY + at * (len(SECONDS) + 1) :][: len(SECONDS) + 1]
+        if counts.any():
+            times.add_metric((path,), _buckets(SECONDS, counts), total[_LATENCY_SUM + at])
+    yield from (by_status, times)
 
 
-def _histogram(
-    name: str, edges: Iterable[float], counts: NDArray[np.float64], total: float, path: str | None = None
-) -> list[str]:
-    label = "" if path is None else f'path="{path}",'
-    own = "" if path is None else f'{{path="{path}"}}'
-    running = np.cumsum(counts)
-    lines = [
-        f'{name}_bucket{{{label}le="{edge}"}} {_number(n)}' for edge, n in zip((*edges, "+Inf"), running, strict=True)
-    ]
-    return [*lines, f"{name}_sum{own} {float(total)!r}", f"{name}_count{own} {_number(running[-1])}"]
+def _buckets(edges: Iterable[float], counts: NDArray[np.float64]) -> list[tuple[str, float]]:
+    return list(zip((*map(str, edges), "+Inf"), np.cumsum(counts).tolist(), strict=True))
 
 
-def _family(name: str, kind: str, about: str) -> list[str]:
-    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+def shared_memory(processes: int) -> Any:
+    """Memory for the counters of this many processes, to be handed to them; ctypes has no type for it."""
+    return multiprocessing.get_context("spawn").RawArray("d", processes * WIDTH)
 
 
-def _number(value: float) -> str:
-    return str(int(value))
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def counters_of(memory: Any, row: int) -> Counters:
+    return Counters(np.frombuffer(memory, np.float64).reshape(-1, WIDTH), row)

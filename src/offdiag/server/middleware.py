@@ -16,19 +16,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from offdiag.server.batching import BATCH
-from offdiag.server.limits import Limits, Refused
+from offdiag.server.limits import Limits, Refusal, Turns
 from offdiag.server.metrics import PATHS, Counters
 from offdiag.server.replies import error
 from offdiag.server.store import Store
-from offdiag.server.turns import Turns
 
 AT_ONCE = 2 * BATCH  # questions in progress: one batch is ranked while the next is read; the others wait, bodies read
 LOG = logging.getLogger("offdiag.server")
-OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they tell nothing about the data
+OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they reveal nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
 
 
-class Gate:
+class Middleware:
     """An ASGI application around another one."""
 
     def __init__(
@@ -43,7 +42,7 @@ class Gate:
         lifespan: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
         self.app = app
-        self.lifespan = lifespan  # for a server that does not speak the lifespan protocol of ASGI
+        self.lifespan = lifespan  # for a server that does not support the lifespan protocol of ASGI
         self.hosts = hosts
         self.counters = counters
         self.limits = limits
@@ -58,21 +57,21 @@ class Gate:
             await self.app(scope, receive, send)
             return
         begun = time.perf_counter()
-        path = _template(scope["path"])
+        path = _path_name(scope["path"])
         answer = _Answer(send, bodiless=scope["method"] == "HEAD")
         self.counters.begin()
         try:
-            await self._through(scope, path, receive, answer)
+            await self._forward(scope, path, receive, answer)
         finally:
             seconds = time.perf_counter() - begun
             status = answer.status or 499  # the client went away
             self.counters.end(path, status, seconds)
             if self._log is not None:
-                self._log(_line(scope, path, status, seconds))
+                self._log(_log_line(scope, path, status, seconds))
 
-    async def _through(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+    async def _forward(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
         body = _Body(receive, self)
-        late = Refused(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
+        late = Refusal(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
         try:
             self._admit(scope, path)
             if scope["path"] == "*" and scope["method"] == "OPTIONS":  # [RFC 9110, 9.3.7]
@@ -87,13 +86,13 @@ class Gate:
                     if answer.bodiless:  # HEAD: as GET, without the body [RFC 9110, 9.3.2]
                         scope = {**scope, "method": "GET"}
                     await self.app(scope, receive, answer)
-        except Refused as refused:  # only what was raised around the application: it answers for itself
-            problem = refused
+        except Refusal as refusal:  # only what was raised around the application: it answers for itself
+            problem = refusal
         except TimeoutError:
             problem = late if body.whole or scope["method"] != "POST" else self._slow_body()
         except Exception:
             LOG.exception("a request to %s failed", path)
-            problem = Refused(500, "something went wrong here; the log of the service tells what")
+            problem = Refusal(500, "something went wrong here; the log of the service says what")
         else:
             return
         finally:
@@ -101,13 +100,13 @@ class Gate:
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
 
-    def _slow_body(self) -> Refused:
-        return Refused(408, f"the body came too slowly: at most {self.limits.seconds:g} s", connection="close")
+    def _slow_body(self) -> Refusal:
+        return Refusal(408, f"the body came too slowly: at most {self.limits.seconds:g} s", connection="close")
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])
-        if self.hosts is not None and not _ours(headers.get(b"host"), self.hosts):
-            raise Refused(
+        if self.hosts is not None and not _is_own_host(headers.get(b"host"), self.hosts):
+            raise Refusal(
                 400, "this service does not go by that name: ask it as localhost, or start it with --allow-host and "
                 "the name by which it is asked", connection="close",
             )  # fmt: skip
@@ -115,7 +114,7 @@ class Gate:
             given = headers.get(b"authorization", b"")
             given = given[:7].lower() + given[7:].strip()
             if not hmac.compare_digest(given, self._token):
-                raise Refused(
+                raise Refusal(
                     401, "this service needs a token: send the header Authorization: Bearer TOKEN",
                     www_authenticate="Bearer",
                 )  # fmt: skip
@@ -147,18 +146,18 @@ class _Body:
     many large bodies at once are bounded, too.
     """
 
-    def __init__(self, receive: Receive, gate: Gate) -> None:
-        self._receive, self._gate = receive, gate
+    def __init__(self, receive: Receive, middleware: Middleware) -> None:
+        self._receive, self._middleware = receive, middleware
         self._parts: list[bytes] = []
         self._large = 0
         self.whole = False
 
     async def read(self) -> None:
-        limits, seen = self._gate.limits, 0
+        limits, seen = self._middleware.limits, 0
         while not self.whole:
             message = await self._receive()
             if message["type"] != "http.request":
-                raise Refused(499, "the client went away")  # nobody reads this; it is counted
+                raise Refusal(499, "the client went away")  # nobody reads this; it is counted
             part = message.get("body", b"")
             seen += len(part)
             if seen > limits.body:
@@ -176,18 +175,18 @@ class _Body:
         return {"type": "http.request", "body": body, "more_body": False}
 
     def _hold(self, large: int) -> None:
-        self._gate.receiving += large - self._large
+        self._middleware.receiving += large - self._large
         self._large = large
-        if self._gate.receiving > self._gate.limits.large:
+        if self._middleware.receiving > self._middleware.limits.large:
             text = "too many large requests at once; try again in a moment"
-            raise Refused(503, text, retry_after="1", connection="close")
+            raise Refusal(503, text, retry_after="1", connection="close")
 
     def release(self) -> None:
-        self._gate.receiving -= self._large
+        self._middleware.receiving -= self._large
         self._large = 0
 
 
-def _ours(host: bytes | None, names: frozenset[str]) -> bool:
+def _is_own_host(host: bytes | None, names: frozenset[str]) -> bool:
     """Whether a browser that sends this asks for this machine, and not for a foreign name that leads here."""
     if host is None:
         return True  # no browser
@@ -201,18 +200,18 @@ def _ours(host: bytes | None, names: frozenset[str]) -> bool:
         return False
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(413, f"the body is larger than {most} bytes; send less", connection="close")
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"the body is larger than {most} bytes; send less", connection="close")
 
 
-def _template(path: str) -> str:
+def _path_name(path: str) -> str:
     """The path as it is counted and logged: never what a client made up."""
     if path in _KNOWN:
         return path
     return "/static" if path.startswith("/static/") else "unknown"
 
 
-def _line(scope: Scope, path: str, status: int, seconds: float) -> str:
+def _log_line(scope: Scope, path: str, status: int, seconds: float) -> str:
     """One request as JSON, without histories, ids, queries or tokens."""
     return json.dumps({
         "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}Z",

@@ -13,22 +13,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from offdiag import persist, ranking, wording
 from offdiag.checks import is_number
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
-from offdiag.server import requests
+from offdiag.models.recommender import Recommender
+from offdiag.server import schemas
 from offdiag.server.titles import Search, title_of
 
+Id = int | str  # of an item, as JSON has it
 Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
 ATTEMPTS = 5
 SAFE = 2**53 - 1  # the largest whole number that every reader of JSON keeps as it is
 
 
 def stamp(path: Path) -> Stamp | None:
-    """Which file lies there now; None if there is none."""
+    """The stamp of the file that is there now; None if there is none."""
     try:
         return stamp_of(os.stat(path))
     except OSError:
@@ -39,7 +42,7 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-class Served:
+class ServedModel:
     """A model as it is served. Nothing here changes after loading, so requests may use it from any thread."""
 
     def __init__(self, name: str, path: Path, titles: dict[str, str] | None = None) -> None:
@@ -48,17 +51,17 @@ class Served:
         self.model, self.about, self.stamp = _load(path)
         self.loaded = time.time()
         self.weights = self.model.weights_
-        self.ids: list[Any] = self.model.item_ids_.tolist()
-        self.column: dict[Any, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        self.ids: list[Id] = self.model.item_ids_.tolist()
+        self.column: dict[Id, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
         self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers go out as text, since a browser would round them, and come back as either.
-        self.shown: list[Any] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
-        self.column.update(zip(self.shown, range(len(self.ids)), strict=True))
+        self.json_ids: list[Id] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
+        self.column.update(zip(self.json_ids, range(len(self.ids)), strict=True))
         self.titles = [title_of(item, titles) for item in self.ids]
         self.untitled = 0 if titles is None else sum(str(item) not in titles for item in self.ids)
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
-        self.card = self._checked_card()
+        self.card = self._valid_card()
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
 
     @cached_property
@@ -69,9 +72,11 @@ class Served:
     def n_items(self) -> int:
         return len(self.ids)
 
-    def columns(self, ids: Iterable[Any]) -> tuple[list[int], list[Any]]:
-        """Columns of the known ids, ascending and each once, and the unknown ids as they came."""
-        known, unknown, column = set(), [], self.column
+    def columns(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
+        """Columns of the known ids, ascending and each once, and the unknown ids as received."""
+        known: set[int] = set()
+        unknown: list[Id] = []
+        column = self.column
         for item in ids:
             place = column.get(item)
             if place is None:
@@ -82,13 +87,13 @@ class Served:
                 known.add(place)
         return sorted(known), unknown
 
-    def find(self, item: Any) -> int | None:
-        """The column of an id, which may have come in the other type; None if the model does not know it."""
+    def find(self, item: Id) -> int | None:
+        """The column of an id, which may be of the other type; None if the model does not know it."""
         place = self.column.get(item)
         return self.column.get(of_type(item, self._whole)) if place is None else place
 
     def item(self, column: int) -> dict[str, Any]:
-        return {"id": self.shown[column], "title": self.titles[column]}
+        return {"id": self.json_ids[column], "title": self.titles[column]}
 
     def warm(self) -> None:
         """Compile or load every loop that a request runs through."""
@@ -100,11 +105,11 @@ class Served:
         with suppress(OffdiagError):  # a model without reasons says so when it is asked
             self.weights.column(np.zeros(1, np.int64), 0)
 
-    def _checked_card(self) -> dict[str, Any]:
+    def _valid_card(self) -> dict[str, Any]:
         """What ``/model`` answers. A file whose description is forged or damaged is refused now, not at a request."""
         try:
             card = self._card()
-            requests.Card.model_validate({**card, "models": []})
+            schemas.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = wording.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
@@ -128,16 +133,14 @@ class Served:
         }
 
 
-def rows(histories: list[NDArray[np.int32]], n_items: int) -> Any:
+def rows(histories: list[NDArray[np.int32]], n_items: int) -> csr_array:
     """Histories of columns, each ascending, as the rows of a matrix."""
-    from scipy import sparse
-
     ends = np.cumsum([0, *map(len, histories)], dtype=np.int32)
     indices = np.concatenate(histories) if histories else np.empty(0, np.int32)
-    return sparse.csr_array((np.ones(len(indices), np.float32), indices, ends), shape=(len(histories), n_items))
+    return csr_array((np.ones(len(indices), np.float32), indices, ends), shape=(len(histories), n_items))
 
 
-def _load(path: Path) -> tuple[Any, dict[str, Any], Stamp]:
+def _load(path: Path) -> tuple[Recommender, dict[str, Any], Stamp]:
     """The model, its description and the stamp of the very file both were read from."""
     for _ in range(ATTEMPTS):
         before = stamp(path)
@@ -152,8 +155,8 @@ def _describe(path: Path) -> dict[str, Any]:
     with container.opened(path) as file:
         header = container.read_header(path, file)
     content = hashlib.sha256("".join(header.digests).encode()).hexdigest()
-    beside = switch.living_path(Path(os.path.realpath(path))).exists()
-    updatable = beside or any(name.startswith("gram.") for name in header.tensors)
+    has_living_state = switch.living_path(Path(os.path.realpath(path))).exists()
+    updatable = has_living_state or any(name.startswith("gram.") for name in header.tensors)
     return {**header.about, "bytes": header.size, "fingerprint": content, "updatable": updatable}
 
 

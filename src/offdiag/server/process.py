@@ -12,13 +12,15 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from offdiag.errors import OffdiagError
 from offdiag.server.limits import Limits
-from offdiag.server.metrics import WIDTH, Counters
+
+if TYPE_CHECKING:
+    from offdiag.server.logs import AccessLog
+    from offdiag.server.metrics import Counters
+    from offdiag.server.middleware import Middleware
 
 BACKLOG = 2048
 FILES = 64  # open files besides connections
@@ -40,31 +42,34 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     reload_every: float = 2.0
     access_log: str | None = None
-    hosts: tuple[str, ...] = ()  # names by which it is asked, beside those of this machine
+    hosts: tuple[str, ...] = ()  # names by which clients reach it, in addition to those of this machine
 
 
 def serve(service: Service, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, finishing the requests in flight. ``say`` prints notes before that."""
-    needs()
-    with listening(service.host, service.port) as listener:
-        if service.token is None and not _loopback(listener):
+    require_extra()
+    with listen(service.host, service.port) as listener:
+        if service.token is None and not _is_loopback(listener):
             say(f"note: anybody who reaches {service.host} can ask this service; --token-env makes it ask for a token")
         if service.workers == 1:
-            work(service, listener, Counters(), lambda: say(_where(service, listener)))
+            from offdiag.server.metrics import Counters
+
+            work(service, listener, Counters(), lambda: say(_address(service, listener)))
         else:
             from offdiag.server import supervisor
 
-            supervisor.supervise(service, listener, say, _where(service, listener))
+            supervisor.supervise(service, listener, say, _address(service, listener))
 
 
-def needs() -> None:
+def require_extra() -> None:
     try:
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
     except ImportError as error:
         raise OffdiagError(f"the service needs {error.name}; install it with: pip install 'offdiag[serve]'") from None
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -83,18 +88,18 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _loopback(listener: socket.socket) -> bool:
+def _is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def _hosts(service: Service, listener: socket.socket) -> frozenset[str] | None:
+def _host_names(service: Service, listener: socket.socket) -> frozenset[str] | None:
     """Pages of other sites reach a service on loopback by a name of theirs that leads there; a token keeps them out."""
-    if not service.hosts and (service.token is not None or not _loopback(listener)):
+    if not service.hosts and (service.token is not None or not _is_loopback(listener)):
         return None
     return frozenset(name.lower().rstrip(".") for name in service.hosts)
 
 
-def _where(service: Service, listener: socket.socket) -> str:
+def _address(service: Service, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"serving {', '.join(service.models)} at http://{shown}:{port} (Ctrl-C stops)"
@@ -111,39 +116,38 @@ def work(
 
     It also ends when ``lifeline``, a pipe to the process that started it, is closed at the other end.
     """
-    from offdiag.server import app
-    from offdiag.server.access_log import AccessLog
-    from offdiag.server.lines import Handler, Operator
+    from offdiag.server.app import create
+    from offdiag.server.logs import AccessLog, OperatorLog
 
     log = None if service.access_log is None else AccessLog(service.access_log, counters.drop_line)
-    operator = Operator()
-    logging.getLogger().addHandler(Handler(operator.lines))
-    signal.signal(signal.SIGIO, signal.SIG_IGN)  # files are held from now on; who wants one back waits for `rescue`
-    gate = app.create(
+    operator = OperatorLog()
+    logging.getLogger().addHandler(operator.handler())
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # files are held from now on; a writer waits for `rescue`
+    app = create(
         service.models,
         hold=True,
         titles=service.titles,
         title_columns=service.title_columns,
-        limits=_within_files(service.limits),
+        limits=_cap_connections(service.limits),
         token=service.token,
         reload_every=service.reload_every,
         access_log=log,
         say=operator,
         counters=counters,
-        hosts=_hosts(service, listener),
+        hosts=_host_names(service, listener),
     )
     operator.flush()  # messages about loading come before the address
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is here now stays: collections after a reload need not look at it
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(gate, listener, log, ready, lifeline))
+        runner.run(_serve(app, listener, log, ready, lifeline))
     for lines in (operator, log):
         if lines is not None:
             lines.flush()
 
 
-def _within_files(limits: Limits) -> Limits:
+def _cap_connections(limits: Limits) -> Limits:
     """Each connection is an open file; some more are needed for models and logs."""
     import resource
 
@@ -161,7 +165,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[], None], lifeline: int | None) -> None:
+async def _serve(
+    app: Middleware,
+    listener: socket.socket,
+    log: AccessLog | None,
+    ready: Callable[[], None],
+    lifeline: int | None,
+) -> None:
     """From the first connection to the end of the last request."""
     from offdiag.server.http.connection import Connection
     from offdiag.server.http.hub import Hub
@@ -171,19 +181,19 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
     def reload() -> None:
         if log is not None:
             log.reopen()
-        gate.store.reload(force=True)
+        app.store.reload(force=True)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, gate.store.rescue)):
-        loop.add_signal_handler(number, _aside, work)
+    for number, work in ((signal.SIGHUP, reload), (signal.SIGIO, app.store.rescue)):
+        loop.add_signal_handler(number, _start_thread, work)
     if lifeline is not None:
         loop.add_reader(lifeline, stop.set)
-    async with gate.lifespan():
-        hub = Hub(gate, gate.limits, gate.counters)
+    async with app.lifespan():
+        hub = Hub(app, app.limits, app.counters)
         listener.setblocking(False)
         hub.listen(listener, lambda: Connection(hub))
-        _aside(gate.store.rescue)  # writers who have come since the files were loaded
+        _start_thread(app.store.rescue)  # for writers that arrived since the files were loaded
         ready()
         await stop.wait()
         if lifeline is not None:
@@ -191,21 +201,9 @@ async def _serve(gate: Any, listener: socket.socket, log: Any, ready: Callable[[
         loop.remove_reader(listener.fileno())
         hub.closing = True
         listener.close()
-        await hub.close(gate.limits.seconds + 5)
+        await hub.close(app.limits.seconds + 5)
 
 
-def _aside(work: Callable[[], None]) -> None:
+def _start_thread(work: Callable[[], None]) -> None:
     """In a thread that the end of the process does not wait for, since a disk may hang."""
     threading.Thread(target=work, daemon=True).start()
-
-
-def shared_counters(processes: int) -> Any:
-    """Memory for the counters of so many processes, to be handed to them."""
-    import multiprocessing
-
-    return multiprocessing.get_context("spawn").RawArray("d", processes * WIDTH)
-
-
-def counters_of(memory: Any, row: int) -> Counters:
-    table = np.frombuffer(memory, np.float64).reshape(-1, WIDTH)
-    return Counters(table, row)

@@ -1,4 +1,4 @@
-"""The models that are served, and how a new file takes the place of an old one while requests go on."""
+"""The models that are served, and how a new file replaces an old one while requests are answered."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 from offdiag.errors import OffdiagError
 from offdiag.files import container
 from offdiag.server import titles as titling
-from offdiag.server.copies import private_copy, unchangeable
-from offdiag.server.file_lease import BeingWritten, Lease
-from offdiag.server.limits import Refused
-from offdiag.server.model import ATTEMPTS, Served, Stamp, stamp, stamp_of
+from offdiag.server.copies import is_read_only, private_copy
+from offdiag.server.file_lease import FileBusy, Lease
+from offdiag.server.limits import Refusal
+from offdiag.server.model import ATTEMPTS, ServedModel, Stamp, stamp, stamp_of
 
 Say = Callable[[str], None]
 PATIENCE = 3000  # times 10 ms that requests in flight may take to let go of an old file; a writer waits for 45 s
@@ -45,19 +45,19 @@ class Store:
         self._leases: dict[str, Lease] | None = {} if hold else None
         self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
         # None: its file is being overwritten, and there was no room for a copy
-        self._served: dict[str, Served | None] = {}
+        self._served: dict[str, ServedModel | None] = {}
         for name, path in self._paths.items():
-            served = self._served[name] = self._first(name, path)
+            served = self._served[name] = self._load_first(name, path)
             served.warm()
-            if lacking := self._without_titles(served):
-                say(f"model {served.name}: {lacking}")
+            if missing := self._without_titles(served):
+                say(f"model {served.name}: {missing}")
 
     @property
     def names(self) -> list[str]:
         return list(self._served)
 
     @property
-    def models(self) -> list[Served]:
+    def models(self) -> list[ServedModel]:
         return [served for served in self._served.values() if served is not None]
 
     @property
@@ -69,18 +69,22 @@ class Store:
             f"the file of {name} is being overwritten; it is not served until that has ended" for name in gone
         ]
 
-    def get(self, name: str | None) -> Served:
+    def get(self, name: str | None) -> ServedModel:
         if name is None:
             name = next(iter(self._served))
         elif name not in self._served:
-            raise Refused(404, f"there is no model {name[:100]!r}; there are {', '.join(map(repr, self.names))}")
+            raise Refusal(404, f"there is no model {name[:100]!r}; there are {', '.join(map(repr, self.names))}")
         served = self._served[name]
         if served is None:
-            raise Refused(503, f"the file of the model {name!r} is being overwritten; try again later", retry_after="5")
+            raise Refusal(503, f"the file of the model {name!r} is being overwritten; try again later", retry_after="5")
         return served
 
+    def card(self, name: str | None) -> dict[str, Any]:
+        """What ``/model`` answers."""
+        return {**self.get(name).card, "models": self.names}
+
     def reload(self, force: bool = False) -> int:
-        """Load what has changed on disk, and say how much did. Whatever goes wrong, the old one goes on serving."""
+        """Load what has changed on disk and return how much did. Whatever goes wrong, the old model stays in use."""
         with self._busy:
             changed = self._reload_titles()
             for name, path in self._paths.items():
@@ -95,7 +99,7 @@ class Store:
             return changed
 
     def rescue(self) -> None:
-        """Serve from a copy what is about to be overwritten, then let the writer go on."""
+        """Serve from a copy what is about to be overwritten, then let the writer continue."""
         with self._busy:
             for name, lease in (self._leases or {}).items():
                 if lease.wanted_back:
@@ -108,13 +112,13 @@ class Store:
         if old is None:
             return
         path, known, fresh = old.path, old.stamp, None
-        said = "served from a copy until the new one is whole"
+        outcome = "served from a copy until the new one is whole"
         try:
-            fresh = self._copied(name, path, lease.file)
+            fresh = self._copy(name, path, lease.file)
             fresh.stamp = known
         except (OffdiagError, OSError, MemoryError) as error:
             self._count(False)
-            said = f"not served until the new one is whole ({error})"
+            outcome = f"not served until the new one is whole ({error})"
         self._served = {**self._served, name: fresh}
         used = weakref.ref(old)
         del old
@@ -122,70 +126,70 @@ class Store:
             if used() is None:
                 break
             time.sleep(0.01)
-        self._say(f"model {name}: its file is being overwritten; {said}")
+        self._say(f"model {name}: its file is being overwritten; {outcome}")
 
-    def _copied(self, name: str, path: Path, file: int) -> Served:
+    def _copy(self, name: str, path: Path, file: int) -> ServedModel:
         with private_copy(file, path.name) as copy:
-            fresh = Served(name, copy, self._titles)
+            fresh = ServedModel(name, copy, self._titles)
         fresh.path = path
         return fresh
 
-    def _first(self, name: str, path: Path) -> Served:
+    def _load_first(self, name: str, path: Path) -> ServedModel:
         """The model that the service starts with; a file that somebody has open for writing is copied."""
         if self._leases is None:
-            return Served(name, path, self._titles)
+            return ServedModel(name, path, self._titles)
         try:
-            fresh, self._leases[name] = self._held(name, path)
-        except BeingWritten:
-            return self._as_it_was(name, path)
+            fresh, self._leases[name] = self._load_leased(name, path)
+        except FileBusy:
+            return self._load_copy(name, path)
         return fresh
 
-    def _held(self, name: str, path: Path) -> tuple[Served, Lease]:
+    def _load_leased(self, name: str, path: Path) -> tuple[ServedModel, Lease]:
         """A model whose file cannot change while it is in use: leased, copied, or on a read-only file system."""
         for _ in range(ATTEMPTS):
             now = stamp(path)
             lease = Lease(path, now)
             try:  # a lease that nobody knows of would keep every writer waiting
-                if not lease.held and not unchangeable(path):
-                    return self._as_it_was(name, path), lease
-                fresh = Served(name, path, self._titles)
+                if not lease.held and not is_read_only(path):
+                    return self._load_copy(name, path), lease
+                fresh = ServedModel(name, path, self._titles)
                 if fresh.stamp == now:
                     return fresh, lease
             except BaseException:
                 lease.release()
                 raise
             lease.release()
-        raise self._too_fast(path)
+        raise self._unstable(path)
 
-    def _as_it_was(self, name: str, path: Path) -> Served:
+    def _load_copy(self, name: str, path: Path) -> ServedModel:
         """A model from a copy that was made while its file did not change."""
         for _ in range(ATTEMPTS):
             with container.opened(path) as file:
                 known = stamp_of(os.fstat(file.fileno()))
-                fresh = self._copied(name, path, file.fileno())
+                fresh = self._copy(name, path, file.fileno())
                 if stamp_of(os.fstat(file.fileno())) == known:
                     fresh.stamp = known
                     return fresh
-        raise self._too_fast(path)
+        raise self._unstable(path)
 
     @staticmethod
-    def _too_fast(path: Path) -> OffdiagError:
+    def _unstable(path: Path) -> OffdiagError:
         return OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
 
     def _reload_model(self, name: str, path: Path, now: Stamp | None) -> int:
         lease = None
         try:
             if self._leases is None:
-                fresh = Served(name, path, self._titles)
+                fresh = ServedModel(name, path, self._titles)
             else:
-                fresh, lease = self._held(name, path)
+                fresh, lease = self._load_leased(name, path)
             fresh.warm()
         except Exception as error:  # whatever it is, it must not end the watching
-            told = name in self._refused
-            busy = isinstance(error, BeingWritten)
+            known = name in self._refused
+            busy = isinstance(error, FileBusy)
             self._refused[name] = None if busy else now  # what is being written is tried again though it looks the same
-            if not (told and busy):
-                self._failed(f"model {name}: {error}")
+            if not (known and busy):
+                self._report_failure(f"model {name}: {error}")
             return 0
         self._refused.pop(name, None)
         self._served = {**self._served, name: fresh}  # one assignment: a request sees the old or the new
@@ -194,9 +198,9 @@ class Store:
             if old is not None:
                 old.release()
         self._count(True)
-        lacking = self._without_titles(fresh)
+        missing = self._without_titles(fresh)
         loaded = f"loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}"
-        self._say(f"model {name}: {loaded}" + (f"; {lacking}" if lacking else ""))
+        self._say(f"model {name}: {loaded}" + (f"; {missing}" if missing else ""))
         return 1
 
     def _reload_titles(self) -> int:
@@ -209,7 +213,7 @@ class Store:
             self._titles = self._read_titles()
         except (OffdiagError, OSError) as error:
             self._refused["titles"] = now
-            self._failed(f"titles: {error}")
+            self._report_failure(f"titles: {error}")
             return 0
         self._refused.pop("titles", None)
         self._count(True)
@@ -235,7 +239,7 @@ class Store:
         threading.Thread(target=look, name="offdiag reload", daemon=True).start()
         return stop.set
 
-    def _without_titles(self, served: Served) -> str:
+    def _without_titles(self, served: ServedModel) -> str:
         """Items without a title are shown by their id; if all are, the table is likely that of another catalogue."""
         if self._titles is None or not served.untitled:
             return ""
@@ -245,7 +249,7 @@ class Store:
         other = next(iter(self._titles), "")
         return f"{text}; the ids of items are like {str(served.ids[0])!r}, those of the titles like {other!r}"
 
-    def _failed(self, text: str) -> None:
+    def _report_failure(self, text: str) -> None:
         self._count(False)
         self._say(f"{text}; the one before is still in use")
 
@@ -269,7 +273,3 @@ def by_name(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str
         if file in files[:at]:
             raise OffdiagError(f"expected different model files, received {str(file)!r} twice; name each once")
     return paths
-
-
-def about(store: Store, name: str | None) -> dict[str, Any]:
-    return {**store.get(name).card, "models": store.names}

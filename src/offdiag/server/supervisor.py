@@ -15,8 +15,9 @@ from typing import Any
 
 from offdiag import persist
 from offdiag.errors import OffdiagError
-from offdiag.server.lines import Operator
-from offdiag.server.process import Service, counters_of, shared_counters, work
+from offdiag.server.logs import OperatorLog
+from offdiag.server.metrics import counters_of, shared_memory
+from offdiag.server.process import Service, work
 from offdiag.server.store import by_name
 
 AGAIN = 1.0  # seconds before a process that died is started again
@@ -24,26 +25,26 @@ START = 300.0  # seconds that loading may take
 LOOK = 0.2  # seconds between two looks at what was signalled
 
 
-def supervise(service: Service, listener: socket.socket, say: Callable[[str], None], where: str) -> None:
+def supervise(service: Service, listener: socket.socket, say: Callable[[str], None], address: str) -> None:
     """Start the workers, start again one that dies, hand on signals, and wait for all at the end."""
     for path in by_name(service.models).values():
-        persist.describe(path)  # a wrong file is told once, here
-    ended, operator = _Signals(), Operator()
-    memory = shared_counters(service.workers)
+        persist.describe(path)  # a wrong file is reported once, here
+    signals, operator = _Signals(), OperatorLog()
+    memory = shared_memory(service.workers)
     crew = [_Worker(service, listener, memory, row) for row in range(service.workers)]
     try:
         for worker in crew:
-            worker.wait(ended)
-        if not ended.stop:
-            say(f"{where}, {service.workers} processes")
-        while not ended.stop:
-            if ended.reload:
-                ended.reload = False
+            worker.wait(signals)
+        if not signals.stop:
+            say(f"{address}, {service.workers} processes")
+        while not signals.stop:
+            if signals.reload:
+                signals.reload = False
                 for worker in crew:
                     worker.signal(signal.SIGHUP)
             connection.wait([worker.process.sentinel for worker in crew], timeout=LOOK)
             for at, worker in enumerate(crew):
-                if not worker.process.is_alive() and not ended.stop:
+                if not worker.process.is_alive() and not signals.stop:
                     operator(f"a serving process {worker.end()}; starting another")
                     time.sleep(AGAIN)
                     crew[at] = _Worker(service, listener, memory, at)
@@ -76,31 +77,31 @@ class _Worker:
     def __init__(self, service: Service, listener: socket.socket, memory: Any, row: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._said: str | None = None
-        self.process = context.Process(target=_work, args=(service, listener, memory, row, theirs), daemon=True)
+        self._message: str | None = None
+        self.process = context.Process(target=_run, args=(service, listener, memory, row, theirs), daemon=True)
         self.process.start()
         theirs.close()
 
-    def wait(self, ended: _Signals) -> None:
-        """Until it serves or all shall end; an error of its own becomes ours."""
+    def wait(self, signals: _Signals) -> None:
+        """Wait until it serves or all shall end; an error of its own becomes ours."""
         serves, end = False, time.monotonic() + START
         with suppress(EOFError):
-            while not ended.stop and time.monotonic() < end:
+            while not signals.stop and time.monotonic() < end:
                 if self._pipe.poll(LOOK):
-                    self._said = self._pipe.recv()
-                    serves = self._said is None
+                    self._message = self._pipe.recv()
+                    serves = self._message is None
                     break
-        if not serves and not ended.stop:
+        if not serves and not signals.stop:
             self.process.join(1.0)
             raise OffdiagError(f"a serving process {self.end()}")
 
     def end(self) -> str:
-        """How it ended: what it said itself, or the code that the system gives."""
+        """How it ended: its own message, or the code that the system gives."""
         with suppress(EOFError, OSError):
             while self._pipe.poll():
-                self._said = self._pipe.recv() or self._said
-        if self._said is not None:
-            return f"failed: {self._said}"
+                self._message = self._pipe.recv() or self._message
+        if self._message is not None:
+            return f"failed: {self._message}"
         code = self.process.exitcode
         return "does not start" if code is None else f"ended with code {code}"
 
@@ -109,8 +110,8 @@ class _Worker:
             os.kill(self.process.pid, number)
 
 
-def _work(service: Service, listener: socket.socket, memory: Any, row: int, pipe: Any) -> None:
-    """The life of a worker. It says None when it serves, or a line why it cannot."""
+def _run(service: Service, listener: socket.socket, memory: Any, row: int, pipe: Any) -> None:
+    """A worker from start to end. It sends None when it serves, or a line that says why it cannot."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
 
     try:

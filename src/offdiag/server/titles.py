@@ -65,7 +65,7 @@ def _parquet(file: Path) -> list[list[str]]:
     return [list(table.columns), *map(list, zip(*columns, strict=True))]
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Without capitals and accents, as titles are compared: "Amélie" and "AMELIE" are the same."""
     plain = unicodedata.normalize("NFKD", text.replace(BETWEEN, " "))
     return "".join(c for c in plain if not unicodedata.combining(c)).casefold()
@@ -77,7 +77,7 @@ class Search:
     def __init__(self, titles: Iterable[str], order: Sequence[int]) -> None:
         listed = list(titles)
         self.order = order  # columns of the catalogue, most popular first
-        parts = [folded(listed[column]) for column in order]
+        parts = [fold(listed[column]) for column in order]
         self.text = BETWEEN.join(parts)
         self.starts = [0, *accumulate(len(part) + 1 for part in parts)]
 
@@ -86,19 +86,19 @@ class Search:
 
         Titles that begin with the query come first, then the more popular ones.
         """
-        wanted = folded(query).strip()
+        wanted = fold(query).strip()
         words = sorted(set(wanted.split()), key=len, reverse=True)
         if not words:
             return list(self.order[offset : offset + limit]), len(self.order)
         first: list[int] = []
         rest: list[int] = []
-        for place in self._holding(words):
+        for place in self._matches(words):
             begins = self.text.startswith(wanted, self.starts[place])
             (first if begins else rest).append(place)
         found = (first + rest)[offset : offset + limit]
         return [self.order[place] for place in found], len(first) + len(rest)
 
-    def _holding(self, words: Sequence[str]) -> Iterable[int]:
+    def _matches(self, words: Sequence[str]) -> Iterable[int]:
         longest, others = words[0], words[1:]
         at = self.text.find(longest)
         while at >= 0:

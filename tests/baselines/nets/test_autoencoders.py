@@ -30,6 +30,7 @@ def test_scores_are_those_of_the_net(model, split):
     assert model.predict(sparse.csr_array((0, 150))).shape == (0, 150)
 
 
+@pytest.mark.slow
 def test_it_learns_and_beats_popularity(model, split):
     assert model.losses_[-1] < 0.9 * model.losses_[0]
     metric = "ndcg@20"

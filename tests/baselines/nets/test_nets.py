@@ -552,6 +552,7 @@ def test_a_net_explains_nothing(split):
         model.explain([0], 1)
 
 
+@pytest.mark.slow
 def test_on_real_data_the_nets_stand_where_published_comparisons_put_them(shared_data):
     """Near EASE and far above popularity, on all ratings of ml-100k and with few epochs; WMF as well."""
     inter = od.prepare.binarize(od.datasets.load("ml-100k", shared_data("ml-100k")))

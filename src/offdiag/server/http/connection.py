@@ -41,7 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
 
-    # What the transport calls
+    # Called by the transport
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -49,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client = (peer[0], peer[1]) if peer else None
         self.server = (own[0], own[1]) if own else None
         if self._hub.enter(self):
-            self._within(self._hub.limits.seconds, self._too_slow)
+            self._set_deadline(self._hub.limits.seconds, self._too_slow)
         elif self._hub.may_linger(self):
             self._refuse(503, "too many connections are open; try again in a moment", b"retry-after: 1\r\n")
         else:
@@ -59,7 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub.leave(self)
         self._end_turn()
         if self._exchange is not None:
-            self._exchange.lost()
+            self._exchange.disconnect()
         self.resume_writing()
         self.deadline = NEVER
 
@@ -84,13 +84,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self.writable = False
-        self._within(self._hub.limits.seconds, self.abort)
+        self._set_deadline(self._hub.limits.seconds, self.abort)
 
     def resume_writing(self) -> None:
         self.writable = True
         if self._discarded < 0:
             idle = self._exchange is None
-            self._within(KEEP_ALIVE if idle else NEVER, self._transport.close if idle else None)
+            self._set_deadline(KEEP_ALIVE if idle else NEVER, self._transport.close if idle else None)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             if end < 0:
                 self._searched = len(buffer)
                 if self._on_deadline != self._too_slow:
-                    self._within(self._hub.limits.seconds, self._too_slow)
+                    self._set_deadline(self._hub.limits.seconds, self._too_slow)
                 check_beginning(bytes(buffer))
                 return
             head = parse_head(bytes(buffer[:end]))
@@ -128,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         del buffer[: end + 4]
         self._searched = 0
-        self._within(NEVER)
+        self._set_deadline(NEVER)
         body = self._body = Body(head.length, self._hub.limits.body)
         exchange = self._exchange = Exchange(self, head, self._hub)
         self._receive(body, exchange)
@@ -146,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         if exchange.feed(data, body.done) > HIGH_WATER and not body.done:
             self._pause()
 
-    def finished(self) -> None:
+    def finish(self) -> None:
         """The answer is complete: continue with the next request, or close."""
         keep = self._exchange is not None and self._exchange.keep_alive
         whole = self._body is not None and self._body.done
@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.queue(self)
         else:
             if self.writable:
-                self._within(KEEP_ALIVE, self._transport.close)
+                self._set_deadline(KEEP_ALIVE, self._transport.close)
             self.resume_reading()
 
     def take_turn(self) -> None:
@@ -198,13 +198,13 @@ class Connection(asyncio.BufferedProtocol):
         body = json_bytes({"error": text})
         head = b"%bdate: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
         self.write(head % (status_line(status), self._hub.date(), len(body), headers) + body)
-        self._hub.refused(status)
+        self._hub.count_refusal(status)
         self._close(linger=True)
 
     def _close(self, linger: bool) -> None:
         """Closing while the client still sends would destroy the answer on its way, so the rest is read and dropped."""
         self._discarded = 0
-        self._within(LINGER if self.writable else self._hub.limits.seconds, self.abort)
+        self._set_deadline(LINGER if self.writable else self._hub.limits.seconds, self.abort)
         if linger and not self._transport.is_closing():
             self._buffer.clear()
             self._transport.write_eof()
@@ -227,11 +227,11 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = False
             self._transport.pause_reading()
 
-    def _within(self, seconds: float, otherwise: Callable[[], None] | None = None) -> None:
+    def _set_deadline(self, seconds: float, otherwise: Callable[[], None] | None = None) -> None:
         self._on_deadline = otherwise
         self.deadline = self._hub.now() + seconds
 
-    def late(self) -> None:
+    def expire(self) -> None:
         """The deadline has passed."""
         act, self._on_deadline, self.deadline = self._on_deadline, None, NEVER
         if act is not None:

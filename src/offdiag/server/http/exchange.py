@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.types import Message
 
 from offdiag.server.http.wire import Head, Malformed
-from offdiag.server.limits import Refused
+from offdiag.server.limits import Refusal
 from offdiag.server.replies import status_line
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Exchange:
         self._spoilt = problem
         self._wake()
 
-    def lost(self) -> None:
+    def disconnect(self) -> None:
         self._lost = True
         self._wake()
 
@@ -77,7 +77,7 @@ class Exchange:
     async def receive(self) -> Message:
         while not (self._lost or self.complete):
             if self._spoilt is not None:
-                raise Refused(self._spoilt.status, self._spoilt.text, connection="close")
+                raise Refusal(self._spoilt.status, self._spoilt.text, connection="close")
             if self._arrived or (self._ended and not self._delivered):
                 data, self._arrived = bytes(self._arrived), bytearray()
                 self._delivered = self._ended
@@ -110,7 +110,7 @@ class Exchange:
             if self._left:
                 raise RuntimeError("an answer is shorter than its content-length")
             self.complete = True
-            self._connection.finished()
+            self._connection.finish()
 
     def _start(self, message: Message) -> bytes:
         status, headers = message["status"], message.get("headers", [])

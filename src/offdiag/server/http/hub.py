@@ -43,7 +43,7 @@ class Hub:
         self._every = min(LOOK, limits.seconds / 4)
         self._look()
 
-    # Who is connected
+    # Connections
 
     def listen(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
         if not self.closing:
@@ -82,7 +82,7 @@ class Hub:
         connection.address = address
         self._per_address[address] += 1
         self.connections.add(connection)
-        self.counters.connected(len(self.connections))
+        self.counters.set_connections(len(self.connections))
         return True
 
     def may_linger(self, connection: Connection) -> bool:
@@ -99,9 +99,9 @@ class Hub:
             self._per_address[connection.address] -= 1
             if not self._per_address[connection.address]:
                 del self._per_address[connection.address]
-            self.counters.connected(len(self.connections))
+            self.counters.set_connections(len(self.connections))
 
-    # What is answered
+    # Requests
 
     def start(self, exchange: Exchange) -> None:
         self._keep(self._loop.create_task(exchange.run()))
@@ -124,7 +124,7 @@ class Hub:
             self._turns += 1
             self._loop.call_soon(self._ahead.popleft().take_turn)
 
-    def refused(self, status: int) -> None:
+    def count_refusal(self, status: int) -> None:
         self.counters.begin()
         self.counters.end("unknown", status, 0.0)
 
@@ -137,11 +137,11 @@ class Hub:
         now = self.now()
         self._date = formatdate(usegmt=True).encode()
         for connection in [one for one in (*self.connections, *self._turned_away) if one.deadline <= now]:
-            connection.late()
+            connection.expire()
         self._looking = self._loop.call_later(self._every, self._look)
 
     async def close(self, patience: float) -> None:
-        """Finish what is being answered, for at most so many seconds."""
+        """Finish what is being answered, for at most this many seconds."""
         self.closing = True
         for connection in list(self.connections):
             connection.shutdown()

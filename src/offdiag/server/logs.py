@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+
+from offdiag.errors import OffdiagError
 
 MOST = 10_000  # lines that wait; more are dropped and counted
 AT_ONCE = 4096  # bytes of one write: up to here a write to a pipe is atomic, also with several processes
@@ -31,10 +34,6 @@ class Lines:
         else:
             self._put(line.encode("utf-8", "backslashreplace") + b"\n")
 
-    def after(self, work: Callable[[], None]) -> None:
-        """Call this once the lines before it are written."""
-        self._put(work)
-
     def flush(self, seconds: float = 1.0) -> None:
         """Wait until all is written, but no longer than this."""
         end = time.monotonic() + seconds
@@ -42,6 +41,7 @@ class Lines:
             time.sleep(0.005)
 
     def _put(self, what: bytes | Callable[[], None]) -> None:
+        """Queue a line, or something to be called once the lines before it are written."""
         self._waiting.append(what)
         if not self._some.is_set():
             self._some.set()
@@ -73,31 +73,62 @@ class Lines:
             self._write(bytes(batch))
 
 
-class Operator:
-    """Messages of a running service on stderr.
+class AccessLog(Lines):
+    """Lines appended to a file, whole even when several processes write; ``-`` is stdout.
+
+    If it is not read, or the disk is full, lines are lost (``dropped``), not requests.
+    """
+
+    def __init__(self, path: str, dropped: Callable[[], None] = lambda: None) -> None:
+        self._path = path
+        self._file = self._open()
+        super().__init__(lambda data: write_all(self._file, data), dropped)
+
+    def reopen(self) -> None:
+        """After a rotation the old name belongs to another file; earlier lines still go there."""
+        if self._path != "-":
+            self._put(self._switch)
+
+    def _switch(self) -> None:
+        with suppress(OffdiagError):
+            old, self._file = self._file, self._open()
+            os.close(old)
+
+    def _open(self) -> int:
+        if self._path == "-":
+            return sys.stdout.fileno()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            file = os.open(self._path, flags | os.O_NONBLOCK, 0o640)  # a pipe without a reader is an error, not a wait
+        except OSError as error:
+            raise OffdiagError(f"cannot write the access log to {self._path!r}: {error.strerror}") from None
+        os.set_blocking(file, True)
+        return file
+
+
+class OperatorLog(Lines):
+    """Messages of a running service on stderr, and what libraries log.
 
     Not ``print``: a thread that hangs in it would hold a lock that the end of Python needs.
     """
 
     def __init__(self) -> None:
-        self.lines = Lines(lambda data: write_all(2, data))
-        self.flush = self.lines.flush
+        super().__init__(lambda data: write_all(2, data))
 
     def __call__(self, text: str) -> None:
-        self.lines(f"offdiag: {' '.join(text.split())}")
+        super().__call__(f"offdiag: {' '.join(text.split())}")
+
+    def handler(self) -> logging.Handler:
+        """For the loggers of libraries: warnings and errors, through the same thread."""
+        lines = super().__call__
+
+        class Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                lines(self.format(record))
+
+        return Handler(logging.WARNING)
 
 
 def write_all(file: int, data: bytes) -> None:
     while data:
         data = data[os.write(file, data) :]
-
-
-class Handler(logging.Handler):
-    """Sends what libraries log through the same thread."""
-
-    def __init__(self, lines: Lines) -> None:
-        super().__init__(logging.WARNING)
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._lines(self.format(record))

@@ -1,4 +1,4 @@
-"""What comes in and goes out, as JSON: the description that clients read and requests are held against."""
+"""Requests and answers as JSON: the description that clients read and that requests are checked against."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _whole(number: float) -> int:
     return int(number)
 
 
-class _Form:
-    """Numbers and texts taken as they come: "3" and true are no numbers, 3 is no text. One complaint about all."""
+class _Strict:
+    """Numbers and texts without conversion: "3" and true are no numbers, 3 is no text. One complaint about all."""
 
     def __init__(self, complaint: str, **bounds: Any) -> None:
         self.complaint, self.bounds = complaint, bounds
@@ -35,13 +35,13 @@ class _Form:
         return handler(choices[0] if len(choices) == 1 else core_schema.union_schema(choices))
 
 
-def _number(least: int, most: int | None = None) -> _Form:
+def _number(least: int, most: int | None = None) -> _Strict:
     bounds = {"ge": least} | ({} if most is None else {"le": most})
     text = f"of at least {least}" if most is None else f"from {least} to {most}"
-    return _Form(f"expected a whole number {text}", **bounds)
+    return _Strict(f"expected a whole number {text}", **bounds)
 
 
-class _FirstWrong:
+class _FailFast:
     """A list that is refused at its first wrong entry: thousands of complaints would keep everybody waiting."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -50,17 +50,17 @@ class _FirstWrong:
         return schema  # type: ignore[no-any-return]
 
 
-FIRST_WRONG = _FirstWrong()
-Id = Annotated[int | str, _Form("an id is a whole number or text")]
+FAIL_FAST = _FailFast()
+Id = Annotated[int | str, _Strict("an id is a whole number or text")]
 Name = Annotated[
     str | None, Field(strict=True, description="A model by name, the stem of its file; the first if left out.")
 ]
 History = Annotated[
     list[Id],
-    FIRST_WRONG,
+    FAIL_FAST,
     Field(description="What somebody used: ids of items. Empty: the most popular items are the answer."),
 ]
-Block = Annotated[list[Id], FIRST_WRONG, Field(description="Ids that must not be in the list.")]
+Block = Annotated[list[Id], FAIL_FAST, Field(description="Ids that must not be in the list.")]
 
 
 Strict = Annotated[
@@ -83,7 +83,7 @@ class Recommend(Request):
     k: Annotated[int, _number(1), Field(description="How many items.")] = 20
     block: Block = []
     allow: Annotated[
-        Annotated[list[Id], FIRST_WRONG] | None, Field(description="If given, only these may be in the list.")
+        Annotated[list[Id], FAIL_FAST] | None, Field(description="If given, only these may be in the list.")
     ] = None
     exclude_seen: Annotated[bool, Field(strict=True, description="Leave out the items of the history.")] = True
     reasons: Annotated[
@@ -123,7 +123,7 @@ class Compare(Request):
 
 
 class Error(BaseModel):
-    error: Annotated[str, Field(description="One line: what was expected, what came, what to do.")]
+    error: Annotated[str, Field(description="One line: what was expected, what was received, what to do.")]
 
 
 class Item(BaseModel):
@@ -137,7 +137,7 @@ class Popular(Item):
 
 class Found(BaseModel):
     items: list[Popular]
-    total: Annotated[int, Field(description="How many there are beside this page.")]
+    total: Annotated[int, Field(description="How many there are, on this page and others.")]
 
 
 class Reason(Item):

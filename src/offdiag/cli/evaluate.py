@@ -1,0 +1,217 @@
+"""`offdiag evaluate`: how good saved models are on users they have not seen, and how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from offdiag import wording
+from offdiag.cli import console, inputs
+from offdiag.cli.inputs import Columns
+from offdiag.cli.options import DEFAULT_METRICS, DataFile, Json, Metrics, Seed
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag import Interactions, Result
+    from offdiag.evaluation import Comparison
+    from offdiag.models.recommender import Recommender
+
+EXAMPLE = "Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`"
+FOLD_IN = 0.8  # share of each user's items that the models see
+
+
+def evaluate(
+    data: DataFile,
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="One or more model files.")],
+    targets: Annotated[
+        str | None,
+        typer.Option("--targets", metavar="FILE", help="What to predict; then all of DATA is the history."),
+    ] = None,
+    fold_in: Annotated[
+        float,
+        typer.Option(help="Share of each user's items that is shown; the rest is hidden and predicted."),
+    ] = FOLD_IN,
+    metric: Metrics = None,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Let items of the history be recommended again.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+) -> None:
+    """Measure saved models on users they were not trained on, and compare them with the first, user by user.
+
+    The users of DATA must not have been in the training data: a model file holds no users, so this cannot be checked.
+    """
+    import offdiag as od
+
+    if not 0 < fold_in < 1:
+        raise OffdiagError(f"--fold-in takes a number between 0 and 1, received {fold_in:g}; for example 0.8")
+    with console.working() as work:
+        evaluation = measure(
+            [od.load(file) for file in models],
+            models,
+            data,
+            targets,
+            fold_in=fold_in,
+            metrics=metric or DEFAULT_METRICS,
+            exclude_seen=not include_seen,
+            seed=seed,
+            columns=columns,
+            work=work,
+        )
+    evaluation.notes.append(
+        "these figures hold only if the models did not learn from these users; a model file holds no users, "
+        "so this cannot be checked"
+        if targets is None
+        else "these figures hold only if the models did not learn from the targets; this cannot be checked"
+    )
+    evaluation.show_notes()
+    if json:
+        console.show_json(evaluation.to_dict())
+    else:
+        evaluation.show()
+
+
+@dataclass
+class Evaluation:
+    """Results of several models on the same users, and what the reader should know about them."""
+
+    data: str
+    files: list[str]
+    kinds: list[str]
+    results: list[Result] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def comparisons(self) -> list[tuple[str, Comparison]]:
+        """Each model but the first, compared with the first."""
+        first, *others = self.results
+        return [(file, other.compare(first)) for file, other in zip(self.files[1:], others, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "data": self.data,
+            "models": [
+                {"file": file, "model": kind, **result.to_dict()}
+                for file, kind, result in zip(self.files, self.kinds, self.results, strict=True)
+            ],
+            "comparisons": [
+                {"file": file, "against": self.files[0], **test.to_dict()} for file, test in self.comparisons()
+            ],
+            "notes": self.notes,
+        }
+
+    def show_notes(self) -> None:
+        for text in self.notes:
+            console.note(text)
+
+    def show(self) -> None:
+        first = self.results[0]
+        names = list(first.mean)
+        console.show_table(
+            ["model", *(f">{name}" for name in names)],
+            [
+                [file, *(wording.with_error(result.mean[n], result.sem[n]) for n in names)]
+                for file, result in zip(self.files, self.results, strict=True)
+            ],
+        )
+        left_out = first.n_without_targets
+        rest = f"; {left_out:,} without anything to predict left out" if left_out else ""
+        console.say(f"{first.n_users:,} users, mean ± standard error{rest}")
+        if len(self.files) > 1:
+            console.say(f"\nDifference from {console.printable(self.files[0])}, paired over users:")
+            console.show_table(
+                ["model", "metric", ">difference", ">standard error", ">p"],
+                [
+                    [file, n, f"{test.difference[n]:+.4f}", number(test.sem[n]), p_value(test.p_value[n])]
+                    for file, test in self.comparisons()
+                    for n in names
+                ],
+            )
+
+
+def measure(
+    models: Sequence[Recommender],
+    files: Sequence[str],
+    data: str,
+    targets: str | None = None,
+    *,
+    fold_in: float = FOLD_IN,
+    metrics: Sequence[str],
+    exclude_seen: bool = True,
+    seed: int,
+    columns: Columns,
+    work: console.Work,
+) -> Evaluation:
+    """Hide a part of each user's items, or take ``targets``, and let every model find them."""
+    import offdiag as od
+    from offdiag.ranking import encode
+
+    _check_same_items(files, models)
+    evaluation = Evaluation(data, list(files), [type(model).__name__ for model in models])
+    work.begin(f"reading {inputs.name_of(data)}")
+    inter = _known_items(inputs.read_for(models[0], data, columns), models[0], data, evaluation.notes)
+    if targets is None:
+        part = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test
+        items = inter.item_ids
+    else:
+        hidden = inputs.read_for(models[0], targets, columns)
+        given = od.split.given(inter, _known_items(hidden, models[0], targets, evaluation.notes))
+        part, items = given.test, given.train.item_ids
+    for file, model in zip(files, models, strict=True):
+        work.begin(f"evaluating {Path(file).name}")
+        histories, wanted = (
+            encode(od.Interactions(matrix, part.user_ids, items), model.item_ids_)[0]
+            for matrix in (part.histories, part.targets)
+        )
+        held_out = type(part)(histories, wanted, part.user_ids)
+        result = od.evaluate(model, held_out, metrics=metrics, exclude_seen=exclude_seen, progress=work)
+        evaluation.results.append(result)
+    return evaluation
+
+
+def _check_same_items(files: Sequence[str], models: Sequence[Recommender]) -> None:
+    catalogue = set(models[0].item_ids_.tolist())
+    for file, model in zip(files, models, strict=True):
+        if set(model.item_ids_.tolist()) != catalogue:
+            raise OffdiagError(
+                f"the models must know the same items to be compared, but {files[0]!r} and {file!r} differ; "
+                "fit both on the same data, or evaluate them one by one"
+            )
+
+
+def _known_items(inter: Interactions, model: Recommender, source: str, notes: list[str]) -> Interactions:
+    """Only the columns the model knows, and a note about the others."""
+    from offdiag.data.ids import positions
+
+    known = positions(inter.item_ids, model.item_ids_) >= 0
+    if not known.any():
+        raise OffdiagError(
+            f"the model knows none of the {inter.n_items:,} items in {source!r}; is it the model of this data, "
+            "and is --item the right column?"
+        )
+    if known.all():
+        return inter
+    kept = inter.select_items(known)
+    notes.append(
+        f"{inter.n_items - kept.n_items:,} of {inter.n_items:,} items in {source} are unknown to the model; "
+        f"{inter.nnz - kept.nnz:,} of {inter.nnz:,} interactions are left out"
+    )
+    return kept
+
+
+def metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
+    """Rows of a table from `Result.to_dict()`, as a model file also keeps it."""
+    return [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.4f}"
+
+
+def p_value(value: float) -> str:
+    return "-" if value != value else f"{value:.2g}"

@@ -1,0 +1,112 @@
+"""`offdiag explain`: why an item is recommended, and what the weight between two items says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from offdiag.cli import console, inputs
+from offdiag.cli.options import Json, KeyFile, ModelFile
+from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag.ranking import Explanation
+    from offdiag.reasons import PairReason
+
+EXAMPLE = (
+    'Examples: `offdiag explain films.od --history "Alien,Blade Runner" --item Brazil`, '
+    "`offdiag explain films.od --pair Alien Aliens`"
+)
+THIRD_ITEMS = 10  # named in the reason of a pair; the others are one row
+
+
+def explain(
+    model: ModelFile,
+    history: Annotated[str | None, typer.Option("--history", help="Item ids divided by commas.")] = None,
+    item: Annotated[str | None, typer.Option("--item", help="The item whose score is to be explained.")] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--pair", metavar="ITEM OTHER", help="Two items: what a weight says beyond co-occurrence."),
+    ] = None,
+    key_file: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Show what each item of a history adds to the score of another item, and its rank without that item.
+
+    The parts sum to the score exactly. With --pair, show through which items two items have something in common; this
+    needs a model that was saved with `--updatable`, and its key.
+    """
+    import offdiag as od
+
+    given = [name for name, value in (("--history", history), ("--item", item)) if value is not None]
+    if pair is None and len(given) < 2:
+        missing = "--item" if given == ["--history"] else "--history" if given else "--history and --item"
+        raise OffdiagError(f"explain needs --history and --item, or --pair; missing: {missing}")
+    if pair is not None and given:
+        raise OffdiagError(f"--pair explains two items on their own, received {' and '.join(given)} as well; leave out")
+    fitted = od.load(model, key=key_file)
+    if pair is not None:
+        reason = fitted.explain_pair(*inputs.parse_items(pair, fitted))
+        if json:
+            console.show_json(reason.to_dict())
+        else:
+            show_pair(reason)
+        return
+    (target,) = inputs.parse_items([item or ""], fitted)
+    explanation = fitted.explain([inputs.parse_history(history or "", fitted)], target)
+    inputs.note_unknown(explanation.unknown)
+    if json:
+        console.show_json(to_dict(explanation))
+    else:
+        show(explanation)
+
+
+def to_dict(reason: Explanation) -> dict[str, Any]:
+    parts = zip(reason.items.tolist(), reason.contributions.tolist(), reason.rank_without.tolist(), strict=True)
+    return {
+        "item": reason.item,
+        "score": reason.score,
+        "rank": reason.rank,
+        "contributions": [
+            {"item": item, "contribution": part, "rank_without": without or None} for item, part, without in parts
+        ],
+        "unknown": reason.unknown,
+    }
+
+
+def show(reason: Explanation) -> None:
+    def change(without: int) -> str:
+        if not without:
+            return ""
+        if reason.rank is None:
+            return f"rank {without:,}"
+        return f"rank {reason.rank:,} → {without:,}" if without != reason.rank else f"rank {without:,}, as it is"
+
+    parts = list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
+    changes = [change(without) for without in reason.rank_without.tolist()]
+    name = console.printable(reason.item)
+    console.show_bars(f"score of {name}", reason.score, parts, more=("without this", changes))
+    if reason.rank is None:
+        console.say(f"{name} is in the history, so it is not recommended.")
+    else:
+        console.say(f"{name} has rank {reason.rank:,} among the items that are not in the history.")
+
+
+def show_pair(reason: PairReason) -> None:
+    """What two items have in common, in per cent: their own weight, each third item, what is left."""
+    a, b = console.printable(reason.item), console.printable(reason.other)
+    console.say(f"weight of {a} on {b}: {reason.weight:+.4f}; if it were the only one: {reason.alone:+.4f}")
+    if not reason.together:
+        console.say("Nobody has both, so there is nothing in common to take apart.")
+        return
+    unit = 100 / reason.together
+    rows: list[tuple[str, float]] = [("its own weight", reason.direct * unit)]
+    through = zip(reason.items[:THIRD_ITEMS].tolist(), reason.amounts[:THIRD_ITEMS].tolist(), strict=True)
+    for item, amount in through:
+        rows.append((f"{item} itself" if item == reason.other else f"through {item}", amount * unit))
+    others = reason.amounts[THIRD_ITEMS:]
+    if len(others):
+        rows.append((f"through {len(others):,} others", float(others.sum()) * unit))
+    rows.append(("not explained by the model", reason.rest * unit))
+    console.show_bars("what they have in common", 100.0, rows, head=("goes", ">% of it"), digits=1)

@@ -1,0 +1,35 @@
+"""`offdiag similar`: the items that go with one item."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from offdiag.cli import console, inputs
+from offdiag.cli.options import Json, ModelFile
+
+EXAMPLE = 'Example: `offdiag similar films.od "Alien" "Blade Runner"`'
+
+
+def similar(
+    model: ModelFile,
+    items: Annotated[list[str], typer.Argument(metavar="ITEM...", help="One or more item ids.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many items for each.")] = 10,
+    space: Annotated[
+        str, typer.Option("--space", help="score, or the cosine of low-rank embeddings: encoder or decoder.")
+    ] = "score",
+    json: Json = False,
+) -> None:
+    """Items that somebody with only this one item would be recommended, or whose embedding is most like its own."""
+    import offdiag as od
+
+    fitted = od.load(model)
+    ids = inputs.parse_items(items, fitted)
+    lists = list(zip(ids, fitted.similar(ids, k=k, space=space), strict=True))
+    if json:
+        console.show_json([{"item": i, "similar": [{"item": j, "score": s} for j, s in others]} for i, others in lists])
+        return
+    for item, others in lists:
+        rows = [[rank, other, f"{score:.4f}"] for rank, (other, score) in enumerate(others, 1)]
+        console.show_table([">rank", f"similar to {console.printable(item)}", ">score"], rows)
