@@ -1,6 +1,7 @@
 """docs/api.md and what else is made from the code: up to date, complete, and its examples run."""
 
 import doctest
+import inspect
 
 import pytest
 
@@ -26,5 +27,6 @@ def test_the_examples_of_other_names_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = doctest.DocTestRunner(verbose=False)
     for test in doctest.DocTestFinder(recurse=False).find(getattr(od, name), name, globs={}):
+        assert test.examples or not inspect.isfunction(getattr(od, name)), f"od.{name} has no example"
         ran.run(test)
     assert ran.summarize(verbose=False).failed == 0

@@ -161,6 +161,13 @@ def evaluate(
 
     Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
     for an empty place). Memory is that of one batch of lists. Users without targets are left out and counted.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> split = od.split.strong(X, held_out=0.2)
+        >>> sorted(od.evaluate(od.EASE().fit(split.train), split.test, "ndcg@10").mean)
+        ['ndcg@10']
     """
     start = time.perf_counter()
     wanted = [_parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]

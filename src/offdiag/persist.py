@@ -102,6 +102,13 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
     False only the header and the length. While a model is in use, replace its file; never edit it in place.
     What `update` and `forget` need is read from the file next to it when they are first called, with the key that is
     found by `key`.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> od.EASE().fit(X).save("ease.od")
+        >>> type(od.load("ease.od")).__name__
+        'EASE'
     """
     from offdiag.weights import KINDS
 

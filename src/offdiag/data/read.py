@@ -63,6 +63,14 @@ def read(
 
     Ids stay integers when all are whole numbers, else text; `text_ids=True` reads them as text always.
     A value of 0 means no interaction. `user_ids` and `item_ids` go with a matrix only.
+
+    Example:
+        >>> import offdiag as od
+        >>> with open("ratings.csv", "w") as file:
+        ...     _ = file.write("user,item\\nann,Alien\\nann,Brazil\\nbob,Alien\\n")
+        >>> inter = od.read("ratings.csv")
+        >>> inter.n_users, inter.n_items, inter.nnz
+        (2, 2, 3)
     """
     if isinstance(source, Interactions):
         return source

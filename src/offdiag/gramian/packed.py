@@ -205,6 +205,12 @@ def gram(
     Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). Sums are made in float64
     and rounded once to ``dtype``; unless given, that is float32 where it counts 0/1 data exactly, otherwise float64. So
     Grams of 0/1 data add and subtract without any error (two of different precision in the wider one).
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> od.gram(X).toarray().shape
+        (40, 40)
     """
     matrix = as_matrix(X)
     user_power = checked_power(user_power)

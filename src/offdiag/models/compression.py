@@ -35,6 +35,13 @@ def compress(
     either, a tenth of the bytes. Strength is |W_ji|·popularity_j^¼. ``compressed_`` tells what was done.
 
     Memory: two blocks of columns of 96 MB and what is stored; items × items numbers are never held beside the model.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.EASE().fit(X)
+        >>> od.compress(model, keep=10).weights_.nbytes < model.weights_.nbytes
+        True
     """
     weights = _linear(model)
     _check(keep, storage, max_bytes)

@@ -50,8 +50,15 @@ def tune(
 
     ``model`` is a class such as ``od.EDLAE``, or an instance whose settings, where they are not the defaults, are held
     fixed. ``fixed`` holds more; ``space`` replaces bounds: {"l2": (10, 1000, "log"), "rank": [50, 100]}. ``start``
-    are settings to try early. ``study`` is a file that makes the search resumable: the same call goes on where it was.
+    are settings to try early. ``study`` is a file that makes the search resumable: the same call continues from it.
     Ctrl-C, or the end of ``seconds``, gives the best found by then.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> tuned = od.tune(od.EASE, od.split.strong(X, held_out=0.2), trials=3, fixed={"user_power": 0.5})
+        >>> len(tuned.trials), sorted(tuned.settings)
+        (3, ['l2', 'user_power'])
     """
     _parse(metric)
     cls, fixed = _given(model, fixed)
