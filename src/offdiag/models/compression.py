@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from offdiag import memory
+from offdiag import checks, memory
 from offdiag.errors import OffdiagError
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
@@ -83,7 +83,7 @@ def _check(keep: Any, storage: Any, max_bytes: Any) -> None:
     if not isinstance(storage, str) or storage not in STORAGES:
         raise OffdiagError(f"storage must be one of {', '.join(map(repr, STORAGES))}, received {storage!r}")
     for name, value in (("keep", keep), ("max_bytes", max_bytes)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
+        if value is not None and (not checks.is_whole(value) or value < 1):
             raise OffdiagError(f"{name} must be a whole number of at least 1 or None, received {value!r}")
 
 
