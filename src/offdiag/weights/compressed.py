@@ -29,6 +29,7 @@ class Compressed(StoredRows):
     """
 
     kind: ClassVar[str] = "compressed"
+    per_item: ClassVar[str] = "scale"
     lossy: ClassVar[bool] = True
     indptr: NDArray[np.unsignedinteger]  # (m + 1,) uint32, or int64 where there are 2³² entries
     gaps: NDArray[np.unsignedinteger]  # (nnz,) uint8, uint16 or uint32
@@ -50,14 +51,6 @@ class Compressed(StoredRows):
             raise ValueError("the compressed weights do not fit each other")
         weights.check()
         return weights
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.scale), len(self.scale)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32)
 
     @property
     def storage(self) -> str:

@@ -19,16 +19,9 @@ class Constant(Tiled):
     """The same score for every user, whatever the history: not linear, but with the same interface (popularity)."""
 
     kind: ClassVar[str] = "constant"
+    per_item: ClassVar[str] = "scores"
     linear: ClassVar[bool] = False
     scores: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.scores), len(self.scores)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.scores.dtype
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         yield 0, len(self.scores), lambda first, last: np.tile(self.scores, (last - first, 1))

@@ -21,15 +21,8 @@ class Dense(Matrix):
     """W as it is, m² numbers."""
 
     kind: ClassVar[str] = "dense"
+    per_item: ClassVar[str] = "B"
     B: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.B.shape[0], self.B.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.B.dtype
 
     def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         out[places[first:last]] = self.B[rows[first:last], lo:hi]

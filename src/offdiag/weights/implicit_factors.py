@@ -25,6 +25,7 @@ class ImplicitFactors(Tiled):
     """
 
     kind: ClassVar[str] = "implicit_factors"
+    per_item: ClassVar[str] = "V"
     linear: ClassVar[bool] = False
     batch_invariant: ClassVar[bool] = False
     V: Floats  # (m, rank)
@@ -32,14 +33,6 @@ class ImplicitFactors(Tiled):
     l2: float
     power: float
     items: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.V), len(self.V)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.V.dtype
 
     @property
     def nbytes(self) -> int:

@@ -22,17 +22,10 @@ class LowRank(Tiled):
     """
 
     kind: ClassVar[str] = "low_rank"
+    per_item: ClassVar[str] = "V"
     batch_invariant: ClassVar[bool] = False
     U: Floats  # (m, rank), the encoder
     V: Floats  # (m, rank), the decoder
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.U), len(self.V)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.U.dtype
 
     @property
     def warm_start(self) -> tuple[Floats, Floats]:

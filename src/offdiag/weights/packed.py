@@ -21,17 +21,10 @@ class Packed(Matrix):
     """W[j, i] = C[j, i]·scale[i] off the diagonal, W[i, i] = own[i], with C symmetric and packed: m²/2 numbers."""
 
     kind: ClassVar[str] = "packed"
+    per_item: ClassVar[str] = "scale"
     C: Floats
     scale: Floats
     own: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.scale), len(self.scale)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.C.dtype
 
     def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         from offdiag._kernels import packed_rows

@@ -25,6 +25,7 @@ class Smoothed(Tiled):
     """
 
     kind: ClassVar[str] = "smoothed"
+    per_item: ClassVar[str] = "Q"
     batch_invariant: ClassVar[bool] = False
     compound: ClassVar[bool] = True
     B: Sparse
@@ -42,14 +43,6 @@ class Smoothed(Tiled):
         if Q.ndim != 2 or len(Q) != m or not 1 <= Q.shape[1] <= m or said.shape != (m,) or heard.shape != (m,):
             raise ValueError(f"the smooth part does not fit {m} items")
         return cls(B, Q, said, heard)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.B.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.B.dtype
 
     def scaled(self, columns: Floats) -> Smoothed:
         heard = self.heard * columns.astype(self.dtype, copy=False)

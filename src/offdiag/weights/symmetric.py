@@ -20,6 +20,7 @@ class Symmetric(Tiled):
     """W = R Q diag(shrink) Qᵀ R⁻¹, R = diag(scale)."""
 
     kind: ClassVar[str] = "symmetric"
+    per_item: ClassVar[str] = "Q"
     batch_invariant: ClassVar[bool] = False
     Q: Floats  # (m, rank), orthonormal columns
     sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
@@ -36,14 +37,6 @@ class Symmetric(Tiled):
     def V(self) -> Floats:  # noqa: N802
         """The decoder, computed at each call."""
         return self.Q / self.scale[:, None]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.Q), len(self.Q)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.Q.dtype
 
     @property
     def warm_start(self) -> tuple[Floats, Floats]:

@@ -24,6 +24,7 @@ KINDS: dict[str, type[Weights]] = {}  # the shapes that a file can name, by kind
 class Tiled(Weights):
     """What a shape need not write itself. Each is a frozen dataclass of its arrays."""
 
+    per_item: ClassVar[str]  # the name of an array of the type of W with one row per item
     __array_ufunc__ = None  # let ``X @ W`` reach __rmatmul__ instead of NumPy's broadcasting
     linear: ClassVar[bool] = True
     batch_invariant: ClassVar[bool] = True
@@ -44,6 +45,15 @@ class Tiled(Weights):
                 last = min(first + USERS_AT_ONCE, X.shape[0])
                 out[first:last, lo:hi] = score(first, last)
         return out
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m = len(getattr(self, self.per_item))
+        return m, m
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return getattr(self, self.per_item).dtype  # type: ignore[no-any-return]
 
     @property
     def nbytes(self) -> int:
