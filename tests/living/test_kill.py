@@ -35,9 +35,11 @@ DRIVER = """
 import os, random, shutil, signal, sys, time
 import cryptography.hazmat.primitives.ciphers.aead, numba, numpy, polars, scipy.linalg
 import offdiag as od
-from offdiag import cli, container, kernels_packed, living_state, persist
-from offdiag.data import events
-from offdiag.models import full_rank, living
+from offdiag import cli, persist
+from offdiag._kernels import packed_rows
+from offdiag.files import container
+from offdiag.living import events, exact_change, state
+from offdiag.models import full_rank
 
 X = numpy.eye(8) + numpy.eye(8)[::-1]
 od.EASE(l2=20.0, user_power=0.5).fit(X).forget(X[:1])  # loads the compiled loops, once for all copies

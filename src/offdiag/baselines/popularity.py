@@ -11,6 +11,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.past import Past
 from offdiag.models import fields
 from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
@@ -45,18 +46,17 @@ class Popularity(Recommender):
         check_not_empty(matrix.nnz, n, m)
         item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
         sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        return self._learned(sums, item_ids, n, matrix, getattr(X, "user_ids", None))
+        return self._learned(sums, item_ids, n, Past.of_fit(matrix, X))
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from what a Gram tells of its items; its ``user_power`` does not matter."""
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
-        return self._learned(G.item_sums.copy(), checked_item_ids(item_ids, G.n_items), G.n_users, G)
+        item_ids = checked_item_ids(item_ids, G.n_items)
+        return self._learned(G.item_sums.copy(), item_ids, G.n_users, Past.of_fit(G))
 
-    def _learned(
-        self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, source: Any, user_ids: Any = None
-    ) -> Self:
+    def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, past: Past) -> Self:
         settings = {"user_power": 0.0}  # everyone counts alike
-        return self._store(_shares(sums), item_ids, sums, n_users, settings, source=source, user_ids=user_ids)
+        return self._store(_shares(sums), item_ids, sums, n_users, settings, past)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         """Of which only the counts are used, and the pairs to see whether someone who is to go was ever there."""

@@ -117,16 +117,9 @@ class SLIM(_Fit):
             tolerance=settings["tolerance"], max_iterations=settings["max_iterations"], start=start, progress=progress,
         )  # fmt: skip
         return self._store(
-            Sparse.of(found.B),
-            item_ids,
-            G.item_sums.copy(),
-            G.n_users,
-            settings,
-            objective_=found.objective * scale,
-            gap_=found.gap,
-            total_gap_=found.total_gap * scale,
-            iterations_=found.passes,
-        )
+            Sparse.of(found.B), item_ids, G.item_sums.copy(), G.n_users, settings, objective_=found.objective * scale,
+            gap_=found.gap, total_gap_=found.total_gap * scale, iterations_=found.passes,
+        )  # fmt: skip
 
     def _check_memory(self, m: int, gram_numbers: int) -> None:
         memory.require(

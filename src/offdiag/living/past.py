@@ -49,9 +49,10 @@ class Past:
     certificate: Certificate | None = None  # of the last update or forget
 
     @classmethod
-    def of_fit(cls, source: sparse.csr_array | Gram | SparseGram | None, user_ids: Any = None) -> Past:
-        """After a fit on this matrix or Gram; nothing is copied."""
-        return cls(source, _sums(source) if isinstance(source, sparse.csr_array) else None, user_ids)
+    def of_fit(cls, source: sparse.csr_array | Gram | SparseGram, X: Any = None) -> Past:
+        """After a fit on this Gram, or on this matrix of ``X``; nothing is copied."""
+        sums = _sums(source) if isinstance(source, sparse.csr_array) else None
+        return cls(source, sums, getattr(X, "user_ids", None))
 
     def matrix(self) -> sparse.csr_array | None:
         """The data of the fit, if it is there; an error if it is no longer what it was."""

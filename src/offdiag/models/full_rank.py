@@ -13,6 +13,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.past import Past
 from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
@@ -63,8 +64,7 @@ class _FullRank(_Settings):
         self._check_memory(matrix.shape[1])
         settings = auto.from_data(matrix, settings, progress=progress)
         G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
-        user_ids = getattr(X, "user_ids", None)
-        return self._solve(G, settings, getattr(X, "item_ids", None), progress, matrix, user_ids)
+        return self._solve(G, settings, getattr(X, "item_ids", None), progress, Past.of_fit(matrix, X))
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
@@ -72,21 +72,13 @@ class _FullRank(_Settings):
         check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
         settings = auto.from_gram(G, settings)
-        return self._solve(G.astype(self.dtype), settings, item_ids, progress, G)
+        return self._solve(G.astype(self.dtype), settings, item_ids, progress, Past.of_fit(G))
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
         return divide_by_popularity(self, power)
 
-    def _solve(
-        self,
-        G: Gram,
-        settings: dict[str, Any],
-        item_ids: Any,
-        progress: Progress | None,
-        source: Any,
-        user_ids: Any = None,
-    ) -> Self:
+    def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None, past: Past) -> Self:
         """Overwrites G's values: they become the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
@@ -102,16 +94,9 @@ class _FullRank(_Settings):
         )
         weights = self._weights_of(solution, G.item_sums, settings)
         return self._store(
-            weights.todense() if self.storage == "dense" else weights,
-            item_ids,
-            G.item_sums.copy(),
-            G.n_users,
-            settings,
-            source=source,
-            user_ids=user_ids,
-            penalty_=l2 if isinstance(l2, float) else None,
-            objective_=solution.objective * scale,
-        )
+            weights.todense() if self.storage == "dense" else weights, item_ids, G.item_sums.copy(), G.n_users,
+            settings, past, penalty_=l2 if isinstance(l2, float) else None, objective_=solution.objective * scale,
+        )  # fmt: skip
 
     def _weights_of(self, solution: cholesky.Solution, popularity: NDArray[np.float64], settings: Any) -> Packed:
         rarity = inverse_propensity(popularity, settings["propensity_power"]).astype(solution.C.dtype)

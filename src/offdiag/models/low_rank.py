@@ -16,6 +16,7 @@ from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import low_rank as low_rank_living
 from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.past import Past
 from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
@@ -76,8 +77,8 @@ class _LowRank(_Settings):
             product = GramProduct(gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress))
         else:
             product = DataProduct(matrix, settings["user_power"], self.dtype, rank=rank)
-        user_ids = getattr(X, "user_ids", None)
-        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress, matrix, user_ids)
+        past = Past.of_fit(matrix, X)
+        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress, past)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands."""
@@ -86,7 +87,8 @@ class _LowRank(_Settings):
         item_ids = checked_item_ids(item_ids, G.n_items)
         self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
         settings = auto.from_gram(G, settings) | {"products": "gram"}
-        return self._solve(self._product_of(G), settings, item_ids, G.item_sums.copy(), G.n_users, progress, G)
+        past, sums = Past.of_fit(G), G.item_sums.copy()
+        return self._solve(self._product_of(G), settings, item_ids, sums, G.n_users, progress, past)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:
@@ -124,13 +126,11 @@ class _LowRank(_Settings):
         sums: NDArray[np.float64],
         n_users: int,
         progress: Progress | None,
-        source: Any,
-        user_ids: Any = None,
+        past: Past,
     ) -> Self:
         check_range(product)
         learned, _ = self._learned(product, settings, progress)
-        weights = learned.pop("weights_")
-        self._store(weights, item_ids, sums, n_users, settings, source=source, user_ids=user_ids, **learned)
+        self._store(learned.pop("weights_"), item_ids, sums, n_users, settings, past, **learned)
         if self.stopped_ == "interrupted":
             warnings.warn(
                 f"the fit was interrupted after {len(self.objectives_) - 1} iterations; "

@@ -183,12 +183,10 @@ class Recommender:
         popularity: NDArray[np.float64],
         n_users: int,
         settings: dict[str, Any],
-        *,
-        source: Any = None,
-        user_ids: Any = None,
+        past: Past | None = None,
         **learned: Any,
     ) -> Self:
-        """The end of every fit. ``source`` is the matrix or Gram it learned from, for models that can be changed.
+        """The end of every fit; ``past`` is for models that can be changed, ``learned`` what else the fit found.
 
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
@@ -199,7 +197,7 @@ class Recommender:
             popularity_=popularity,
             n_users_=n_users,
             settings_=settings,
-            _past=Past.of_fit(source, user_ids),
+            _past=past or Past(),
         )
         return self
 

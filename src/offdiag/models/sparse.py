@@ -17,6 +17,7 @@ from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
 from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.past import Past
 from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
@@ -139,8 +140,8 @@ class SparseEDLAE(_Fit):
         if settings["rank"]:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(settings["rank"], m))
             smooth = sparse.low_pass_of(product, settings["rank"], progress)
-        user_ids = getattr(X, "user_ids", None)
-        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth, matrix, user_ids)
+        past = Past.of_fit(matrix, X)
+        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth, past)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more.
@@ -163,9 +164,9 @@ class SparseEDLAE(_Fit):
             posed = sparse_from_gram.packed_rows(G, k, settings, self.dtype, progress)
         supports, explained = support.to_size(posed.supports, posed.H, self._budget(m, settings), posed.solve)
         smooth = self._smooth_of(G, settings["rank"], progress)
-        sums = G.item_sums.copy()
+        sums, past = G.item_sums.copy(), Past.of_fit(G)
         return self._learned(
-            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth, G
+            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth, past
         )
 
     def _budget(self, m: int, settings: dict[str, Any]) -> int | None:
@@ -207,8 +208,7 @@ class SparseEDLAE(_Fit):
         sums: NDArray[np.float64],
         n_users: int,
         smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
-        source: Any = None,
-        user_ids: Any = None,
+        past: Past | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
             raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
@@ -222,17 +222,9 @@ class SparseEDLAE(_Fit):
             settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than were asked for
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
         used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
-        return self._store(
-            weights,
-            item_ids,
-            sums,
-            n_users,
-            used,
-            source=source,
-            user_ids=user_ids,
-            penalty_=None if settings["item_power"] else settings["l2"] / scale,
-            objective_=float((g - explained).sum()) * scale,
-        )
+        penalty = None if settings["item_power"] else settings["l2"] / scale
+        objective = float((g - explained).sum()) * scale
+        return self._store(weights, item_ids, sums, n_users, used, past, penalty_=penalty, objective_=objective)
 
     def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""

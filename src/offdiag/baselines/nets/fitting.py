@@ -89,16 +89,9 @@ class Neural(_Settings):
         net = self._net(rows, settings)
         run = training.train(net, rows, watched, settings, Checkpoint(checkpoint, mark, settings), progress)
         return self._store(
-            net.network(),
-            item_ids,
-            sums,
-            n,
-            settings,
-            epochs_=run.epoch,
-            best_epoch_=run.best_epoch or run.epoch,
-            losses_=run.losses,
-            validation_=run.validation,
-        )
+            net.network(), item_ids, sums, n, settings, epochs_=run.epoch,
+            best_epoch_=run.best_epoch or run.epoch, losses_=run.losses, validation_=run.validation,
+        )  # fmt: skip
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(
