@@ -67,3 +67,7 @@ def test_a_message_may_name_another_value_and_end_in_a_hint():
         checks.whole("keep", 0, 1, other=" or None", hint="; e.g. 5")
     with pytest.raises(OffdiagError, match=r"share must be a number in \[0, 1\], received 2; e.g. 0.5"):
         checks.number("share", 2, 0, 1, hint="; e.g. 0.5")
+
+
+def test_a_bound_may_be_beyond_the_type_of_the_number():
+    assert checks.number("x", np.float32(2), 0, 1e100) == 2.0

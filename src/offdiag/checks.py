@@ -50,10 +50,11 @@ def number(
     if auto and isinstance(value, str) and value == "auto":
         return value
     above, below = above or low == -math.inf, below or high == math.inf
+    size = value.item() if isinstance(value, np.generic) else value  # a bound may be beyond float32
     if (
         not is_number(value)
-        or not (value > low if above else value >= low)
-        or not (value < high if below else value <= high)
+        or not (size > low if above else size >= low)
+        or not (size < high if below else size <= high)
     ):
         free = low == -math.inf and high == math.inf
         interval = f"number in {'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}"

@@ -441,7 +441,7 @@ I3 = np.eye(3)
             lambda: dropblock.expected_loss(I3, I3, I3, I3, 2, 0.5),
             "received width 3 and block 2",
         ),
-        (lambda: dropblock.expected_loss(I3, I3, I3, I3, 1, 1.0), r"must be in \[0, 1\), received 1.0"),
+        (lambda: dropblock.expected_loss(I3, I3, I3, I3, 1, 1.0), r"must be a number in \[0, 1\), received 1.0"),
         (lambda: dropblock.expected_loss(I3, I3, np.eye(2), I3, 1, 0.5), "V must be 3×3"),
         (lambda: dropblock.optimum(I3, np.full((3, 3), np.nan), 3, 1, 0.5), "X holds NaN"),
         (lambda: dropblock.optimum(I3, np.eye(4), 3, 1, 0.5), "Y must be any×4"),
@@ -471,7 +471,7 @@ I3 = np.eye(3)
         (lambda: dropblock.optimum(I3, [[1.0], [1.0, 2.0]], 3, 1, 0.5), "X must be a matrix.*equal length"),
         (lambda: dropblock.optimum(I3, I3, 3, 1, 0.5, seed=-1), "seed"),
         (lambda: dropblock.optimum(1e100 * I3, 1e-290 * I3, 3, 1, 0.5), "the optimum is beyond the range of float64"),
-        (lambda: dropblock.prox_by_search([1.0, 2.0], 1, 1e308), r"beta.*at most 1e\+100"),
+        (lambda: dropblock.prox_by_search([1.0, 2.0], 1, 1e308), r"beta.*in \[0, 1e\+100\]"),
         (lambda: dropblock.expected_loss(1e100 * I3, 1e99 * I3, 1e99 * I3, I3, 1, 0.5), "beyond the range of float64"),
     ],
 )

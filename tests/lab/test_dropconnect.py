@@ -109,7 +109,7 @@ I3 = np.eye(3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dropconnect.expected_loss(I3, I3, I3, I3, 0.0), r"must be in \(0, 1\], received 0.0"),
+        (lambda: dropconnect.expected_loss(I3, I3, I3, I3, 0.0), r"must be a number in \(0, 1\], received 0.0"),
         (lambda: dropconnect.expected_loss(I3, I3, I3, I3, float("nan")), "received nan"),
         (lambda: dropconnect.expected_loss(I3, I3, np.eye(2), I3, 0.5), "V must be 3×3"),
         (lambda: dropconnect.papers_form(I3, np.eye(2), I3, I3, 0.5), "U must be 3×any"),

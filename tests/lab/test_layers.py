@@ -225,7 +225,7 @@ X2 = torch.ones((2, 2))
     ("call", "message"),
     [
         (lambda: layers.DropBlock1d(0, 0.5), "block must be a whole number of at least 1, received 0"),
-        (lambda: layers.DropBlock1d(2, 1.0), r"must be in \[0, 1\), received 1.0"),
+        (lambda: layers.DropBlock1d(2, 1.0), r"must be a number in \[0, 1\), received 1.0"),
         (lambda: layers.DropBlock1d(3, 0.5)(torch.ones((1, 4))), "received width 4 and block 3"),
         (lambda: layers.DropConnectLinear(3, 0, 0.5), "out_features must be a whole number"),
         (lambda: layers.DropConnectLinear(3, 2, -0.1), "received -0.1"),

@@ -164,7 +164,7 @@ def test_moments_of_a_sample_weigh_all_masks_alike():
         (lambda: mc.dropout(0.5, 3, 2, "a"), r"rng must be.*'a'"),
         (lambda: mc.gaussian(1.0, (2,), 2, None), r"rng must be.*None"),
         (lambda: mc.gaussian("a", (2,), 2, 0), r"variance.*'a'"),
-        (lambda: mc.gaussian(10**400, (2,), 2, 0), r"variance.*at most 1e\+100"),
+        (lambda: mc.gaussian(10**400, (2,), 2, 0), r"variance.*in \[0, 1e\+100\]"),
         (lambda: mc.gaussian(1.0, "ab", 2, 0), r"shape must be a list.*'ab'"),
         (lambda: mc.dropconnect(0.5, None, 2, 0), r"shape must be a list.*None"),
         (lambda: mc.dropconnect(0.5, (2, 0), 2, 0), r"shape.*at least 1.*0"),

@@ -26,7 +26,8 @@ def prepare(
     ``min_items`` users stay, and of those users with at least ``min_users`` items. One pass, as od.prepare.min_counts.
     """
     for name, count in (("min_users", min_users), ("min_items", min_items)):
-        checks.whole(name, count, hint="; e.g. 5")
+        if not checks.is_whole(count) or count < 0:
+            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
     if at_least is not None and not np.isfinite(at_least):
         raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
     with stage(data.client, "filtering", progress) as work:

@@ -43,7 +43,8 @@ def min_counts(
     `until_stable=True` repeats until both minima hold. With the defaults only empty users and items go.
     """
     for name, count in (("users", users), ("items", items)):
-        checks.whole(name, count, hint="; e.g. 5")
+        if not checks.is_whole(count) or count < 0:
+            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
     if first not in ("items", "users"):
         raise OffdiagError(f"expected first='items' or 'users', received {first!r}; choose one of the two")
     while True:
