@@ -189,8 +189,8 @@ PRIVATE_IMPORTS = {
     "cli/compress.py",  # cli.answers._known_items
     "cli/log_inputs.py",  # cli.inputs._option
     "cli/tune.py",  # evaluation._parse
-    "living/low_rank.py",  # models.low_rank._LowRank
-    "models/spectral.py",  # models.low_rank._LowRank
+    "living/low_rank.py",  # models.low_rank.LowRankModel
+    "models/spectral.py",  # models.low_rank.LowRankModel
     "papers/mianjy2018/figures.py",  # plots.papers._matplotlib
     "papers/page.py",  # report.writer._CSS, _section, _table
     "papers/steck2020/figure1_page.py",  # report.writer._CSS, _figure, _section, _table
@@ -247,6 +247,8 @@ TESTED_IN = {
     "_kernels/": "_kernels/test_kernels.py",  # each kernel against its twin in Python
     "baselines/": "laws/test_contract.py",
     "cli/": "cli/test_commands.py",
+    "data/columns.py": "living/test_events.py",
+    "protocols.py": "test_evaluation.py",  # types only
     "cluster/": "cluster/test_cluster.py",  # all need workers, which one fixture starts once
     "data/_sets/archive.py": "data/test_datasets.py",
     "data/_sets/download.py": "data/test_datasets.py",

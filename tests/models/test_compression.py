@@ -21,6 +21,7 @@ from offdiag.gramian import layout
 from offdiag.models.recommender import Recommender
 from offdiag.solvers import pruning
 from offdiag.weights import Compressed, Dense, LowRank, Packed, Sparse, Symmetric, tiles
+from tests.fixtures.coded_weights import coded
 from tests.laws import oracles
 from tests.laws.examples import example
 from tests.laws.strategies import interactions
@@ -42,29 +43,6 @@ def model_of(weights, popularity=None):
 def random_weights(m, seed=0, density=1.0, dtype="float32"):
     rng = np.random.default_rng(seed)
     return (rng.standard_normal((m, m)) * (rng.random((m, m)) < density)).astype(dtype)
-
-
-def coded(W, storage="float32", gap=np.uint8, scale=None):
-    """The slow twin of the storing loops: rows of (gap, code), entry by entry."""
-    m, limit = len(W), np.iinfo(gap).max + 1
-    scale = np.ones(m, np.float32) if scale is None else scale
-    ptr, gaps, codes = [0], [], []
-    for row in W:
-        before = -1
-        for column in np.flatnonzero(row):
-            step = column - before - 1
-            while step >= limit:
-                gaps.append(limit - 1)
-                codes.append(0)
-                step -= limit
-            gaps.append(step)
-            codes.append(row[column] / scale[column])
-            before = column
-        ptr.append(len(gaps))
-    found = Compressed(np.array(ptr, np.uint32), np.array(gaps, gap), np.array(codes).astype(storage), scale)
-    for array in found.arrays().values():
-        array.flags.writeable = False  # as in a loaded model
-    return found
 
 
 def grid_weights(m, storage, seed, density=0.3, gap=np.uint8):

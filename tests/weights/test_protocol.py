@@ -24,9 +24,9 @@ from offdiag.weights import (
     Weights,
 )
 from offdiag.weights.tiles import Tiled
+from tests.fixtures.coded_weights import coded
 from tests.laws import oracles
 from tests.laws.strategies import dtypes
-from tests.models.test_compression import coded
 
 
 def matrix(m, rng, dtype, empty, density=0.5):

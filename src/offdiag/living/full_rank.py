@@ -15,12 +15,12 @@ from offdiag.solvers import cholesky, woodbury
 from offdiag.weights import Packed
 
 if TYPE_CHECKING:
-    from offdiag.models.full_rank import _FullRank
+    from offdiag.models.full_rank import FullRankModel
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # of the weights
 
 
-def follow(model: _FullRank, change: Change, progress: Progress | None) -> NewWeights:
+def follow(model: FullRankModel, change: Change, progress: Progress | None) -> NewWeights:
     """The cheaper of a change of the inverse (m²s flops) and a new one (m³), if the change turns out exact enough."""
     G, W, settings = change.G, model.weights_, model.settings_
     assert isinstance(G, Gram)
@@ -84,7 +84,7 @@ def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
     )
 
 
-def _weights_before(model: _FullRank, W: Packed, change: Change, penalty: float) -> Packed:
+def _weights_before(model: FullRankModel, W: Packed, change: Change, penalty: float) -> Packed:
     """The weights as they were, from the Gram as it was."""
     G = change.G
     values = G.values.astype(model.dtype)

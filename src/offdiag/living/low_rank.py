@@ -13,7 +13,7 @@ from offdiag.solvers.products import check_range
 from offdiag.weights import LowRank, Symmetric
 
 if TYPE_CHECKING:
-    from offdiag.models.low_rank import Start, _LowRank
+    from offdiag.models.low_rank import LowRankModel, Start
     from offdiag.progress import Progress
 
 SMALL = 0.1  # of the sum of all squares: a larger change may move the best minimum away from the old one
@@ -23,7 +23,7 @@ SMALL = 0.1  # of the sum of all squares: a larger change may move the best mini
 SPREAD = {True: 10.0, False: 30.0}
 
 
-def follow(model: _LowRank, change: Change, progress: Progress | None) -> NewWeights:
+def follow(model: LowRankModel, change: Change, progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram, from the old factors; a large change starts from nothing.
 
     Cost: as a fit, with a quarter of its random start, and fewer rounds. The closed forms reach the same optimum; of
@@ -43,7 +43,7 @@ def follow(model: _LowRank, change: Change, progress: Progress | None) -> NewWei
     return NewWeights(attributes, "warm restart" if warm else "refit", gain, error)
 
 
-def tolerances(model: _LowRank) -> tuple[float, float]:
+def tolerances(model: LowRankModel) -> tuple[float, float]:
     """Of the gain of the last round and of an error of the weights: what may be without another round."""
     tolerance = model._tolerance()
     return tolerance, _spread(model.stopped_, tolerance) * _largest(model.weights_)
@@ -58,7 +58,7 @@ def _share_changed(change: Change) -> float:
     return moved * change.G.scale / max(float(change.G.diagonal().sum()), 1e-300)
 
 
-def _start(model: _LowRank, change: Change) -> Start:
+def _start(model: LowRankModel, change: Change) -> Start:
     """The old factors in the new catalogue; new items begin at 0."""
     U, V = model.weights_.warm_start
     return _place(U, change), _place(V, change)

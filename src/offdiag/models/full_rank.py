@@ -40,7 +40,7 @@ class _Settings(Recommender):
     dtype: Literal["float32", "float64"] = fields.dtype()
 
 
-class _FullRank(_Settings):
+class FullRankModel(_Settings):
     """From data to packed weights, once; a subclass is its settings."""
 
     cluster_fit = "full rank"
@@ -140,7 +140,7 @@ def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray
 
 
 @fields.model
-class EASE(_FullRank):
+class EASE(FullRankModel):
     """Ridge regression of each item on all others: EDLAE without dropout [Steck19].
 
     min ‖X − XB‖² + l2·‖B‖²,  diag(B) = 0
@@ -159,7 +159,7 @@ class EASE(_FullRank):
 
 
 @fields.model
-class DLAE(_FullRank):
+class DLAE(FullRankModel):
     """Denoising: the whole history is predicted from a thinned-out copy of itself. EDLAE with kept_weight=1 [Steck20].
 
     min ‖X − XB‖² + ‖Λ^½ B‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
@@ -182,7 +182,7 @@ class DLAE(_FullRank):
 
 
 @fields.model
-class EDLAE(_FullRank):
+class EDLAE(FullRankModel):
     """Denoising that counts only the hidden items: item i is predicted from the other items [Steck20].
 
     min ‖X − XB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
@@ -206,7 +206,7 @@ class EDLAE(_FullRank):
 
 
 @fields.model
-class RDLAE(_FullRank):
+class RDLAE(FullRankModel):
     """Denoising in which an item may explain itself only a little: DLAE with a bounded diagonal [Moon23].
 
     min ‖X − XB‖² + ‖Λ^½ B‖²,  |B_ii| ≤ max_diagonal,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2

@@ -44,7 +44,7 @@ class _Settings(Recommender):
     dtype: Literal["float32", "float64"] = fields.dtype()
 
 
-class _LowRank(_Settings):
+class LowRankModel(_Settings):
     """From data to two embeddings; a subclass is its settings and the solver it calls."""
 
     learns_from_gram = True
@@ -201,7 +201,7 @@ class _LowRank(_Settings):
 
 
 @fields.model
-class LowRankDLAE(_LowRank):
+class LowRankDLAE(LowRankModel):
     """Denoising with two embeddings per item: DLAE of low rank, its global optimum [Steck20].
 
     min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
@@ -232,7 +232,7 @@ class LowRankDLAE(_LowRank):
 
 
 @fields.model
-class LowRankEDLAE(_LowRank):
+class LowRankEDLAE(LowRankModel):
     """Denoising that counts the hidden items, with two embeddings per item: EDLAE of low rank [Steck20].
 
     min E ‖A^½ ⊙ (X − X̃ U Vᵀ)‖² + l2·‖U Vᵀ‖²,  A = 1 where X̃ dropped an entry, kept_weight where it kept one
@@ -271,7 +271,7 @@ class LowRankEDLAE(_LowRank):
 
 
 @fields.model
-class ZeroDiagonalLAE(_LowRank):
+class ZeroDiagonalLAE(LowRankModel):
     """Low rank in which no item explains itself: its encoder and its decoder are orthogonal [Steck20 Eq. 11].
 
     min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  diag(U Vᵀ) = 0,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
@@ -305,7 +305,7 @@ class ZeroDiagonalLAE(_LowRank):
 
 
 @fields.model
-class WeightDecayLAE(_LowRank):
+class WeightDecayLAE(LowRankModel):
     """Low rank with the usual penalty on both embeddings: shrunk principal components, its global optimum.
 
     min ‖X − X U Vᵀ‖² + l2·(‖U‖² + ‖V‖²)

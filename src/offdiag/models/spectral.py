@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
 from offdiag.models.fields import Auto
-from offdiag.models.low_rank import Start, _LowRank
+from offdiag.models.low_rank import LowRankModel, Start
 from offdiag.models.shrinkages import SHRINKS, DropBlock, Dropout, EarlyStop, Hard, Ridge, Shrink, WeightDecay, parsed
 from offdiag.progress import Progress
 from offdiag.solvers import spectral
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class _Spectrum(_LowRank):
+class _Spectrum(LowRankModel):
     """What a fit of Spectral learns besides the weights."""
 
     l2_of_ease = False
