@@ -1,13 +1,13 @@
 """Documentation that cannot rot: every Python block and every `$ command` runs, in order, in an empty folder."""
 
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-
-from offdiag import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,9 +29,8 @@ def steps(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
     names = {"__name__": page.stem}
     for kind, text in steps(page.read_text()):
         if kind == "python":
@@ -40,18 +39,11 @@ def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
         elif kind == "output":
             assert capsys.readouterr().out == text
         else:
-            code, output = run(shlex.split(text), capsys)
-            assert code == 0, f"$ {text}\n{output}"
-
-
-def run(words, capsys):
-    """The exit code and the output of a command; `offdiag` without a new process, which would take most of the time."""
-    if words[0] == "offdiag":
-        capsys.readouterr()
-        code = cli.main(words[1:])
-        return code, "\n".join(capsys.readouterr())
-    ran = subprocess.run(words, capture_output=True, text=True)
-    return ran.returncode, f"{ran.stdout}\n{ran.stderr}"
+            words = shlex.split(text)
+            if words[0] == "offdiag":
+                words = [sys.executable, "-m", "offdiag", *words[1:]]
+            ran = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+            assert ran.returncode == 0, f"$ {text}\n{ran.stdout}\n{ran.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
