@@ -278,7 +278,7 @@ TESTED_IN = {
     "living/": "living/test_exact_change.py",
     "models/": "laws/test_contract.py",
     "papers/": "papers/test_page.py",
-    "plots/": "plots/test_comparison.py",
+    "plots/": "plots/test_results.py",
     "report/": "report/test_writer.py",
     "server/": "server/test_app.py",
     "solvers/als.py": "baselines/test_wmf.py",
