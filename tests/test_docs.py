@@ -29,7 +29,7 @@ def steps(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch):
+def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
     for kind, text in steps(page.read_text()):

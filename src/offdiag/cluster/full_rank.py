@@ -64,16 +64,10 @@ def fit_full_rank(
         cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)
     solution, about = solve(parts, settings, dtype, tile, progress, reports)
     weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
-    learned = {
-        "weights_": Dense(weights.toarray()) if keep is None and _is_dense(model) else weights,
-        "objective_": solution.objective,
-        "item_ids_": parts.item_ids,
-        "popularity_": about.item_sums,
-        "n_users_": about.n_users,
-        "settings_": settings | {"propensity_power": 0.0},
-    }
-    for name, value in learned.items():
-        setattr(model, name, value)
+    model._store(  # type: ignore[attr-defined]
+        Dense(weights.toarray()) if keep is None and _is_dense(model) else weights, parts.item_ids, about.item_sums,
+        about.n_users, settings | {"propensity_power": 0.0}, objective_=solution.objective,
+    )  # fmt: skip
     if settings["propensity_power"]:  # a factor of every column, known to the model
         scaled = model.with_propensity(settings["propensity_power"])  # type: ignore[attr-defined]
         model.weights_, model.settings_ = scaled.weights_, scaled.settings_  # type: ignore[attr-defined]
