@@ -20,7 +20,12 @@ def test_every_model_of_the_library_is_in_the_catalogue():
             for name, value in vars(import_module(module.name)).items():
                 if inspect.isclass(value) and issubclass(value, Recommender) and value.__module__ == module.name:
                     found.add((module.name, name))
-    shared = {name for _, name in found if name.startswith("_")} | {"Recommender", "Neural"}
+    shared = {name for _, name in found if name.startswith("_")} | {
+        "Recommender",
+        "Neural",
+        "FullRankModel",
+        "LowRankModel",
+    }
     public = {(module, name) for module, name in found if name not in shared}
     assert public == {(entry.module, name) for name, entry in catalogue.MODELS.items()}
 
@@ -40,7 +45,7 @@ def test_what_a_model_can_do_is_what_it_says(name):
     assert model.checkpoints_in_folder == ("checkpoint" in fit and not model.stops_early)
     assert model.learns_from_gram == hasattr(model, "fit_gram")
     assert model.starts_warm == (hasattr(model, "fit_gram") and "start" in inspect.signature(model.fit_gram).parameters)
-    assert model.can_change == hasattr(model, "_relearned")
+    assert model.can_change == (model._follow is not Recommender._follow)
     assert model.has_propensity == hasattr(model, "with_propensity")
     assert not model.l2_of_ease or "l2" in model().get_params()
 

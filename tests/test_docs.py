@@ -19,7 +19,7 @@ def steps(text):
     for language, body in FENCE.findall(text):
         if language == "python":
             yield "python", body
-        elif language == "text":
+        elif language == "output":
             yield "output", body  # of the block before it
         elif language == "console":
             for line in body.splitlines():

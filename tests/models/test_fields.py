@@ -119,9 +119,9 @@ def test_ranges_follow_the_data():
 def test_no_setting_has_the_name_of_another_option():
     import typer
 
-    from offdiag.cli import commands
+    from offdiag import cli
 
-    fit = typer.main.get_command(commands.app).commands["fit"]
+    fit = typer.main.get_command(cli.application()).commands["fit"]
     named = [parameter.name for parameter in fit.get_params(typer.Context(fit))]
     assert sorted(set(named)) == sorted(named)
     assert set(model_options.settings()) <= set(named)

@@ -22,6 +22,7 @@ from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, penalty_path
 from offdiag.tuning.trial_runner import Bench, part_of
+from offdiag.weights import Scorer
 
 POWERS = (0.0, 0.5, 1.0)
 KAPPAS = (0.1, 0.5, 2.0)  # l2 per odds of dropout, in units of EASE's l2
@@ -102,18 +103,20 @@ def _map(
             yield settings, value, error
 
 
-class _Scored:
-    """Scores that exist already, with the face ``evaluate`` asks for."""
-
-    kind = "scores"
+class _Scored(Scorer):
+    """Scores that exist already, with what ``evaluate`` needs."""
 
     def __init__(self, scores: NDArray[np.float32]) -> None:
-        self.scores, self.dtype = scores, scores.dtype
+        self.scores = scores
         self.indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.scores.dtype
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Any]:
         yield 0, self.scores.shape[1], lambda first, last: self.scores[first:last]
 
     def recommend(self, histories: Any, k: int, exclude_seen: bool) -> _Scored:
-        self.indices, _ = ranking.top_k(self, histories, k, exclude_seen=exclude_seen)  # type: ignore[arg-type]
+        self.indices, _ = ranking.top_k(self, histories, k, exclude_seen=exclude_seen)
         return self
