@@ -12,7 +12,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import offdiag as od
-from tests.fixtures.page_service import Service
+from tests.fixtures.serving import Service
 
 DOCS = Path(__file__).parent
 DESKTOP, PHONE = (1180, 860), (390, 844)
@@ -45,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as play:
         folder = Path(name)
         chosen = quote(json.dumps(make(folder)))
-        service = Service(folder, "edlae.od", "low-rank.od").start()
+        service = Service(folder, "edlae.od", "low-rank.od", "--titles", "titles.csv")
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         try:
             page = opened(browser, DESKTOP, f"{service.url}#h={chosen}")
