@@ -1,9 +1,9 @@
-"""Is every baseline a fair one? Ours against a reference implementation, on the same users, at the same settings.
+"""Is every baseline fair? Our models against reference implementations, on the same users, at the same settings.
 
-MovieLens-1M, strong generalisation: learned from the train users, stopped on the validation users where training
-stops early, measured once on the test users. SLIM and WMF stand beside irspack's, WMF also beside implicit's (whose
-loss is another, so its settings are its own best of 24 trials on validation), the nets beside RecBole's, whose layers
-and losses are trained with the same optimiser, batches and early stopping. Writes results/baselines.json.
+MovieLens-1M, strong generalisation: trained on the train users, with early stopping on the validation users where
+it applies, measured once on the test users. SLIM and WMF are compared with irspack's, WMF also with implicit's (which
+has a different loss, so it gets its own best of 24 trials on validation), the nets with RecBole's, whose layers and
+losses are trained with the same optimiser, batches and early stopping. Writes results/baselines.json.
 
     python benchmarks/baselines.py [FOLDER WITH DATA SETS] [--peer-python PYTHON WITH recbole AND torch] [NAME …]
 """
@@ -32,18 +32,18 @@ from offdiag.data.split import HeldOut, Split
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "baselines.json"
 METRIC = "ndcg@100"
-SLIM = {"alpha": 0.02, "l1_ratio": 0.01}  # irspack's words; the mapping is told in slim.py
+SLIM = {"alpha": 0.02, "l1_ratio": 0.01}  # irspack's parameters; slim.py explains the mapping
 IMPLICIT = {"rank": 128, "l2": 22.0, "alpha": 2.08, "iterations": 16}
 NETS: dict[str, dict[str, Any]] = {
     "MultVAE": {},
     "MultDAE": {},
     "CDAE": {"positive_weight": 1.0},
-}  # beyond the defaults; RecBole weighs ones like zeros
+}  # beyond the defaults; RecBole gives ones and zeros the same weight
 NAMES = ("SLIM", "WMF", "WMF, implicit", "MultVAE", "MultDAE", "CDAE")
 
 
 def make(name: str, users: int) -> tuple[Any, dict[str, Any]]:
-    """Ours, and the settings its reference gets."""
+    """Our model, and the settings for its reference."""
     if name == "SLIM":
         l1, l2 = users * SLIM["alpha"] * SLIM["l1_ratio"], users * SLIM["alpha"] * (1 - SLIM["l1_ratio"])
         return od.SLIM(l1=l1, l2=l2, user_power=0.0), SLIM
@@ -54,14 +54,14 @@ def make(name: str, users: int) -> tuple[Any, dict[str, Any]]:
 
 
 def per_user(items: NDArray[np.int64], targets: sparse.csr_array) -> NDArray[np.float64]:
-    """nDCG@100 of every test user: the same function for ours and theirs."""
+    """nDCG@100 of every test user: the same function for both implementations."""
     wanted = targets.toarray() > 0
     hits = np.take_along_axis(wanted, np.maximum(items, 0), 1) & (items >= 0)
     return metrics.ndcg(hits, wanted.sum(1), 100)
 
 
 def compared(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, Any]:
-    """Means with standard errors, and the ratio of the means with the one of paired users (delta method)."""
+    """Means with standard errors, and the ratio of the means with its paired standard error (delta method)."""
     known = ~np.isnan(ours)
     a, b = ours[known], theirs[known]
     root = np.sqrt(len(a))

@@ -1,9 +1,9 @@
-"""The reference implementations of ``baselines.py``, each in a process of its own; needs no offdiag.
+"""The reference implementations of ``baselines.py``, each in a separate process; does not need offdiag.
 
     python baselines_peers.py NAME ARRAYS.npz SETTINGS.json OUT.npz
 
-ARRAYS holds the train rows and the histories and targets of validation and test as CSR parts. OUT gets, for the test
-users, the 100 best items that are not in their history (best first), and facts about the run.
+ARRAYS holds the train rows and the histories and targets of validation and test as CSR parts. OUT receives, for
+the test users, the 100 best items that are not in their history (best first), and facts about the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def slim(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def ials(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """alpha0 weighs all pairs where ours weighs the observed ones with alpha: the same loss over alpha."""
+    """alpha0 weights all pairs where our alpha weights the observed ones: the same loss divided by alpha."""
     from irspack.recommenders.ials import IALSRecommender
 
     model = IALSRecommender(
@@ -47,7 +47,7 @@ def ials(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def implicit_als(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Its loss has one penalty for everybody, so its settings are its own, tuned on the same validation users."""
+    """Its loss has one penalty for all users, so it has its own settings, tuned on the same validation users."""
     from implicit.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(
@@ -61,7 +61,7 @@ def implicit_als(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A net of RecBole, loss and forward pass as they are, with the optimiser, batches and early stopping of ours."""
+    """A net of RecBole with its own loss and forward pass, and our optimiser, batches and early stopping."""
     import torch
     from recbole.model import general_recommender
 
@@ -75,7 +75,7 @@ def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]
         model.eval()
         with torch.no_grad():
             x = torch.from_numpy(histories.toarray().astype(np.float32))
-            if kind == "CDAE":  # who was not in the training data gets the mean vector
+            if kind == "CDAE":  # users outside the training data get the mean vector
                 hidden = model.h_act(model.h_item(x) + model.h_user.weight.mean(0))
                 return model.out_layer(hidden).numpy()
             found = model.forward(x)
@@ -103,7 +103,7 @@ def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]
 
 
 class _Sizes:
-    """All that RecBole's nets ask of a data set here."""
+    """All that RecBole's nets need from a data set here."""
 
     def __init__(self, users: int, items: int) -> None:
         self.sizes = {"user": users, "item": items}
@@ -131,12 +131,12 @@ def _config(kind: str, train: Any, s: dict[str, Any]) -> dict[str, Any]:
     steps = s["anneal_epochs"] * -(-train.shape[0] // s["batch_users"])
     return common | hidden | {
         "latent_dimension": 2 * s["rank"], "anneal_cap": s["beta"],
-        "total_anneal_steps": steps / s["beta"] if s["beta"] else 0,  # to 1 there, to the cap with us
+        "total_anneal_steps": steps / s["beta"] if s["beta"] else 0,  # RecBole's steps lead to 1, ours to the cap
     }  # fmt: skip
 
 
 def top(scores: Any, histories: Any) -> Any:
-    """The columns of the K best scores per row, those of the history left out."""
+    """The columns of the K best scores per row, without those of the history."""
     scores = np.array(scores, dtype=np.float64)
     scores[histories.nonzero()] = -np.inf
     return np.argsort(-scores, axis=1, kind="stable")[:, :K]

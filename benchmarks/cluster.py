@@ -1,8 +1,8 @@
 """Two Dask workers against one, on the same two cores: seconds, memory of a worker and bytes moved, stage by stage.
 
-Each worker is a process on a core of its own with one thread. Every repeat starts both clusters, alternately, and runs
+Each worker is a process with one thread on its own core. Every repeat starts both clusters, alternately, and runs
 all stages on two shapes: the small one gives the constants of docs/cluster-arithmetic.md, the large one checks them.
-The sparse fit must give the bytes of the fit in this process. Writes results/cluster.json and renews that page.
+The sparse fit must equal the fit in this process byte for byte. Writes results/cluster.json and updates that page.
 
     python benchmarks/cluster.py               # about seven minutes on 2 cores
     python benchmarks/cluster.py 10            # everything 10 times smaller, once; nothing is written
@@ -62,7 +62,7 @@ def smaller(shape: dict[str, int], factor: int) -> dict[str, int]:
 
 
 def written(folder: Path, shape: dict[str, int]) -> int:
-    """Partitions of invented interactions that share their users; returns the pairs Σ n_u²/2 to be counted."""
+    """Write partitions of synthetic interactions that share their users; return the pairs Σ n_u²/2 to be counted."""
     import polars as pl
 
     inter = od.synthetic.interactions(shape["users"], shape["items"], shape["entries"], names=False, seed=0)
@@ -90,7 +90,7 @@ def cost(reports: list[Report], stage: str) -> Cost:
 
 
 def stages(client: Any, folders: dict[str, Path], shape: dict[str, dict[str, int]]) -> tuple[dict[str, Cost], Any]:
-    """What each stage took on this cluster, and the sparse model."""
+    """The cost of each stage on this cluster, and the sparse model."""
     found: dict[str, Cost] = {}
     reports: list[Report] = []
     parts = od.cluster.read(folders["dense"], client=client, reports=reports)
@@ -124,7 +124,7 @@ def stages(client: Any, folders: dict[str, Path], shape: dict[str, dict[str, int
 
 
 def warm(client: Any, folder: Path) -> None:
-    """Libraries and compiled loops are loaded on first use, in every worker."""
+    """Load libraries and compiled loops, which happens on first use in every worker."""
     inter = od.synthetic.interactions(300, 200, 3_000, seed=0)
     for _ in range(2):
         od.cluster.read(folder, client=client)

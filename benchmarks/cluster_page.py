@@ -1,4 +1,4 @@
-"""docs/cluster-arithmetic.md from results/cluster.json, never typed: ``python benchmarks/cluster_page.py``."""
+"""Generates docs/cluster-arithmetic.md from results/cluster.json: ``python benchmarks/cluster_page.py``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from offdiag.wording import size as readable
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "cluster.json"
 PAGE = HERE.parent / "docs" / "cluster-arithmetic.md"
-MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster of the estimate; bytes per second
+MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster in the estimate; bytes per second
 PER_USER, NEIGHBOURS, TILE = 50, 200, 4096
-IDLE = 0.3e9  # bytes of a worker that has loaded the libraries
+IDLE = 0.3e9  # bytes of an idle worker with its libraries loaded
 BLOCK_BYTES = 2.0**30
 
 
 @dataclass(frozen=True)
 class Size:
-    """What the cost depends on."""
+    """The sizes that the cost depends on."""
 
     users: float
     items: float
@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Stage:
-    """Amount of work and its unit, bytes moved, bytes of a worker; whether the workers share it."""
+    """Amount of work and its unit, bytes moved, bytes per worker; whether the workers share the work."""
 
     unit: str
     work: Callable[[Size], float]
@@ -198,7 +198,7 @@ def checked(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
 
 def scenarios(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
     shape = results["shapes"]["large"]["sparse"]
-    skew = 2 * shape["pairs"] / (shape["entries"] ** 2 / shape["users"])  # of the activity of users: 1 if all are alike
+    skew = 2 * shape["pairs"] / (shape["entries"] ** 2 / shape["users"])  # of user activity: 1 if it is uniform
     sparse = ("reading", "ordering", "neighbours", "popular items", "columns", "here")
     rows = []
     for users in (10e6, 100e6):

@@ -1,8 +1,8 @@
-"""What compression costs: nDCG of a dense EDLAE and of its compressed selves on users none of them has seen.
+"""The cost of compression: nDCG of a dense EDLAE and of its compressed versions on unseen users.
 
-Strong generalisation, as in defaults.py; automatic settings. How to choose what stays (by which power of popularity,
-within each column or by one threshold) is compared on the validation users, the sizes and storages on the test users.
-Writes results/compression.json and the tables of docs/compression.md, which come from that file alone.
+Strong generalisation, as in defaults.py; automatic settings. Ways to choose the remaining weights (power of popularity,
+per column or by one threshold) are compared on the validation users, sizes and storages on the test users.
+Writes results/compression.json and the tables of docs/compression.md, which are generated from that file only.
 
     python benchmarks/compression.py [FOLDER WITH DATA SETS] [NAME …]
 """
@@ -35,7 +35,7 @@ POWERS = (0.0, 0.25, 0.5)
 
 
 def per_column(model: Any, storage: str, share: int) -> dict[str, Any]:
-    """As many weights in each column as a share of the bytes has room for, if the steps are short."""
+    """As many weights in each column as fit into a share of the bytes, if the index steps are short."""
     m = len(model.item_ids_)
     return {"keep": max(1, (model.weights_.nbytes // share - 8 * m) // (m * (1 + np.dtype(storage).itemsize)))}
 
@@ -57,7 +57,7 @@ def measured(model: Any, whole: od.Result, held_out: Any, storage: str, wish: di
 
 
 def choices(model: Any, held_out: Any) -> Iterator[dict[str, Any]]:
-    """Which entries should stay, at a tenth of the bytes: on validation users."""
+    """Which entries should stay, at a tenth of the bytes; measured on validation users."""
     whole = od.evaluate(model, held_out, [METRIC])
     used = pruning.POWER
     for power in POWERS:
@@ -127,7 +127,7 @@ def choices_table(results: dict[str, Any]) -> str:
 
 
 def page(text: str, results: dict[str, Any]) -> str:
-    """The document with its tables made anew."""
+    """The document with updated tables."""
     for name, make in (("sizes", sizes_table), ("choices", choices_table)):
         text = replace_between(text, f"compression {name}", make(results))
     return text

@@ -1,6 +1,6 @@
-"""Do the defaults hold? nDCG of ``od.EDLAE()`` against the best of a grid search, on every real data set there is.
+"""Do the defaults hold? nDCG of ``od.EDLAE()`` against the best of a grid search, on every available real data set.
 
-Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest is predicted; for
+Strong generalisation: a tenth of the users is held out, 80 % of their history is folded in, the rest is predicted; for
 the two sets with a published split, that split. The search runs *on the same test users*, so "best" is an optimistic
 bound for any tuning. Writes results/defaults.json.
 
@@ -40,7 +40,7 @@ def strong(inter: od.Interactions, items: int = 1) -> Split:
 
 
 def splits(folder: Path) -> dict[str, Callable[[], Split]]:
-    """Each data set as 0/1 interactions, divided by users; what was filtered stands in the name."""
+    """Each data set as 0/1 interactions, split by users; the name includes any filtering."""
 
     def steam() -> Split:
         import polars as pl
@@ -70,7 +70,7 @@ def splits(folder: Path) -> dict[str, Callable[[], Split]]:
 
 
 def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
-    """What to learn from and what to measure on, of each data set; for two of them as published."""
+    """Training and held-out data of each data set; for two of them as published."""
 
     def pair(load: Callable[[], Split]) -> Callable[[], Data]:
         def both() -> Data:
@@ -99,7 +99,7 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
 
 
 def studies(results_file: Path, names: tuple[str, ...], study: Callable[[Split], Any], **facts: Any) -> None:
-    """Study each data set named on the command line, or these; the file holds what earlier runs found as well."""
+    """Study each data set named on the command line, or these; the file keeps the results of earlier runs."""
     words = sys.argv[1:]
     folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
     if not folder.is_dir():
@@ -113,7 +113,7 @@ def studies(results_file: Path, names: tuple[str, ...], study: Callable[[Split],
 
 
 def study(train: Any, test: Any, known: dict[str, Any] | None) -> dict[str, Any]:
-    """The defaults, then a search one setting at a time, twice round, from the best there is (also of earlier runs)."""
+    """The defaults, then two rounds of search, one setting at a time, from the best known so far (earlier runs too)."""
     tried: dict[tuple[float, float, float], dict[str, Any]] = {}
 
     def score(model: Any) -> dict[str, Any]:

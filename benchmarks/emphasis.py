@@ -1,8 +1,8 @@
 """Does emphasis help beyond the linear case? Non-linear denoising autoencoders with and without it, on real data.
 
 For each weight of kept entries the dropout is chosen on the validation users, with the other settings at their
-defaults; the test users are measured once per weight, for several seeds. Beside them the linear models of the same
-width. Writes results/emphasis.json and the table of docs/theory/emphasis.md. Needs torch (the extra ``neural``).
+defaults; the test users are measured once per weight, for several seeds. Linear models of the same width are shown
+next to them. Writes results/emphasis.json and the table of docs/theory/emphasis.md. Needs torch (the extra ``neural``).
 
     python benchmarks/emphasis.py [FOLDER WITH DATA SETS] [NAME …]
 """

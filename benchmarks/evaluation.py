@@ -1,8 +1,8 @@
-"""The whole row of full-rank EDLAE at the size of ML-20M: split, fit, evaluate 10,000 users; and the dense recipe.
+"""Full-rank EDLAE end to end at the size of ML-20M: split, fit, evaluate 10,000 users; and the dense recipe.
 
-The recipe that published code uses scores X.toarray() @ B in batches of users and partitions the scores anew for each
+The recipe of published code scores X.toarray() @ B in batches of users and partitions the scores again for each
 metric. Ours ranks tile by tile, once for all metrics. Both run alternately on the same users and must agree user by
-user. Invented data of 136,677 × 20,108 with 10 million interactions. Writes results/evaluation.json.
+user. Synthetic data of 136,677 × 20,108 with 10 million interactions. Writes results/evaluation.json.
 
     python benchmarks/evaluation.py            # about three minutes on 2 cores, 5 GB
     python benchmarks/evaluation.py 20         # everything 20 times smaller; nothing is written
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 def dense(histories: Any, targets: Any, B: NDArray[np.float32]) -> dict[str, Floats]:
-    """The metrics of each user, the usual way."""
+    """The metrics of each user, by the usual recipe."""
     values: dict[str, list[Floats]] = {name: [] for name in METRICS}
     for low in range(0, histories.shape[0], BATCH):
         seen, wanted = histories[low : low + BATCH].toarray(), targets[low : low + BATCH].toarray() > 0
@@ -66,7 +66,7 @@ def _ndcg(scores: Any, wanted: Any, k: int) -> Any:
 
 def main(smaller: int) -> None:
     report: dict[str, Any] = {"machine": machine(), "settings": SETTINGS, "batch_users": BATCH, "goal": GOAL}
-    # Fewer users and items by the same factor would leave histories too long for the items; keep the density.
+    # Reducing users and items by the same factor would leave histories too long for the items; keep the density.
     users, items = USERS // smaller, int(ITEMS / smaller**0.5)
     nnz = int(INTERACTIONS / smaller**1.5)
     inter = od.synthetic.interactions(users, items, nnz, names=False, seed=0)
@@ -76,7 +76,7 @@ def main(smaller: int) -> None:
     report["split_seconds"] = time.perf_counter() - start
     model, report["fit"] = measured(lambda: od.EDLAE(**SETTINGS).fit(split.train))
     say(f"split {report['split_seconds']:.2f} s, fit {report['fit']['seconds']:.1f} s")
-    keep = np.diff(split.test.targets.indptr) > 0  # the recipe cannot divide by no targets
+    keep = np.diff(split.test.targets.indptr) > 0  # the recipe divides by the number of targets
     histories, targets = split.test.histories[keep], split.test.targets[keep]
     assert split.validation is not None
     od.evaluate(model, split.validation, METRICS)  # compiles, if this is the first run here

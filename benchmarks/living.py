@@ -1,8 +1,8 @@
-"""What it costs to change a model after the fit: exact update and forget against a fit anew, in the same run.
+"""The cost of changing a model after the fit: exact update and forget against a new fit, in the same run.
 
-An invented catalogue of 10,000 items; the user who leaves has 70 of them. Then 300 changes in a row, half of them users
-who come, half users who go, and how far the weights are from a fit on those who are left. Then changes of more and more
-items at once, sparse columns and low rank. Writes results/living.json.
+A synthetic catalogue of 10,000 items; the forgotten user has 70 of them. Then 300 changes in a row, half of them users
+added, half users removed, and the distance of the weights from a fit on the remaining users. Then changes of more and
+more items at once, sparse columns and low rank. Writes results/living.json.
 
     python benchmarks/living.py [--small] [--only batches] [--only-one]
 """
@@ -30,11 +30,11 @@ from offdiag.living import certificate, past, state
 RESULTS = Path(__file__).parent / "results" / "living.json"
 TYPICAL = 70
 FULL: dict[str, Any] = {"dropout": 0.5, "l2": 50.0}
-ONCE = 5  # single forgets that are timed; the median is told
+ONCE = 5  # single forgets that are timed; the median is reported
 
 
 def catalogue(n_users: int, n_items: int) -> sparse.csr_array:
-    """Users of about 75 items each, and one in three of them typical: exactly 70."""
+    """Users with about 75 items each; one in three is typical, with exactly 70."""
     inter = od.synthetic.interactions(n_users, n_items, 75 * n_users, names=False, seed=0)
     X = sparse.csr_array(inter.matrix)
     lengths = np.diff(X.indptr)
@@ -62,7 +62,7 @@ def without(X: sparse.csr_array, users: Any) -> sparse.csr_array:
 
 
 def one_user(X: sparse.csr_array, make: Callable[[], Any]) -> dict[str, Any]:
-    """The first forget also counts the Gram; the median is of those after it."""
+    """The first forget also computes the Gram; the median is over the later ones."""
     model, fit_seconds = timed(lambda: make().fit(X))
     users = typical(X)[: ONCE + 1]
     seconds = [timed(lambda u=u: model.forget(X[[u]]))[1] for u in users]  # type: ignore[misc]
@@ -85,7 +85,7 @@ def one_user(X: sparse.csr_array, make: Callable[[], Any]) -> dict[str, Any]:
 
 
 def sealing(model: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """What encryption adds to a forget between two files: reading the living state before, writing it after."""
+    """What encryption adds to a forget from file to file: reading the living state before, writing it after."""
     with tempfile.TemporaryDirectory() as folder:
         path, known = Path(folder) / "state", keys.keys_of(os.urandom(32))
         key = known.new()
@@ -95,7 +95,7 @@ def sealing(model: Any, found: dict[str, Any]) -> dict[str, Any]:
                 sealed.write(file, key, *state.contents(model, key, ""))
 
         def plain() -> None:
-            """The same bytes as the first file format wrote them: with checksums, in the clear."""
+            """The same bytes as in the first file format: with checksums, unencrypted."""
             with open(path.with_name("plain"), "wb") as file:
                 container.write(file, *state.contents(model, key, ""), None)
 
@@ -121,12 +121,12 @@ def identical(model: Any, X: sparse.csr_array) -> bool:
 
 
 def many(X: sparse.csr_array, make: Callable[[], Any], changes: int) -> dict[str, Any]:
-    """Users come and go, in a random order; both halves of the users are possible."""
+    """Users are added and removed in random order; either half of the users can occur."""
     rng = np.random.default_rng(0)
     n = X.shape[0]
     inside = np.arange(n) < n // 2
     model = make().fit(sparse.csr_array(X[inside]))
-    past.gram_of(model)  # counted now, so that every change is alike
+    past.gram_of(model)  # computed now, so that every change costs the same
     methods: dict[str, int] = {}
     start = time.perf_counter()
     for step in range(changes):
@@ -151,7 +151,7 @@ def many(X: sparse.csr_array, make: Callable[[], Any], changes: int) -> dict[str
 
 
 def batches(X: sparse.csr_array, make: Callable[[], Any], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """More users at once, so more items: where a fit anew becomes cheaper."""
+    """More users at once, so more items: the point where a new fit becomes cheaper."""
     rows = []
     for size in sizes:
         model = make().fit(X)

@@ -41,7 +41,7 @@ def low_rank_admm(data: str, rank: str, diagonal: str, omega: str, **_: str) -> 
 
 
 def eq10(X: sparse.csr_array, U: NDArray[np.floating], V: NDArray[np.floating]) -> float:
-    """‖X − X·off(UVᵀ)‖² + ‖Λ^½·off(UVᵀ)‖² from its definition, by blocks of users: neither program's own formula."""
+    """‖X − X·off(UVᵀ)‖² + ‖Λ^½·off(UVᵀ)‖² from its definition, by blocks of users; neither program's own formula."""
     p, l2 = SETTINGS["dropout"], SETTINGS["l2"]
     beta = np.einsum("ij,ij->i", U, V)
     g = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
@@ -58,7 +58,7 @@ def eq10(X: sparse.csr_array, U: NDArray[np.floating], V: NDArray[np.floating]) 
 
 
 def matrix_free(data: str, rank: str, iterations: str) -> dict[str, float]:
-    """A whole fit that never forms m×m."""
+    """A whole fit that never forms an m×m matrix."""
     X = matrix(data)
     od.LowRankEDLAE(rank=5, **SETTINGS, user_power=0.0, products="data").fit(X[:500, :300])
     model = od.LowRankEDLAE(rank=int(rank), iterations=int(iterations), **SETTINGS, user_power=0.0, products="data")
@@ -69,7 +69,7 @@ def matrix_free(data: str, rank: str, iterations: str) -> dict[str, float]:
 
 
 def matrix_free_product(data: str, rank: str) -> dict[str, float]:
-    """One product of such a fit against what moving its bytes must take.
+    """One product of such a fit against the minimum time to move its bytes.
 
     Without reuse each interaction moves a row of ``rank`` numbers and an index, once for X V and once for Xᵀ; the
     bandwidth is that of a plain copy by the same threads. A second limit is the rate at which such rows can be read at

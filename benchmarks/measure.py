@@ -1,4 +1,4 @@
-"""Time and extra peak memory of one call in this process: peak resident memory above what was there before."""
+"""Time and extra peak memory of one call in this process: peak resident memory above the level before the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _status(key: str) -> int:
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """Result of the call, with its seconds and the bytes by which it raised the resident peak."""
+    """The result of the call, its seconds and the bytes by which it raised the resident peak."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # forget the earlier peak
     before = _status("VmRSS:")
@@ -31,7 +31,7 @@ def measured(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),

@@ -1,6 +1,6 @@
-"""Accuracy, size and time of fit by rank on three real data sets, no setting given: the table of docs/ranks.md.
+"""Accuracy, size and fit time by rank on three real data sets, with default settings: the table of docs/ranks.md.
 
-Strong generalisation: a tenth of the users is the test, 80 % of their history is folded in, the rest is predicted.
+Strong generalisation: a tenth of the users is held out, 80 % of their history is folded in, the rest is predicted.
 Every model chooses its settings from the training data; the test users are measured once per model. Writes
 results/ranks.json, docs/ranks.md and docs/ranks.svg.
 

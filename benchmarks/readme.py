@@ -22,7 +22,7 @@ def replace_between(text: str, name: str, table: str) -> str:
 
 
 def why_table(speed: dict[str, Any], table1: dict[str, Any]) -> str:
-    """Three rows: accuracy, time and memory, each against the best peer that was measured in the same run."""
+    """Three rows: accuracy, time and memory, each against the best peer measured in the same run."""
     data, judge = table1["data"][0], table1["judge"]
     ours = next(row for row in data["rows"] if row["is_reference"])  # the best of the family on the validation users
     best = max((row for row in data["rows"] if row["group"] == "others"), key=lambda row: float(row["mean"][judge]))

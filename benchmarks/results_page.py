@@ -1,6 +1,6 @@
-"""docs/results.md from the JSON of benchmark runs, never typed: ``python benchmarks/results_page.py``.
+"""Generates docs/results.md from the JSON of benchmark runs: ``python benchmarks/results_page.py``.
 
-Reads results/table1-*.json, and those of ``TITLES`` that are there; the words are in templates/results.md and one
+Reads results/table1-*.json and the existing files of ``TITLES``; the text is in templates/results.md and one
 template per section.
 """
 
@@ -27,7 +27,7 @@ TITLES = {
     "living": "Living models",
     "evaluation": "A whole row at the size of ML-20M",
 }
-ALSO = {"slim": ["python benchmarks/slim.py knn"]}  # what more than one command measures
+ALSO = {"slim": ["python benchmarks/slim.py knn"]}  # sections measured by more than one command
 
 
 def page(folder: Path = RESULTS) -> str:
@@ -55,7 +55,7 @@ def page(folder: Path = RESULTS) -> str:
 
 
 def tables(folder: Path) -> list[dict[str, Any]]:
-    """The runs of Table 1 that are there, in the order of the page."""
+    """The available runs of Table 1, in the order of the page."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("table1-*.json"))]
     return sorted(found, key=lambda said: ORDER.index(said["data"][0]["name"]))
 
@@ -87,7 +87,7 @@ def named(row: str) -> str:
     return found.label + (" (full rank)" if found.group == "full rank" else "")
 
 
-# How the templates write what was measured
+# Formatting of measurements in the templates
 
 
 def machine(found: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""All speed and memory comparisons: prints ratios, writes results/speed.json, renews the table of docs/performance.md.
+"""All speed and memory comparisons: prints ratios, writes results/speed.json, updates the table of docs/performance.md.
 
-Ours and the peer's run alternately in fresh processes of the same session; the median of the repeats counts.
+Our program and the peer run alternately in fresh processes of the same session; the median of the repeats counts.
 
     python benchmarks/run.py                 # everything of ordinary size, about ten minutes
     python benchmarks/run.py fit topk-dense  # some of it
@@ -54,7 +54,7 @@ def run(task: str, **words: Any) -> dict[str, float]:
 
 
 def versus(ours: str, peer: str, repeats: int, **words: Any) -> dict[str, Any]:
-    """Both tasks alternately; medians and ratios. They must agree on what they computed."""
+    """Both tasks alternately; medians and ratios. Their results must agree."""
     pairs = [(run(ours, **words), run(peer, **words)) for _ in range(repeats)]
     for a, b in pairs:
         if not np.isclose(a["check"], b["check"], rtol=1e-3):

@@ -1,6 +1,6 @@
 """Denoising by sampled masks against its closed form on real data: rows 3 and 4 of Table 1 of [Steck20], at rank 200.
 
-How far above the minimum training ends after so many epochs, what that takes, and how both models rank. Needs torch
+How far above the minimum training ends by number of epochs, what it costs, and how well both models rank. Needs torch
 (the extra ``neural``) and the ml-1m-ultragcn split. Writes results/sampled.json and the table of
 docs/theory/denoising.md.
 
@@ -36,7 +36,7 @@ METRICS = ["recall_all@20", "ndcg@20"]
 
 
 def timed(call: Callable[..., Any], *args: Any, **words: Any) -> tuple[Any, dict[str, float]]:
-    """The result, with seconds on the clock and of all cores together: the second does not depend on the load."""
+    """The result, with wall-clock seconds and CPU seconds of all cores: the latter do not depend on the load."""
     clock, cores = time.perf_counter(), time.process_time()
     result = call(*args, **words)
     return result, {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cores}
@@ -65,7 +65,7 @@ def main(folder: Path, epochs: list[int]) -> None:
 
 
 def renew(report: dict[str, Any]) -> None:
-    """The table of the page, from the report."""
+    """Update the table of the page from the report."""
     lines = ["| | J above the minimum | seconds of CPU | Recall@20 | nDCG@20 |", "|---|---|---|---|---|"]
     rows = [("closed form", {"excess": 0.0} | report["closed_form"])]
     rows += [(f"{r['epochs']} epochs of masks", r) for r in report["sampled"]]

@@ -1,7 +1,7 @@
 """The service under load: requests per second, latencies, the ratio to bare scoring, and the time of a cold start.
 
-Makes models of 20,000 items with random weights (dense, packed, sparse with 100 neighbours each), starts ``offdiag
-serve``, and lets wrk ask for the best 20 items of random histories of 30, on the same machine. ``--soak`` instead runs
+Creates models of 20,000 items with random weights (dense, packed, sparse with 100 neighbours each), starts ``offdiag
+serve``, and lets wrk request the best 20 items for random histories of 30, on the same machine. ``--soak`` instead runs
 for minutes while model files are replaced and malformed requests are mixed in. Writes results/serving.json and the
 tables of docs/serving.md.
 
@@ -51,7 +51,7 @@ GOALS: dict[str, tuple[int | None, float | None]] = {
 
 
 def made(kind: str, m: int, folder: Path, seed: int = 0) -> Path:
-    """A model file with random weights: what a service does with them does not depend on what they mean."""
+    """A model file with random weights: the load of a service does not depend on their values."""
     path = folder / f"{kind}{seed or ''}.od"
     if path.exists():
         return path
@@ -78,11 +78,11 @@ def made(kind: str, m: int, folder: Path, seed: int = 0) -> Path:
 
 @contextlib.contextmanager
 def serving(*args: Any, log: Path | None = None) -> Iterator[tuple[int, int]]:
-    """A service and its (port, process id)."""
+    """Run a service; yields its (port, process id)."""
     said = (log or Path(tempfile.mkstemp()[1])).open("w+")
     command = [sys.executable, "-m", "offdiag", "serve", *map(str, args), "--port", "0"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = BYTECODE  # an installed package has its bytecode beside it
+    environment["PYTHONPYCACHEPREFIX"] = BYTECODE  # an installed package has its bytecode next to it
     process = subprocess.Popen(command, stderr=said, env=environment)
     try:
         while not (found := re.search(r"http://[^ ]*:(\d+)", Path(said.name).read_text())):
@@ -110,7 +110,7 @@ def asked(history: NDArray[np.int64]) -> bytes:
 
 
 def cold_start(path: Path) -> float:
-    """Seconds from the command to the first list."""
+    """Seconds from the command to the first recommendations."""
     begun = time.perf_counter()
     with serving(path) as (port, _):
         status, _ = post(port, "/recommend", asked(np.arange(LENGTH)))
@@ -158,7 +158,7 @@ def bare(path: Path, m: int, seconds: float = 5.0) -> dict[str, float]:
 
 def load(kind: str, m: int, folder: Path, seconds: int, connections: int) -> dict[str, Any]:
     path = made(kind, m, folder)
-    path.read_bytes()  # a start from the page cache, and equal conditions for what follows
+    path.read_bytes()  # start from the page cache, with equal conditions for all measurements
     starts = [cold_start(path) for _ in range(3)]
     alone = bare(path, m)
     with serving(path) as (port, _):
@@ -200,7 +200,7 @@ def main() -> None:
 
 
 def renew(report: dict[str, Any]) -> None:
-    """The tables of the page, from the report."""
+    """Update the tables of the page from the report."""
     text = PAGE.read_text()
     if "runs" in report:
         text = replace_between(text, "serving", load_table(report["runs"]))

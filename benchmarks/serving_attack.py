@@ -1,7 +1,7 @@
-"""The service under attack: clients that send requests without reading answers, next to clients that behave.
+"""The service under attack: clients that send requests without reading answers, next to well-behaved clients.
 
-``flood`` opens many connections that send requests ahead (pipelining), 60 MB in total, and meanwhile measures, from
-other connections, how long an answer takes and how much memory the service gains. ``busy`` measures the first
+``flood`` opens many connections that pipeline requests, 60 MB in total, and meanwhile measures, from other
+connections, how long an answer takes and how much the memory of the service grows. ``busy`` measures the first
 ``/health`` of new connections while many others keep the service busy. Compares source trees in one run:
 
     python benchmarks/serving_attack.py [--tree ../before/src] [--tree src] [--connections 200] [--megabytes 60]
@@ -32,7 +32,7 @@ GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def memory(pid: int) -> float:
-    """Own memory of a process, in MB."""
+    """Private memory of a process, in MB."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     found = re.search(r"^Pss_Anon:\s+(\d+)", text, re.M)
     assert found
@@ -65,7 +65,7 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 def meanwhile(port: int, good: dict[str, bytes], seconds: float) -> dict[str, Any]:
-    """What clients that behave see, each question on a new connection."""
+    """What well-behaved clients see, each request on a new connection."""
     seen: dict[str, list[float]] = {name: [] for name in good}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -76,13 +76,13 @@ def meanwhile(port: int, good: dict[str, bytes], seconds: float) -> dict[str, An
 
 
 def flood(port: int, pid: int, good: dict[str, bytes], line: bytes, connections: int, total: int) -> dict[str, Any]:
-    """Memory gained and what others see while this many bytes are sent ahead."""
+    """Memory growth and what other clients see while this many bytes are pipelined."""
     for data in good.values():
         answered(port, data)
     before, stop, peak = memory(pid), threading.Event(), [0.0]
     child = subprocess.Popen(
         [sys.executable, __file__, "--attack", str(port), str(connections), str(total), line.hex()]
-    )  # in a process of its own: the threads of this one would slow each other down
+    )  # in a separate process: threads of this one would slow each other down
 
     def watch() -> None:
         while not stop.wait(0.05):
@@ -119,7 +119,7 @@ def attack(port: int, connections: int, total: int, line: bytes) -> None:
 
 
 def busy(port: int, data: bytes, connections: int) -> dict[str, Any]:
-    """The first /health of newcomers while so many connections ask one question after the other."""
+    """The first /health of new connections while this many others send one request after the other."""
     child = subprocess.Popen([sys.executable, __file__, "--busy", str(port), str(connections), data.hex()])
     time.sleep(3)
     seen = meanwhile(port, {"health": GET}, SECONDS)

@@ -34,7 +34,7 @@ def measure(tree: Path, path: Path, m: int, seconds: int, connections: int) -> d
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of a process: what a request costs, also where other programs share the cores."""
+    """CPU time of all threads of a process: the cost of a request even when other programs share the cores."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,6 @@
 """The same application behind other servers: raw cases of the RFCs, floods, slow headers, throughput.
 
-Needs uvicorn, hypercorn and granian for their rows; what is not installed is left out. Prints a table, and writes it to
+Needs uvicorn, hypercorn and granian for their rows; missing ones are left out. Prints a table, and writes it to
 docs/serving.md and results/serving_servers.json.
 
     python benchmarks/serving_servers.py [--seconds 10] [--path FOLDER_WITH_PACKAGES]
@@ -74,7 +74,7 @@ def running(command: str, path: Path, folder: Path, packages: str | None) -> Ite
 
 
 def serving_process(pid: int) -> int:
-    """The process itself, or the largest of those it has started."""
+    """The process itself, or its largest child process."""
     below = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def size(one: int) -> int:

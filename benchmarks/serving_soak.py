@@ -1,4 +1,4 @@
-"""Minutes of load with hot reloads and malformed requests: nothing good may fail, nothing bad may get through."""
+"""Minutes of load with hot reloads and malformed requests: no valid request may fail, no malformed one may succeed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from serving import LENGTH, asked, made, post, serving, wrk
 import offdiag as od
 
 EVERY = 5.0  # seconds between reloads
-RUBBISH = 6  # every so-manieth new file is rubbish
+RUBBISH = 6  # one in this many new files is corrupt
 BAD: list[tuple[str, str, bytes]] = [
     ("POST", "/recommend", b""),
     ("POST", "/recommend", b"{"),
@@ -81,7 +81,7 @@ def soak(folder: Path, m: int, minutes: float, connections: int) -> dict[str, An
 
 
 def link(source: Path, target: Path) -> None:
-    """Put a file in the place of another at once, as saving does, without copying it."""
+    """Replace a file by another atomically, as saving does, without copying it."""
     part = target.with_suffix(".part")
     part.unlink(missing_ok=True)
     os.link(source, part)
@@ -89,7 +89,7 @@ def link(source: Path, target: Path) -> None:
 
 
 def watch(stop: threading.Event, port: int, history: Any, allowed: list[Any], counts: dict[str, int]) -> None:
-    """Good requests whose answers are looked at."""
+    """Valid requests whose answers are checked."""
     while not stop.wait(0.02):
         try:
             status, body = post(port, "/recommend", asked(history))
@@ -101,7 +101,7 @@ def watch(stop: threading.Event, port: int, history: Any, allowed: list[Any], co
 
 
 def pester(stop: threading.Event, port: int, counts: dict[str, int]) -> None:
-    """Bad requests: each must get a 4xx with one line."""
+    """Malformed requests: each must get a 4xx with a one-line message."""
     at = 0
     while not stop.wait(0.05):
         method, path, body = BAD[at % len(BAD)]
@@ -117,7 +117,7 @@ def refused(port: int, method: str, path: str, body: bytes) -> bool:
             connection.request(method, path, body)
         except (BrokenPipeError, ConnectionResetError):
             if len(body) < 1 << 20:
-                return False  # only what is too large may be cut off before it is read
+                return False  # only a request that is too large may be closed before it is read
         answer = connection.getresponse()
         said = json.loads(answer.read())
         return 400 <= answer.status < 500 and list(said) == ["error"] and bool(said["error"])
@@ -144,7 +144,7 @@ def swap(stop: threading.Event, files: list[Path], served: Path, counts: dict[st
 
 
 def weigh(stop: threading.Event, process: int, memory: list[int]) -> None:
-    """What the process itself holds, in kB; pages of the mapped files belong to the system."""
+    """Private memory of the process, in kB; pages of mapped files belong to the system."""
     while not stop.wait(1.0):
         said = Path(f"/proc/{process}/smaps_rollup").read_text()
         found = re.search(r"^Pss_Anon:\s+(\d+)", said, re.M)

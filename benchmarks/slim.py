@@ -1,10 +1,10 @@
-"""SLIM and item-kNN on ml-1m against irspack's: time at the same distance from the optimum, and accuracy.
+"""SLIM and item-kNN on ml-1m compared with irspack: time at the same distance from the optimum, and accuracy.
 
 irspack minimises ½‖X − XB‖² + U·α(1 − ρ)/2·‖B‖² + U·α·ρ·Σ|B| over U users (alpha = α, l1_ratio = ρ), so ours is the
-same with l1 = U·α·ρ, l2 = U·α·(1 − ρ), user_power = 0. It stops when no weight moved by more than its ``tol``; where
-that is, is measured here by one function for both, which knows neither program: the objective, and a duality gap. Ours
-then runs at the loosest tolerance that ends no farther from the optimum, in both. Fresh processes, alternately; medians
-count. Writes results/slim.json.
+same with l1 = U·α·ρ, l2 = U·α·(1 − ρ), user_power = 0. It stops when no weight moves by more than its ``tol``; one
+function, independent of both programs, measures where that is: the objective, and a duality gap. Ours then runs at the
+loosest tolerance that ends no farther from the optimum by either measure. Fresh processes, alternately; medians count.
+Writes results/slim.json.
 
     python benchmarks/slim.py [FOLDER WITH DATA SETS]        # time, a few minutes
     python benchmarks/slim.py knn [FOLDER WITH DATA SETS]    # accuracy of nearest neighbours at the same settings
@@ -34,14 +34,14 @@ from offdiag.weights import Sparse
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "slim.json"
-SETTINGS = ((0.05, 0.01), (0.06, 0.005), (0.01, 0.1))  # alpha, l1_ratio: irspack's, a more accurate, a sparser one
+SETTINGS = ((0.05, 0.01), (0.06, 0.005), (0.01, 0.1))  # alpha, l1_ratio: irspack's, more accurate, sparser
 TOLERANCES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7, 1e-8)
 REPEATS = 3
 NEIGHBOURS = 100
 
 
 def penalties(users: int, alpha: float, ratio: float) -> tuple[float, float]:
-    """l1, l2 of ours."""
+    """Our l1 and l2."""
     return users * alpha * ratio, users * alpha * (1 - ratio)
 
 
@@ -63,7 +63,7 @@ def certified(G: NDArray[np.float64], B: Any, l1: float, l2: float) -> tuple[flo
 
 
 def task(program: str, folder: str, out: str, alpha: str, ratio: str, tolerance: str) -> dict[str, float]:
-    """One measured fit in this process, after a small one that compiles; B goes to the file ``out``."""
+    """One measured fit in this process, after a small one that compiles; B is written to the file ``out``."""
     X = splits(Path(folder))["ml-1m"]().train.matrix
     l1, l2 = penalties(X.shape[0], float(alpha), float(ratio))
     if program == "ours":

@@ -1,4 +1,4 @@
-"""Sparse columns: a published split of 40,981 items, the dense model beside it, the solver's rate, a large catalogue.
+"""Sparse columns: a published split of 40,981 items, the dense model on it, the solver's rate, a large catalogue.
 
 Settings are found by ``od.tune`` on validation data only; the test part is measured once per task. Times and memory of
 models that are compared come from fresh processes of one run. Writes results/sparse.json.
@@ -32,7 +32,7 @@ TRIALS = 30
 LARGE = (2_000_000, 300_000, 60_000_000)  # users, items, interactions
 TENTH = ("ml-1m", "citeulike-a, items ≥ 10 users", "lastfm, items ≥ 5 users", "retail baskets, items ≥ 10")
 LENGTHS = (256, 384, 512)
-LATER: dict[str, Any] = {  # what is searched on the end of lists: around a setting found there by hand
+LATER: dict[str, Any] = {  # the search space on the end of lists: around a setting found there manually
     "trials": 8,
     "fixed": {"neighbours": 500, "rank": 512, "user_power": 0.5, "propensity_power": 0.0},
     "space": {"dropout": (0.6, 0.85), "l2": (40.0, 160.0, "log"), "weight_power": (1.0, 1.3), "smooth": (0.1, 0.5)},
@@ -42,7 +42,7 @@ MOST_NEIGHBOURS = 2000  # before pruning: the time of a column grows with their 
 
 
 def gowalla(folder: Path) -> dict[str, Any]:
-    """Tuned on valid.txt, fitted to train and valid together, measured on test, once; and its automatic settings."""
+    """Tuned on valid.txt, fitted on train and valid together, measured once on test; also with automatic settings."""
     place = folder / "gowalla-lightgcn"
     tuned = od.tune(
         od.SparseEDLAE, od.datasets.published("gowalla", place, validation=True), metric="ndcg@20", trials=TRIALS
@@ -58,7 +58,7 @@ def gowalla(folder: Path) -> dict[str, Any]:
 def later(folder: Path) -> dict[str, Any]:
     """The same, but tuned on the end of each user's list in train.txt, the order in which its publisher gives it.
 
-    What a model is to predict comes after what it has learned from; valid.txt was drawn at random.
+    The items to predict come after those in the training data; valid.txt was drawn at random.
     """
     tuned = od.tune(
         od.SparseEDLAE, _end_of_lists(folder / "gowalla-lightgcn"), metric="ndcg@20", trials=LATER["trials"],
@@ -70,7 +70,7 @@ def later(folder: Path) -> dict[str, Any]:
 
 
 def _end_of_lists(place: Path) -> Any:
-    """train.txt without the last fifth of each list, and valid.txt, to learn from; that fifth for validation."""
+    """For training: train.txt without the last fifth of each list, and valid.txt; for validation: that fifth."""
     shown, hidden = [], []
     for line in (place / "train.txt").read_text().splitlines():
         user, *items = map(int, line.split())
@@ -113,7 +113,7 @@ def dense(folder: Path) -> dict[str, Any]:
 
 
 def rate(folder: Path) -> dict[str, Any]:
-    """Columns per second in |S|³/3 flops each, beside the matrix product of this machine; on Gowalla's items."""
+    """Columns per second at |S|³/3 flops each, compared with the matrix product of this machine; on Gowalla's items."""
     split = od.datasets.published("gowalla", folder / "gowalla-lightgcn")
     X, m = split.train.matrix, split.train.n_items
     weight = weights_of(np.diff(X.indptr), 0.5)
@@ -177,7 +177,7 @@ def large(folder: Path) -> dict[str, Any]:
 
 
 def tenth(folder: Path) -> dict[str, Any]:
-    """nDCG@100 of the dense model and of three of a tenth of its size, all with the settings it chooses by itself."""
+    """nDCG@100 of the dense model and of three models a tenth of its size, all with its automatic settings."""
     out = {}
     for name in TENTH:
         split = splits(folder)[name]()
@@ -211,7 +211,7 @@ def tenth(folder: Path) -> dict[str, Any]:
 
 
 def alone(folder: Path, task: str, settings: dict[str, Any], **words: Any) -> dict[str, Any]:
-    """A task in a process of its own."""
+    """A task in a separate process."""
     command = [sys.executable, __file__, str(folder), f"--run={task}", json.dumps([settings, words])]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, Any] = json.loads(out.splitlines()[-1])

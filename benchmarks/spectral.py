@@ -1,4 +1,4 @@
-"""Six shrinkages of one decomposition beside the full-rank family, on real data: the table of docs/theory/spectral.md.
+"""Six shrinkages of one decomposition against the full-rank family, on real data: the table of docs/theory/spectral.md.
 
 Strong generalisation: two tenths of the users are held out, 80 % of their history is folded in, the rest is predicted.
 Every setting of every model is chosen on the validation users by a grid; the test users are measured once per model.
@@ -37,7 +37,7 @@ DROPS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)
 S = od.spectral
 SHRINKS: dict[str, list[S.Shrink]] = {
     "Hard": [S.Hard()],
-    "Ridge": [S.Ridge(l2=step) for step in STEPS],  # in units of the l2 that is chosen from the data
+    "Ridge": [S.Ridge(l2=step) for step in STEPS],  # in units of the automatic l2
     "WeightDecay": [S.WeightDecay(l2=step) for step in (0.01, 0.03, *STEPS)],
     "Dropout": [S.Dropout(drop=drop) for drop in DROPS],
     "DropBlock": [S.DropBlock(drop=drop, block=block) for drop in DROPS for block in (5, 25, 50)],
@@ -77,7 +77,7 @@ def spectral(split: Split) -> dict[str, Any]:
 
 
 def full_rank(split: Split) -> dict[str, Any]:
-    """EASE, DLAE and EDLAE, each by its own grid around what it would choose."""
+    """EASE, DLAE and EDLAE, each with its own grid around its automatic settings."""
 
     def grid(make: Callable[..., Any], dropouts: tuple[float, ...]) -> Iterator[Any]:
         l2 = make().fit(split.train).settings_["l2"]

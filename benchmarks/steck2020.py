@@ -1,11 +1,11 @@
 """Steck (2020) beyond ``offdiag reproduce``: the published ADMM compared with our solver, and Figure 1 with tuning.
 
-    python benchmarks/steck2020.py                         # both, on invented data, a few minutes
+    python benchmarks/steck2020.py                         # both, on synthetic data, a few minutes
     python benchmarks/steck2020.py admm --rank 20          # one of the two
     python benchmarks/steck2020.py figure1 --tune --data train.txt --format adjacency --name "ML-1M"
 
-Results go to the folder given by --out (default: steck2020), as JSON and SVG. Data is read from where you say and never
-copied.
+Results go to the folder given by --out (default: steck2020), as JSON and SVG. Data is read from the given path and
+never copied.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def compare_admm(inter: Any, name: str, *, rank: int, dropout: float, l2: float,
         start = time.perf_counter()
         found = admm.minimise(G, rank, dropout=dropout, l2=l2, omega=omega, iterations=iterations, seed=seed)
         seconds = time.perf_counter() - start
-        # What the iteration really minimises: Eq. 10 with 2Λ + ω, reached by our solver with these settings.
+        # The actual objective of the iteration: Eq. 10 with 2Λ + ω, minimised by our solver with these settings.
         odds = 2 * dropout / (1 - dropout)
         other = od.LowRankEDLAE(
             rank=rank, iterations=iterations, seed=seed,
@@ -113,7 +113,7 @@ def show_admm(found: dict[str, Any]) -> None:
 
 
 def climb(score: Callable[[float, float], float], dropout: float, l2: float) -> tuple[float, float]:
-    """The best (dropout, l2) that steps to a neighbour reach: the next dropout of the list, or three times the l2."""
+    """The best (dropout, l2) by hill climbing; neighbours have the next dropout of the list, or three times the l2."""
     seen: dict[tuple[int, int], float] = {}
 
     def value(at: tuple[int, int]) -> float:
@@ -132,7 +132,7 @@ def climb(score: Callable[[float, float], float], dropout: float, l2: float) -> 
 
 
 def validated(split: Any, model: Any, dropout: float, l2: float) -> tuple[float, float]:
-    """dropout and l2 of a model that are best on the validation users, near those given."""
+    """The dropout and l2 near the given ones that are best on the validation users."""
 
     def score(dropout: float, l2: float) -> float:
         fitted = replace(model, dropout=dropout, l2=l2).fit(split.train)
@@ -142,7 +142,7 @@ def validated(split: Any, model: Any, dropout: float, l2: float) -> tuple[float,
 
 
 def tuned(split: Any) -> Callable[[str, int, Any], Any]:
-    """Chooses dropout and l2 of each model at each rank, from where the rank below ended."""
+    """Choose dropout and l2 of each model at each rank, starting from those of the rank below."""
     last: dict[str, tuple[float, float]] = {}
 
     def choose(name: str, rank: int, model: Any) -> Any:

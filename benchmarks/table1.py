@@ -1,12 +1,12 @@
-"""Table 1 of [Steck20] on the data sets beside the repository: every row tuned on validation users, measured once.
+"""Table 1 of [Steck20] on the data sets next to the repository: every row tuned on validation users, measured once.
 
     python benchmarks/table1.py                                # all four, 8 to 20 minutes each on 2 cores
     python benchmarks/table1.py [FOLDER WITH DATA SETS] ml-1m  # one of them
-    python benchmarks/table1.py lastfm rows=edlae,edlae-full   # some rows, for a look; nothing is written
+    python benchmarks/table1.py lastfm rows=edlae,edlae-full   # only some rows; nothing is written
 
-It is ``offdiag reproduce steck2020 table1`` with the budget below. The rank is a twentieth of the items, as that of the
-paper is on ML-20M. Writes results/table1-NAME.json and renews docs/results.md. Finished rows are kept in the folder for
-temporary files, so a run that was stopped goes on where it was.
+It is ``offdiag reproduce steck2020 table1`` with the budget below. The rank is a twentieth of the items, as in the
+paper on ML-20M. Writes results/table1-NAME.json and updates docs/results.md. Finished rows are kept in the folder for
+temporary files, so an interrupted run resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEED = 0
 
 
 class Told:
-    """Progress as lines on stderr: what is at work, and for how long."""
+    """Progress as lines on stderr: the current stage and its time."""
 
     def __init__(self) -> None:
         self._last, self._begin = "", time.perf_counter()

@@ -1,6 +1,6 @@
-"""Speed of the lab's closed forms beside the algorithms of the papers, and Spectral at a million users and items.
+"""Speed of the lab's closed forms against the algorithms of the papers, and Spectral at a million users and items.
 
-Writes results/theory.json and the table of docs/theory/README.md. The last one needs 16 GB and some minutes.
+Writes results/theory.json and the table of docs/theory/README.md. The last one needs 16 GB and a few minutes.
 
     python benchmarks/theory.py [prox] [equaliser] [svd] [spectral]
 """
@@ -28,7 +28,7 @@ PAGE = HERE.parent / "docs" / "theory" / "README.md"
 
 
 def fastest(call: Callable[[], Any], repeats: int) -> tuple[Any, float]:
-    """The result and the least time of some calls."""
+    """The result and the shortest time of several calls."""
     least, result = np.inf, None
     for _ in range(repeats):
         start = time.perf_counter()
@@ -38,7 +38,7 @@ def fastest(call: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 
 
 def prox() -> dict[str, Any]:
-    """The k-support prox: a million values, and 2,000 of them beside the search over pairs of the paper."""
+    """The k-support prox: a million values, and 2,000 values against the paper's search over pairs."""
     block = od.lab.dropblock
     rng = np.random.default_rng(0)
     million, few = np.abs(rng.standard_normal(1_000_000)), np.abs(rng.standard_normal(2_000))
@@ -54,7 +54,7 @@ def prox() -> dict[str, Any]:
 
 
 def equaliser() -> dict[str, Any]:
-    """Givens rotations beside Algorithm 2 of the paper at r = 200."""
+    """Givens rotations against Algorithm 2 of the paper at r = 200."""
     equalizer = od.lab.equalizer
     U = np.random.default_rng(0).standard_normal((400, 200)) * np.geomspace(10, 0.1, 200)
     Q, quick = fastest(lambda: equalizer.equalize(U), 10)
@@ -66,15 +66,15 @@ def equaliser() -> dict[str, Any]:
 
 
 def planted(n: int, m: int, nnz: int) -> sparse.csr_array:
-    """0/1 interactions with groups of unequal size and a power law of popularity."""
+    """0/1 interactions with groups of unequal size and power-law popularity."""
     rng = np.random.default_rng(0)
     per_user, groups = nnz // n, 256
     columns = np.empty((n, per_user), dtype=np.int32)
     for low in range(0, n, 50_000):
         rows = slice(low, min(low + 50_000, n))
         size = (rows.stop - rows.start, per_user)
-        popular = (m * rng.random(size) ** 3).astype(np.int32)  # item i with a chance of about i^(-2/3)
-        own = rng.random(size) < 0.5  # half of what a user has comes from the user's group
+        popular = (m * rng.random(size) ** 3).astype(np.int32)  # item i with probability about i^(-2/3)
+        own = rng.random(size) < 0.5  # half of a user's items come from the user's group
         group = (groups * rng.random((size[0], 1)) ** 2).astype(np.int32)
         columns[rows] = np.where(own, popular // groups * groups + group, popular) % m
     columns.sort(axis=1)
@@ -86,7 +86,7 @@ def planted(n: int, m: int, nnz: int) -> sparse.csr_array:
 
 
 def svd(n: int = 136_677, m: int = 20_108, nnz: int = 10_000_000, rank: int = 200) -> dict[str, Any]:
-    """The decomposition beside scikit-learn's randomised one: time, and how much of the squares each captures."""
+    """The decomposition against scikit-learn's randomised one: time, and the share of squares each captures."""
     from sklearn.utils.extmath import randomized_svd
 
     X = planted(n, m, nnz)

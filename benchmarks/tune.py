@@ -1,8 +1,8 @@
-"""od.tune beside irspack's tuner, and on a published split: time, accuracy on test users, in one run.
+"""od.tune against irspack's tuner, and on a published split: time and accuracy on test users, in one run.
 
 Strong generalisation on MovieLens-1M: both tuners get 40 trials on the same validation users; the settings each finds
-are then fitted to the same training users and measured once on the same test users. The tuners run alternately in
-fresh processes. On the UltraGCN split validation is carved out of train. Writes results/tune.json.
+are then fitted on the same training users and measured once on the same test users. The tuners run alternately in
+fresh processes. On the UltraGCN split, validation is taken from train. Writes results/tune.json.
 
     python benchmarks/tune.py [FOLDER WITH DATA SETS] [irspack] [ultragcn] [ties]
 """
@@ -59,7 +59,7 @@ def tune_irspack(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """Both tuners, alternately; each model measured on the test users by one and the same function."""
+    """Both tuners, alternately; each model is measured on the test users by the same function."""
     split = splits(folder)["ml-1m"]()
     runs: dict[str, list[dict[str, Any]]] = {"offdiag": [], "irspack": []}
     results: dict[str, list[od.Result]] = {"offdiag": [], "irspack": []}
@@ -80,7 +80,7 @@ def compare(folder: Path) -> dict[str, Any]:
 
 
 def ultragcn(folder: Path) -> dict[str, Any]:
-    """Tuned on a part of train, fitted to all of it, measured on the published test part, once."""
+    """Tuned on a part of train, fitted on all of it, measured once on the published test part."""
     parts = [od.read(folder / "ml-1m-ultragcn" / f"{part}.txt", format="adjacency") for part in ("train", "test")]
     split = od.split.given(*parts)
     found = od.tune(od.EDLAE, od.split.carve(split), metric="ndcg@20", trials=TRIALS)
@@ -90,7 +90,7 @@ def ultragcn(folder: Path) -> dict[str, Any]:
 
 
 def ties(folder: Path) -> dict[str, Any]:
-    """Few validation users: the trial of the largest value against the one its left-out error picks among equals."""
+    """Few validation users: the trial with the largest value against the one its left-out error picks among ties."""
     found = []
     for seed in range(8):
         inter = od.prepare.binarize(od.datasets.load("ml-100k", folder / "ml-100k"), at_least=4)

@@ -41,7 +41,7 @@ def fit_irspack(data: str, **_: str) -> dict[str, float]:
 
 
 def _checksum(values: Any) -> dict[str, float]:
-    """Both programs must have computed the same thing."""
+    """Checksums, to verify that both programs computed the same thing."""
     return {"check": float(np.abs(values).sum())}
 
 
@@ -59,7 +59,7 @@ def gram_scipy(data: str, **_: str) -> dict[str, float]:
 
 
 def inverse(m: str, **_: str) -> dict[str, float]:
-    """Packed inverse and sgemm of the same size in one process; both counted in useful flops."""
+    """Packed inverse and sgemm of the same size in one process; both in useful flops."""
     from scipy.linalg import blas
 
     n = int(m)
@@ -94,7 +94,7 @@ def topk_offdiag(data: str, users: str, k: str, storage: str) -> dict[str, float
 
 
 def _median_of_three(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """For tasks of about a second, whose first run still pays for fresh memory."""
+    """For tasks of about a second, whose first run includes allocating fresh memory."""
     runs = [measured(call) for _ in range(3)]
     return sorted(runs, key=lambda run: run[1]["seconds"])[1]
 

@@ -1,4 +1,4 @@
-"""Shared fixtures: real data where it is, a clear skip where it is not."""
+"""Shared fixtures: real data where available, a clear skip where not."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # One worker per core: threads of BLAS and torch would only wait for those of the other worker. Before their import.
+    # One worker per core: threads of BLAS and torch would only wait for those of the other worker. Set before import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -20,7 +20,7 @@ settings.load_profile("offdiag")
 
 @pytest.fixture(autouse=True, scope="session")
 def key_file(tmp_path_factory):
-    """Keys of living states made by tests stay among their files; commands run by tests look there, too."""
+    """Keys of living states created by tests stay with their files, and commands run by tests find them there."""
     os.environ["OFFDIAG_KEY_FILE"] = str(tmp_path_factory.mktemp("keys") / "keys")
 
 
@@ -29,7 +29,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture
 def shared_data() -> Callable[[str], Path]:
-    """The folder of a real data set beside the repository, or a skip that says what is missing."""
+    """The folder of a real data set next to the repository, or a skip that names what is missing."""
 
     def find(name: str) -> Path:
         folder = SHARED / name
@@ -42,7 +42,7 @@ def shared_data() -> Callable[[str], Path]:
 
 @pytest.fixture
 def run(folder, monkeypatch, capsys):
-    """Run a command in the folder that the test module makes: exit code, stdout, stderr."""
+    """Run a command in the test module's folder: exit code, stdout, stderr."""
     from offdiag import cli
 
     monkeypatch.chdir(folder)

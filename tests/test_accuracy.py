@@ -1,4 +1,4 @@
-"""Published figures on real data, reproduced: these run where the data sets lie beside the repository."""
+"""Published figures on real data, reproduced: these run where the data sets are next to the repository."""
 
 import pytest
 

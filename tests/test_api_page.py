@@ -1,4 +1,4 @@
-"""docs/api.md and what else is made from the code: up to date, complete, and its examples run."""
+"""docs/api.md and other text generated from the code: up to date, complete, and its examples run."""
 
 import doctest
 import inspect

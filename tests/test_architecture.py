@@ -57,7 +57,7 @@ HEAVY = {
 }
 
 
-# Who may ask which shape of weights a model has: what they compute exists for that shape only.
+# Files that may check a model's shape of weights: what they compute exists for that shape only.
 KNOW_A_SHAPE = {
     "living/full_rank.py": "Woodbury changes the packed inverse itself",
     "living/sparse.py": "columns are replaced in the stored rows themselves",
@@ -91,7 +91,7 @@ def test_a_file_imports_only_from_its_own_or_earlier_groups(path):
     own = path.relative_to(SOURCE).with_suffix("").as_posix().replace("/", ".")
     assert group_of(own) is not None, f"{own} has no group: see docs/architecture.md"
     if own.startswith("cli"):
-        return  # the top may use the public face
+        return  # the top may use the public interface
     for name in imported(ast.parse(path.read_text())):
         if not name.startswith("offdiag."):
             continue
@@ -104,7 +104,7 @@ def test_a_file_imports_only_from_its_own_or_earlier_groups(path):
 
 
 def group_of(module):
-    """The rank of the longest name that is listed."""
+    """The rank of the longest listed name."""
     parts = module.split(".")
     return next((RANK[name] for n in range(len(parts), 0, -1) if (name := ".".join(parts[:n])) in RANK), None)
 
@@ -138,7 +138,7 @@ def test_every_public_name_resolves_and_the_list_is_sorted():
 
 
 def asks_for_a_shape(tree):
-    """Whether a file tells shapes of weights apart, by their class or by their kind."""
+    """Whether a file distinguishes shapes of weights, by their class or by their kind."""
     shapes = {shape.__name__ for shape in KINDS.values()}
     for node in ast.walk(tree):
         inside = list(ast.walk(node))
@@ -184,7 +184,7 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
 
 
-# Files that still import a private name of another module, which has to become public or to move. Only ever shorter.
+# Files that still import a private name of another module, which has to become public or move. May only get shorter.
 PRIVATE_IMPORTS = {
     "cli/compress.py",  # cli.answers._known_items
     "cli/log_inputs.py",  # cli.inputs._option
@@ -242,7 +242,7 @@ def test_the_search_for_private_names_finds_them():
 
 
 # Modules without a test file of their own, and the file that tests them: through what a user calls, or because it is
-# about several of them. A name that ends in / stands for a whole room. Only ever shorter.
+# about several of them. A name that ends in / stands for a whole package. May only get shorter.
 TESTED_IN = {
     "_kernels/": "_kernels/test_kernels.py",  # each kernel against its twin in Python
     "baselines/": "laws/test_contract.py",
@@ -364,7 +364,7 @@ def test_html_is_written_in_templates_only(path):
 
 
 def test_no_test_module_imports_from_another():
-    """What tests share stands in tests/fixtures, tests/laws or a conftest."""
+    """Code that tests share is in tests/fixtures, tests/laws or a conftest."""
     pattern = re.compile(r"^\s*(?:from tests\.(?:\w+\.)*test_\w+ import|from tests(?:\.\w+)* import test_)", re.M)
     found = {str(p.relative_to(ROOT)): pattern.findall(p.read_text()) for p in (ROOT / "tests").rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}

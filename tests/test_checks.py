@@ -1,4 +1,4 @@
-"""Checks of single values: what passes, what is refused, and what the message says."""
+"""Checks of single values: what passes, what is rejected, and what the message says."""
 
 import math
 

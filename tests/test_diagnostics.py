@@ -87,7 +87,7 @@ def test_groups_are_the_largest_values_of_a_column_whatever_the_tiles(m, n, widt
         found = diagnostics.similar_groups(weights, n)
         assert found.shape == (m, min(n, m - 1))
         B = weights.toarray()
-        # By value, for BLAS may round a product of another shape differently and so decide a near tie.
+        # By value, because BLAS may round a product of another shape differently and so decide a near tie.
         values, expected = (np.take_along_axis(B, groups.T, 0) for groups in (found, groups_twin(B, n)))
         np.testing.assert_allclose(values, expected, atol=10 * TOLERANCE[dtype])
         assert all(i not in group for i, group in enumerate(found.tolist()))
@@ -192,7 +192,7 @@ def test_balanced_cosines_do_not_depend_on_how_the_factors_were_written():
             diagnostics.median_cosines(one, groups), diagnostics.median_cosines(two, groups), atol=1e-9
         )
     plain = [diagnostics.median_cosines(w.U, groups) for w in (weights, other)]
-    assert np.abs(plain[0] - plain[1]).max() > 0.05  # as they are, they do
+    assert np.abs(plain[0] - plain[1]).max() > 0.05  # without balancing, they do
 
 
 # Accuracy by rank
@@ -200,7 +200,7 @@ def test_balanced_cosines_do_not_depend_on_how_the_factors_were_written():
 
 @dataclass(kw_only=True, eq=False)
 class Truncated:
-    """A stand-in with a rank: a full-rank model whose weights are cut by the SVD."""
+    """A stand-in with a rank: a full-rank model whose weights are truncated by the SVD."""
 
     rank: int = 1
     l2: float = 5.0

@@ -1,4 +1,4 @@
-"""Evaluation against a loop over users, its paired test against scipy, and what it refuses."""
+"""Evaluation against a loop over users, its paired test against scipy, and what it rejects."""
 
 import json
 import subprocess
@@ -82,7 +82,7 @@ def worlds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
         order = draw(st.permutations(range(m)))[: draw(st.integers(0, m))]
         lists[u, : len(order)] = order
     targets = np.array(draw(st.lists(st.booleans(), min_size=n * m, max_size=n * m))).reshape(n, m)
-    targets[0, draw(st.integers(0, m - 1))] = True  # somebody wants something
+    targets[0, draw(st.integers(0, m - 1))] = True  # at least one user has a target
     return lists, targets
 
 
@@ -325,7 +325,7 @@ def test_the_public_name_is_the_function_whatever_was_touched_before(first: str)
 
 
 def test_a_model_of_the_same_items_in_another_order_is_refused() -> None:
-    """Columns are matched by position in an evaluation, so this would give a wrong number without a word."""
+    """Columns are matched by position in an evaluation, so this would silently give a wrong number."""
     inter = od.synthetic.interactions(200, 40, 3000, seed=0)
     split = od.split.strong(inter, held_out=0.2, seed=0)
     turned = split.train.select_items(np.arange(split.train.n_items)[::-1])

@@ -69,7 +69,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_refused(path: Path, *words: str) -> str:
-    """Both ways in refuse, in one line that names the file."""
+    """Both readers reject the file, in one line that names it."""
     with pytest.raises(od.OffdiagError) as caught:
         persist.load(path)
     message = str(caught.value)
@@ -80,7 +80,7 @@ def assert_refused(path: Path, *words: str) -> str:
 
 
 def rebuilt(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """The file with its header changed and every checksum of the header made right again: a forgery."""
+    """The file with its header changed and every checksum of the header corrected: a forgery."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     change(header)
@@ -91,7 +91,7 @@ def rebuilt(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     return len(text).to_bytes(8, "little") + text + data[8 + length :]
 
 
-# Coming back
+# Loading
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -101,7 +101,7 @@ def test_a_model_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     back = od.load(tmp_path / "model.od")
     assert type(back) is type(model)
     assert back.get_params() == model.get_params()
-    assert vars(back).keys() == model.__getstate__().keys()  # what is there for users to come and go is not saved
+    assert vars(back).keys() == model.__getstate__().keys()  # state for update and forget is not saved
     assert (back.settings_, back.n_users_) == (model.settings_, model.n_users_)
     assert type(back.weights_) is type(model.weights_)
     arrays, expected = back.weights_.arrays(), model.weights_.arrays()
@@ -246,7 +246,7 @@ def test_metrics_may_be_any_plain_dict(tmp_path: Path) -> None:
     assert persist.describe(tmp_path / "m")["metrics"] == {"ndcg@100": 0.5, "note": ["a", None]}
 
 
-# Refusing
+# Rejecting
 
 
 def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_random_damage_is_refused(saved: bytes, scratch: Path, data: st.DataObje
 
 def test_a_header_that_claims_to_be_huge_is_not_read(saved: bytes, scratch: Path) -> None:
     scratch.write_bytes((container.MAX_HEADER + 1).to_bytes(8, "little") + saved[8:])
-    os.truncate(scratch, container.MAX_HEADER + 10_000)  # sparse: takes no room
+    os.truncate(scratch, container.MAX_HEADER + 10_000)  # sparse: takes no space
     tracemalloc.start()
     assert_refused(scratch, "damaged", "header claims")
     _, peak = tracemalloc.get_traced_memory()
@@ -610,7 +610,7 @@ def test_places_that_cannot_hold_a_file_are_refused(tmp_path: Path) -> None:
 
 def test_models_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     class EASE(od.EASE):
-        """A stranger with a known name."""
+        """A foreign class with a known name."""
 
     wrong: list[tuple[str, Any]] = [
         ("not fitted", od.EASE()),

@@ -1,4 +1,4 @@
-"""How parallel tasks report themselves."""
+"""Progress reports of parallel tasks."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from tests.laws.strategies import dtypes, interactions, powers
 
 
 def place(model, row, item):
-    """What recommend says: the position of the item in the whole list, 0 if it is not listed."""
+    """The position of the item in the whole list of recommend, 0 if it is not listed."""
     listed = model.recommend(row, k=row.shape[1]).indices[0].tolist()
     return listed.index(item) + 1 if item in listed else 0
 
@@ -73,7 +73,7 @@ def test_equal_scores_count_the_earlier_items_and_an_empty_rest_the_popular_ones
     model = od.EASE(l2=1.0, user_power=0.0).fit(X)
     told = model.explain([0], 4)
     assert told.score == 0
-    assert told.rank == 4  # behind 1 (which 0 speaks for), then 2 and 3 at the same score of 0
+    assert told.rank == 4  # behind 1 (which 0 supports), then 2 and 3 at the same score of 0
     assert told.rank_without.tolist() == [5]  # nothing is left: by popularity, and all but item 2 are equal
     assert model.explain([], 2).rank == 1
     assert model.explain([], 4).rank == 5
@@ -198,7 +198,7 @@ def test_the_parts_of_a_full_rank_pair_are_the_normal_equations_and_leave_nothin
 
 
 def test_a_pair_that_third_items_explain_needs_no_weight_of_its_own():
-    """0 goes with 1 and 1 with 2, and 0 meets 2 only through 1: what the pair (0, 2) shares is told by 1."""
+    """0 co-occurs with 1 and 1 with 2, and 0 with 2 only through 1, which explains what the pair (0, 2) shares."""
     rng = np.random.default_rng(0)
     first = rng.random(20_000) < 0.3
     second = np.where(first, rng.random(20_000) < 0.8, rng.random(20_000) < 0.1)

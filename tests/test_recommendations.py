@@ -1,4 +1,4 @@
-"""Lists as they are handed out: a short list ends where it ends, and ids that are not known are reported."""
+"""Lists as returned: the padding of a short list is never an item, and unknown ids are reported."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""docs/results.md is what the generator makes of the committed JSON, and the generator takes what is there."""
+"""docs/results.md is the generator's output for the committed JSON, and the generator uses what is available."""
 
 import importlib
 import json
@@ -51,7 +51,7 @@ def test_the_page_holds_each_set_and_a_command_for_each_number(results_page, mea
         assert command in text
     assert "`python benchmarks/table1.py ml-1m`" in text
     assert "2 cores of some processor, 8 GB of memory" in text
-    assert "$ " not in text  # nothing that the test of the documents would run
+    assert "$ " not in text  # nothing that the documentation test would run
 
 
 def test_other_results_join_when_they_are_there(results_page, tmp_path):

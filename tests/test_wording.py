@@ -1,4 +1,4 @@
-"""How values are written, whatever prints them."""
+"""How values are written, wherever they are printed."""
 
 import numpy as np
 import pytest

@@ -1,1 +1,1 @@
-"""Algorithms of others as published, to compare with: nothing in offdiag uses them."""
+"""Published algorithms of other authors, for comparison: nothing in offdiag uses them."""

@@ -13,8 +13,8 @@ the printed one. Three things about it are worth knowing before its numbers are 
    changed here.
 2. **The updates of U and V minimise something else.** They are exact for the penalty ‖Ω^½(dMat(β) − UVᵀ)‖² over the
    whole matrix, while Eq. 27 penalises only the diagonal. So Ω shrinks the off-diagonal too, and the points at which
-   the iteration rests are stationary for Eq. 10 with Λ + Ω = 2Λ + ωI in place of Λ: the paper's model, regularised
-   about twice as much as asked, plus ω. Its dropout, l2 and ω therefore do not carry over to a solver of Eq. 10.
+   the iteration rests are stationary for Eq. 10 with Λ + Ω = 2Λ + ωI instead of Λ: the paper's model, regularised
+   about twice as much as intended, plus ω. Its dropout, l2 and ω therefore do not carry over to a solver of Eq. 10.
 3. **The author's public program differs from the supplement.** Its U step inverts H = G + Λ where the V step uses
    H + Ω, so the two steps disagree, and the objective often rises again after some ten iterations. It clips β at 0,
    although the optimum of Eq. 10 has negative diagonal entries. And it forms the m×m product G·(UVᵀ) only to read its
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def gap(self) -> float:
-        """The largest violation of β = diag(UVᵀ): 0 where the iteration has come to rest."""
+        """The largest violation of β = diag(UVᵀ): 0 where the iteration has converged."""
         return float(np.abs(row_dots(self.U, self.V) - self.beta).max(initial=0.0))
 
 
@@ -67,7 +67,7 @@ def row_dots(A: Array, B: Array) -> Array:
 
 
 def objective(G: Array, lam: Array, U: Array, V: Array, GU: Array | None = None) -> float:
-    """Eq. 10 at the cost of one product G·U, or of none where the caller already has it; sums in float64."""
+    """Eq. 10 at the cost of one product G·U, or none if the caller already has it; sums in float64."""
     GU = G @ U if GU is None else GU
     g = np.diag(G).astype(np.float64)
     HU = GU + lam[:, None] * U

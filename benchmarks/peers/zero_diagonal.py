@@ -49,7 +49,7 @@ def minimise(
     seed: int = 0,
     track: bool = True,
 ) -> Outcome:
-    """V given U, then U given V, `iterations` times. `start` is the first U; without it, small random numbers."""
+    """V given U, then U given V, `iterations` times. `start` is the initial U; by default, small random numbers."""
     if rank < 2:
         raise ValueError(
             "with rank 1 a zero diagonal leaves v_i = 0 wherever u_i is not: there is nothing to alternate"

@@ -1,7 +1,7 @@
 """Recommendation with linear autoencoders that cannot learn the identity: item i is predicted from the others only.
 
-Names load on first use, so ``import offdiag`` costs nothing. Editors and mypy read ``__init__.pyi``, which is made from
-the tables here and in ``offdiag.catalogue`` by docs/make_api.py.
+Names load on first use, so ``import offdiag`` costs nothing. Editors and mypy read ``__init__.pyi``, which is generated
+from the tables here and in ``offdiag.catalogue`` by docs/make_api.py.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""``python -m offdiag`` is ``offdiag``."""
+"""``python -m offdiag`` runs ``offdiag``."""
 
 import sys
 

@@ -34,5 +34,5 @@ COMMANDS = {entry.command: name for name, entry in MODELS.items()}
 
 
 def model_class(name: str) -> Any:
-    """The class of that name, imported when it is needed."""
+    """The class with this name, imported on first use."""
     return getattr(import_module(MODELS[name].module), name)

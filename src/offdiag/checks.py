@@ -1,4 +1,4 @@
-"""Numbers, words and flags that a caller gave: each check of a boundary, with its message, stands here once."""
+"""Checks of numbers, words and flags passed by a caller: each check and its message is defined here once."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def number(
 ) -> Any:
     """A number between two bounds, which ``above`` and ``below`` exclude; infinite bounds are always excluded.
 
-    With ``auto`` the word "auto" passes, too. The message may end in a ``hint`` ("; e.g. 0.5").
+    With ``auto``, the word "auto" is accepted too. The message may end in a ``hint`` ("; e.g. 0.5").
     """
     if auto and isinstance(value, str) and value == "auto":
         return value
     above, below = above or low == -math.inf, below or high == math.inf
-    size = value.item() if isinstance(value, np.generic) else value  # a bound may be beyond float32
+    size = value.item() if isinstance(value, np.generic) else value  # a bound may exceed float32
     if (
         not is_number(value)
         or not (size > low if above else size >= low)
@@ -64,7 +64,7 @@ def number(
 
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
-    """One of some words."""
+    """One of the given words."""
     if not isinstance(value, str) or value not in options:
         words = [repr(word) for word in options]
         raise OffdiagError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, received {value!r}")

@@ -1,4 +1,4 @@
-"""What a low rank does to a model: its diagonal, how alike the embeddings of similar items are, accuracy by rank.
+"""What a low rank does to a model: its diagonal, the cosines between embeddings of similar items, accuracy by rank.
 
 The measurements behind Figure 1 of [Steck20]. A model that may predict an item from itself gives similar items similar
 embeddings; one that may not has to push them apart.
@@ -21,7 +21,7 @@ from offdiag.evaluation import HasTargets, Result, evaluate
 from offdiag.progress import Progress
 from offdiag.weights import LowRank, Weights
 
-BLOCK_BYTES = 32 << 20  # of scores or gathered embeddings at a time
+BLOCK_BYTES = 32 << 20  # size of one block of scores or gathered embeddings
 
 
 def diagonal(weights: Weights) -> NDArray[np.floating]:
@@ -33,7 +33,7 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     """Row i holds the n other items with the largest values in *column* i of W: those that predict item i best.
 
     Best first, ties to the earlier item, fewer columns when there are not n others. W is read in blocks of columns, so
-    the memory is that of a block; meant for the full-rank model [Steck20 section 6].
+    memory stays at one block; meant for the full-rank model [Steck20 section 6].
     """
     from offdiag._kernels import parallel, topk
 
@@ -63,9 +63,9 @@ def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
 def balanced(weights: LowRank) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Encoder and decoder of the same W = UVᵀ with UᵀU = VᵀV.
 
-    U·R and V·R⁻ᵀ give the same model for every invertible R, but not the same cosines, so those of two models mean
-    something only with R fixed alike. This choice, from the singular value decomposition of W, has the smallest
-    ‖U‖² + ‖V‖² and is unique up to a rotation, which no cosine notices. O(m·rank²); W is not formed.
+    U·R and V·R⁻ᵀ give the same model for every invertible R, but not the same cosines, so two models are only
+    comparable with the same choice of R. This one, from the singular value decomposition of W, has the smallest
+    ‖U‖² + ‖V‖² and is unique up to a rotation, which leaves cosines unchanged. O(m·rank²); W is not formed.
     """
     Qu, Ru = np.linalg.qr(weights.U)
     Qv, Rv = np.linalg.qr(weights.V)
@@ -75,7 +75,7 @@ def balanced(weights: LowRank) -> tuple[NDArray[np.floating], NDArray[np.floatin
 
 
 def median_cosines(embeddings: Any, groups: Any) -> NDArray[np.float64]:
-    """For each group of items the median cosine between the embeddings of its members, over all pairs of them.
+    """For each group of items, the median cosine over all pairs of its members' embeddings.
 
     `embeddings` has a row per item (see `balanced`), `groups` a row of row numbers per group (see `similar_groups`).
     A zero embedding has no direction: its pairs are left out. nan where no pair is left.
@@ -106,7 +106,7 @@ def median_cosines(embeddings: Any, groups: Any) -> NDArray[np.float64]:
 
 
 def _medians(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The median of each row without its nans; nan where nothing is left."""
+    """The median of each row, ignoring nans; nan where nothing is left."""
     ordered = np.sort(values, axis=1)  # nans go last
     left = np.count_nonzero(~np.isnan(values), axis=1)[:, None]
     low, high = np.maximum(left - 1, 0) // 2, left // 2
@@ -137,7 +137,7 @@ class RankPoint:
 
 @dataclass(frozen=True, eq=False)
 class RankCurve:
-    """Accuracy against rank for some models; `fitted[model, rank]` for the ranks that were to be kept."""
+    """Accuracy against rank for some models; `fitted[model, rank]` for the ranks in `keep`."""
 
     metric: str
     points: list[RankPoint]
@@ -183,8 +183,8 @@ def accuracy_by_rank(
     """Fit each of the models at each rank on `train` and measure it on `held_out`.
 
     `models` maps a name to a model with a `rank`, e.g. ``{"EDLAE": od.LowRankEDLAE(dropout=0.5, l2=100.0)}``; its rank
-    is replaced. Every other setting is used as it is at all ranks, unless `choose` is given: it gets name, rank and
-    model and returns the model to fit, so that settings can follow the rank. Choose on other users than `held_out`.
+    is replaced. Every other setting is used as it is at all ranks, unless `choose` is given: it takes name, rank and
+    model and returns the model to fit, so that settings can depend on the rank. Tune on other users than `held_out`.
     """
     ranks = sorted(set(ranks))
     if not ranks or not models:
@@ -200,7 +200,7 @@ def accuracy_by_rank(
             warnings.simplefilter("ignore", InterruptedFitWarning)
             learner = asked.fit(train)
         if getattr(learner, "stopped_", "") == "interrupted":
-            raise KeyboardInterrupt  # a fit alone keeps its best iterate, but a half-fitted model is no measurement
+            raise KeyboardInterrupt  # `fit` itself keeps its best iterate, but a half-fitted model is not a measurement
         seconds = time.perf_counter() - start
         result = evaluate(learner, held_out, metrics=[metric])
         points.append(

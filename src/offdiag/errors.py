@@ -1,4 +1,4 @@
-"""The errors a user can act on: each message is one line saying what was expected, what came, and what to do."""
+"""The errors a user can act on: each message is one line with what was expected, what was received and what to do."""
 
 
 class OffdiagError(ValueError):
@@ -6,7 +6,7 @@ class OffdiagError(ValueError):
 
 
 class NotEnoughMemory(OffdiagError, MemoryError):  # noqa: N818
-    """The work cannot fit in this machine's memory; the message names the figure and a way out."""
+    """The work cannot fit in this machine's memory; the message gives the amount needed and an alternative."""
 
 
 class UnknownItemsWarning(UserWarning):
@@ -14,8 +14,8 @@ class UnknownItemsWarning(UserWarning):
 
 
 class InterruptedFitWarning(UserWarning):
-    """Ctrl-C ended an iterative fit early; the model holds the best weights found by then."""
+    """Ctrl-C ended an iterative fit early; the model holds the best weights found so far."""
 
 
 class EarlierFormatWarning(UserWarning):
-    """A file of an earlier version was converted; the message says what that file could reveal."""
+    """A file of an earlier version was converted; the message states what that file could reveal."""

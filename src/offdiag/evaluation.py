@@ -1,4 +1,4 @@
-"""(model, histories, targets) to a Result: means with standard errors, values per user, paired comparison."""
+"""Evaluate a model on held-out users: means with standard errors, values per user, paired comparison."""
 
 import difflib
 import re
@@ -69,14 +69,14 @@ class Comparison:
         return "\n".join([*lines, f"paired over {self.n_users:,} users"])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: plain numbers, None where a figure does not exist."""
+        """JSON-ready: plain numbers, None where a value does not exist."""
         columns = ("difference", "sem", "t", "p_value")
         return {name: _finite(getattr(self, name)) for name in columns} | {"n_users": self.n_users}
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What `evaluate` found: means over users, standard errors of those means, and the values themselves.
+    """What `evaluate` returns: means over users, their standard errors, and the values per user.
 
     `per_user` holds, for each metric, a value for every user with targets, in the order of the held-out rows.
     `coverage` is one number for all users together: it has a mean, a sem of nan and no entry in `per_user`.
@@ -93,7 +93,7 @@ class Result:
     def compare(self, other: "Result") -> Comparison:
         """Paired two-sided t-test of this result minus `other`, user by user, for the metrics both have.
 
-        The same users must have been evaluated in the same order. Where every user has the same value in both
+        Both must hold the same users in the same order. Where every user has the same value in both
         there is no difference to test: t is 0, p is 1. With one user, or for coverage, sem, t and p are nan.
         """
         if self.n_users != other.n_users:
@@ -160,7 +160,7 @@ def evaluate(
     """Recommend for every held-out user with targets and measure the lists.
 
     Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
-    for an empty place). Memory is that of one batch of lists. Users without targets are left out and counted.
+    for an empty place). Memory: one batch of lists. Users without targets are left out and counted.
 
     Example:
         >>> import offdiag as od
@@ -186,7 +186,7 @@ def evaluate(
             f"none of the {targets.shape[0]:,} held-out users has a target, so there is nothing to measure: "
             "hold out more, or keep users with more interactions"
         )
-    # Never ask for more than the catalogue holds: a missing place counts as a miss all the same.
+    # Never ask for more than the catalogue holds: a missing place counts as a miss anyway.
     depth = min(max(metric.k for metric in wanted), n_items)
     per_user = {metric.name: np.empty(rows.size) for metric in wanted if metric.kind != "coverage"}
     covered = {metric.name: np.zeros(n_items, np.bool_) for metric in wanted if metric.kind == "coverage"}
@@ -233,7 +233,7 @@ def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
     mean, sem = float(differences.mean()), _standard_error(differences)
     if not np.isfinite(sem):
         return mean, sem, float("nan"), float("nan")
-    if sem == 0.0:  # every user moved by the same amount: no spread, so no doubt either
+    if sem == 0.0:  # every user differs by the same amount: no spread, so no uncertainty
         return mean, sem, (float("inf") * np.sign(mean) if mean else 0.0), (0.0 if mean else 1.0)
     t = mean / sem
     return mean, sem, t, float(2.0 * stdtr(differences.size - 1, -abs(t)))
@@ -276,7 +276,7 @@ def _check(
     columns: NDArray[Any] | None,
     wanted: list[Metric],
 ) -> Floats:
-    """Refuse what cannot be measured; return the popularity novelty needs (empty when no metric does)."""
+    """Reject what cannot be evaluated; return the popularity for novelty (empty when no metric needs it)."""
     if histories.shape != targets.shape:
         raise OffdiagError(
             f"histories and targets must have the same shape, received {histories.shape} and {targets.shape}"

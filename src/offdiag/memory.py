@@ -1,4 +1,4 @@
-"""What memory there is, asked before a large allocation rather than found out by being killed."""
+"""Available memory, checked before a large allocation so that the process is not killed."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ _CONTAINER_LIMITS = tuple(
 
 
 def available() -> int | None:
-    """Bytes this process may still take (machine and container limit), or None where the system does not tell."""
+    """Bytes this process may still take (machine and container limit), or None where the system does not report it."""
     figures = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -30,13 +30,13 @@ def available() -> int | None:
             counters = dict(line.split() for line in Path(stat).read_text().splitlines())
         except (OSError, ValueError):  # no such control group, or no limit ("max")
             continue
-        cache = int(counters.get("total_inactive_file", counters.get("inactive_file", 0)))  # given back when needed
+        cache = int(counters.get("total_inactive_file", counters.get("inactive_file", 0)))  # reclaimed when needed
         figures.append(most - now + cache)
     return min(figures) if figures else None
 
 
 def require(n_bytes: int, what: str, instead: str) -> None:
-    """Raise before an allocation that cannot fit: the figure needed, the figure there, and the way out."""
+    """Raise before an allocation that cannot fit, with the memory needed, the memory available and an alternative."""
     there = available()
     if there is not None and n_bytes > there:
         raise NotEnoughMemory(f"{what} needs {size(n_bytes)} of memory but {size(there)} is available; {instead}")

@@ -1,9 +1,9 @@
 """One pure function per metric, a value per user: how good a ranked list is, given the items it should hold.
 
-Most functions take the same three things: `hits` (n_users, width), True where the item at that rank is one of
+Most functions take the same three arguments: `hits` (n_users, width), True where the item at that rank is one of
 the user's targets; `n_targets` (n_users,), how many targets each user has; and `k`, the cut-off. A list may
 be shorter than k, because the catalogue is small or nothing was left to recommend: the missing places count
-as misses, so every denominator is the one of a full list. A user without targets has no value: nan.
+as misses, so every denominator is that of a full list. A user without targets has no value: nan.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def find_hits(indices: NDArray[np.int64], targets: Any) -> Hits:
     keys = np.repeat(first, np.diff(targets.indptr)) + targets.indices
     asked = first[:, None] + indices
     place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-    # An empty place (-1) would read as the last column of the user before.
+    # An empty place (-1) would read as the last column of the previous user.
     return np.asarray((keys[place] == asked) & (indices >= 0))
 
 
@@ -36,7 +36,7 @@ def recall(hits: Hits, n_targets: Counts, k: int) -> Floats:
 
 
 def recall_all(hits: Hits, n_targets: Counts, k: int) -> Floats:
-    """Hits among the first k over all targets: the share of what the user wanted that was found."""
+    """Hits among the first k over all targets: the share of the user's targets that was found."""
     return _ratio(hits[:, :k].sum(axis=1), n_targets, n_targets)
 
 
@@ -80,8 +80,8 @@ def hit(hits: Hits, n_targets: Counts, k: int) -> Floats:
 def novelty(indices: NDArray[np.int64], popularity: Floats, k: int) -> Floats:
     """Mean surprise, -log2(share of all interactions), of the items actually recommended among the first k.
 
-    An item nobody has interacted with counts as rare as the rarest item somebody has, since its own surprise
-    would be infinite. `indices` (n_users, width) holds columns, -1 for an empty place; an empty list gives 0.
+    An item without interactions counts as rare as the rarest item with any, since its own surprise would be
+    infinite. `indices` (n_users, width) holds columns, -1 for an empty place; an empty list gives 0.
     """
     top = indices[:, :k]
     real = top >= 0
@@ -107,7 +107,7 @@ def recommended(indices: NDArray[np.int64], n_items: int, k: int) -> NDArray[np.
 
 
 def coverage(indices: NDArray[np.int64], n_items: int, k: int) -> float:
-    """Share of the catalogue that appears among the first k of at least one list: one number for everyone."""
+    """Share of the catalogue that appears among the first k of at least one list: one number for all users."""
     return float(recommended(indices, n_items, k).mean())
 
 

@@ -1,8 +1,8 @@
-"""Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user's rows.
+"""Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user rows.
 
-Stored are the class name and its settings, the item ids, the popularity, the weights as they lie in memory, and the
-metrics given (``offdiag.files.container`` has the layout). What only a change of the model needs goes into a second
-file, encrypted (``offdiag.living.state``).
+The file holds the class name and its settings, the item ids, the popularity, the weights as they are in memory, and
+any metrics given (layout: ``offdiag.files.container``). Data that only `update` and `forget` need goes into a second,
+encrypted file (``offdiag.living.state``).
 """
 
 import dataclasses
@@ -43,11 +43,11 @@ def save(
     """Write a fitted model to one file; an older file there is replaced once the new one is safely on disk.
 
     `metrics` (an evaluation's Result, or a dict) is kept in the header for `describe` and `offdiag info`.
-    `updatable` also writes what `update` and `forget` need to `path` + ".living", encrypted with a key that is found
-    by `key` (see ``offdiag.files.keys``); `rotate_key` takes a new one and destroys the one before.
-    `ready` is called once the new files are complete, before they take their place; an error there leaves the old ones.
+    `updatable` also writes what `update` and `forget` need to `path` + ".living", encrypted with the key that
+    `key` refers to (see ``offdiag.files.keys``); `rotate_key` switches to a new key and destroys the old one.
+    `ready` is called once the new files are complete, before they replace the old; if it raises, the old files stay.
     """
-    target = Path(os.path.realpath(path))  # follow a link, rather than replace it
+    target = Path(os.path.realpath(path))  # follow a link instead of replacing it
     if target.is_dir():
         raise OffdiagError(f"expected a file name, received the folder {str(path)!r}: add a name such as model.od")
     if target.exists() and not target.is_file():
@@ -85,7 +85,7 @@ def save(
 
 
 def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str | None]:
-    """The key for the living state of this file, and the id of the one that is to be destroyed."""
+    """The key for the living state of this file, and the id of the key to destroy."""
     path = switch.living_path(target)
     before = sealed.key_id(path)
     if rotate:
@@ -98,10 +98,10 @@ def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str
 def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.Source = None) -> "Recommender":
     """The saved model, its weights mapped from the file read-only: they are paged in as they are used.
 
-    verify=None checks as much as is quick (all of a file up to 256 MiB, a sample above), True every byte,
+    verify=None checks what is quick (all of a file up to 256 MiB, a sample above), True every byte,
     False only the header and the length. While a model is in use, replace its file; never edit it in place.
-    What `update` and `forget` need is read from the file next to it when they are first called, with the key that is
-    found by `key`.
+    What `update` and `forget` need is read from the file next to it when they are first called, with the key
+    that `key` refers to.
 
     Example:
         >>> import offdiag as od
@@ -156,7 +156,7 @@ def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[An
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the header says, JSON-ready, without reading the weights; checks the header and the length."""
+    """The contents of the header, JSON-ready, without reading the weights; checks the header and the length."""
     with container.opened(path) as file:
         header = container.read_header(path, file)
     tensors = {
@@ -217,7 +217,7 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
         return None
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
-    if dataclasses.is_dataclass(value) and hasattr(value, "factors"):  # a shrink of Spectral: its text brings it back
+    if dataclasses.is_dataclass(value) and hasattr(value, "factors"):  # a shrink of Spectral: parsed back from its text
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, what, finite=finite) for key, item in value.items()}
@@ -227,7 +227,7 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
 
 
 def _encode_ids(ids: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], str]:
-    """Item ids as tensors, and the dtype that brings them back."""
+    """Item ids as tensors, and the dtype to restore them with."""
     if ids.dtype.kind in "iu":
         return {"item_ids": ids}, ids.dtype.newbyteorder("=").name
     texts = ids.tolist()
@@ -256,7 +256,7 @@ def _decode_ids(tensors: dict[str, NDArray[Any]], about: dict[str, Any]) -> NDAr
 
 
 def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
-    """The type of text ids, whose stated width is the memory that each takes."""
+    """The dtype of text ids; its stated width is the memory per id, so it is checked."""
     dtype = np.dtype(name)
     longest = max(map(len, texts), default=1)
     if dtype.kind != "U" or not 1 <= dtype.itemsize // 4 <= max(longest, MAX_LENGTH):

@@ -1,4 +1,4 @@
-"""What the layers below the models may know of a model: which attributes and methods they read."""
+"""What the layers below the models may know about a model: the attributes and methods they use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Fitted(Protocol):
-    """What every fitted model holds; ``offdiag.models.recommender`` says what each attribute means."""
+    """What every fitted model holds; ``offdiag.models.recommender`` documents each attribute."""
 
     @property
     def weights_(self) -> Weights: ...
@@ -34,6 +34,6 @@ class Lists(Protocol):
 
 
 class Ranker(Protocol):
-    """Anything that ranks items for histories, ours or not."""
+    """Anything that ranks items for histories, from offdiag or elsewhere."""
 
     def recommend(self, histories: Any, /, *, k: int, exclude_seen: bool) -> Lists: ...

@@ -26,7 +26,7 @@ SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why an item got its score: what each item of the history adds. The contributions sum to ``score`` exactly.
+    """Why an item got its score: the contribution of each item in the history. They sum to ``score`` exactly.
 
     ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
     """
@@ -40,12 +40,12 @@ class Explanation:
 
     @cached_property
     def rank(self) -> int | None:
-        """Its place in ``recommend`` with all unseen items as candidates, from 1; None if it is in the history."""
+        """Its rank in ``recommend`` with all unseen items as candidates, from 1; None if it is in the history."""
         return int(self._places(0, 1)[0]) or None
 
     @cached_property
     def rank_without(self) -> NDArray[np.int64]:
-        """Along ``items``: the place it would have if the history lacked that item; 0 where it is in the history."""
+        """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history."""
         return self._places(1, len(self.items) + 1)
 
     def _places(self, begin: int, end: int) -> NDArray[np.int64]:
@@ -64,7 +64,7 @@ def top_k(
 ) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
     """Columns and scores of the k best items per row of X; -1 and -inf where none are left.
 
-    Equal scores go to the earlier column, so the answer does not depend on batches, tiles or threads.
+    Equal scores go to the earlier column, so the result does not depend on batches, tiles or threads.
     """
     n, m = X.shape
     allowed = np.ones(m, dtype=np.bool_) if allowed is None else allowed
@@ -160,7 +160,7 @@ def _as_lists(histories: Any) -> list[list[Any]]:
 
 
 def _listed(ids: Any) -> list[Any]:
-    """Ids as a list of plain values; of a ranked list only as much as it is long."""
+    """Ids as a list of plain values, without masked places."""
     if isinstance(ids, np.ma.MaskedArray):
         ids = ids.compressed()
     return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
@@ -171,7 +171,7 @@ def allowed_mask(
 ) -> tuple[NDArray[np.bool_] | None, list[Any]]:
     """Which columns may be recommended, and the ids of the two lists that are not in the catalogue.
 
-    These are ignored: lists of what is in stock are newer than the model. An ``allow`` of unknown ids allows nothing.
+    Unknown ids are ignored: a stock list may be newer than the model. An ``allow`` of unknown ids allows nothing.
     """
     if allow is None and block is None:
         return None, []
@@ -194,7 +194,7 @@ def allowed_mask(
 
 
 def _flat(ids: Any, name: str) -> list[Any]:
-    """One list of ids; per-user lists and single ids are refused, since guessing would let a blocked item through."""
+    """One list of ids; per-user lists and single ids are rejected, since guessing would let a blocked item through."""
     if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | set | frozenset):
         raise OffdiagError(f"{name} takes a list of item ids, received {type(ids).__name__}; write {name}=[...]")
     listed = _listed(ids)
@@ -204,12 +204,12 @@ def _flat(ids: Any, name: str) -> list[Any]:
 
 
 def distinct(ids: Iterable[Any]) -> list[Any]:
-    """Each id once, in the order of first appearance; told apart by how they are written, since 1 == True == 1.0."""
+    """Each id once, in order of first appearance; compared by ``repr``, since 1 == True == 1.0."""
     return list({repr(x): x for x in ids}.values())
 
 
 def report_unknown(unknown: list[list[Any]], *, strict: bool = False, stacklevel: int = 4) -> None:
-    """Warn that ids of histories are not in the catalogue, or refuse them."""
+    """Warn about ids of histories that are not in the catalogue; with ``strict``, raise an error."""
     missing = sorted(distinct(x for ids in unknown for x in ids), key=str)
     if missing and strict:
         raise OffdiagError(
@@ -256,9 +256,9 @@ def recommend(
 
 
 def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, space: str = "score") -> Recommendations:
-    """For each item, the k that are most like it, itself left out.
+    """For each item, the k most similar other items.
 
-    "score": the items a history of only that item would be recommended, the largest entries of its row of W.
+    "score": what ``recommend`` gives for a history of only that item, the largest entries of its row of W.
     "encoder", "decoder": the largest cosines with its row of U or V; an item that was not learned has cosine 0.
     """
     if not isinstance(space, str) or space not in SPACES:
@@ -302,7 +302,7 @@ class _Cosine(Scorer):
         return self._products.dtype
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        """X picks one row of E per row of its own."""
+        """Each row of X selects one row of E."""
         rows = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), shape=X.shape)
         for lo, hi, score in self._products.score_tiles(rows):
             scale = self._scale[lo:hi]
@@ -320,8 +320,8 @@ def explain(
     item: Any,
     popularity: NDArray[np.float64] | None = None,
 ) -> Explanation:
-    """What each item of one history contributes to the score of ``item``; its ranks need the popularity, too."""
-    nothing = isinstance(history, Sequence) and len(history) == 0  # one history, of no items
+    """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
+    nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
     X, unknown = encode([[]] if nothing else history, item_ids)
     if X.shape[0] != 1:
         raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
@@ -330,7 +330,7 @@ def explain(
         raise OffdiagError(f"the catalogue has no item {item!r}; ids are compared exactly, with their type")
     parts = X.data.astype(np.float64) * weights.column(X.indices.astype(np.int64), target)
     if parts.size and parts.any():
-        # Rounded to a common grid 2^-40 below the largest, sums in any order are exact, and still finer than float32.
+        # On a common grid 2^-40 below the largest, sums are exact in any order, and the grid is finer than float32.
         grid = 2.0 ** (np.ceil(np.log2(np.abs(parts).max())) - 40)
         parts = np.round(parts / grid) * grid
     order = np.argsort(-np.abs(parts), kind="stable")

@@ -1,4 +1,4 @@
-"""Why a list looks as it does: an item's place with less history, and what lies behind the weight of a pair."""
+"""Reasons for a ranking: an item's rank with a shorter history, and what the weight of a pair is made of."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scipy import sparse
 
 from offdiag.weights import Weights
 
-SCORES_AT_ONCE = 1 << 24  # of all items for a few rows: 64 MB in single precision
+SCORES_AT_ONCE = 1 << 24  # scores of all items for a few rows: 64 MB in single precision
 
 
 def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What somebody without a history is ranked by: each item's share of all interactions."""
+    """The scores for an empty history: each item's share of all interactions."""
     shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
     return shares
 
@@ -24,15 +24,15 @@ def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
 def places(
     weights: Weights, popularity: NDArray[np.float64], X: sparse.csr_array, target: int, begin: int, end: int
 ) -> NDArray[np.int64]:
-    """Where ``target`` stands in the whole list of the one row of X (0), and where it would without its j-th entry (j).
+    """Rank of ``target`` in the full list for the single row of X (index 0), and without its j-th entry (index j).
 
-    Asked for a range of these. Places count from 1 and are those of ``recommend``: all unseen items are candidates,
-    equal scores go to the earlier column, and a row with nothing left gets the popular items. 0 means that the target
-    is in the history. Cost: the scores of one row each, which are proportional to the length of the history.
+    Computed for a range of indices. Ranks start at 1 and are those of ``recommend``: all unseen items are candidates,
+    equal scores go to the earlier column, and an empty row gets the popular items. 0 means that the target is in the
+    history. Cost: one row of scores for each, proportional to the length of the history.
     """
     m = X.shape[1]
     found = np.zeros(end - begin, dtype=np.int64)
-    # A score may be rounded differently in a larger batch; one row at a time is what one person would be answered.
+    # A score may round differently in a larger batch; one row at a time matches the answer to a single user.
     step = max(1, SCORES_AT_ONCE // max(m, 1)) if weights.batch_invariant else 1
     for first in range(begin, end, step):
         last = min(first + step, end)
@@ -50,7 +50,7 @@ def places(
 
 
 def _shortened(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
-    """Rows first..last of: the one row of X as it is, then without its first entry, without its second, …"""
+    """Rows first..last of: the single row of X as it is, then without its first entry, without its second, …"""
     n = X.nnz
     lacking = np.arange(first, last)[:, None] - 1  # −1: nothing is left out
     row, entry = np.nonzero(np.arange(n) != lacking)
@@ -59,7 +59,7 @@ def _shortened(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
 
 
 def _ahead(scores: NDArray[np.floating], target: int) -> NDArray[np.bool_]:
-    """Which items stand before the target in each row, all of them being candidates."""
+    """Which items rank before the target in each row, if all are candidates."""
     own = scores[:, [target]]
     ahead: NDArray[np.bool_] = scores > own
     ahead[:, :target] |= scores[:, :target] == own
@@ -68,28 +68,26 @@ def _ahead(scores: NDArray[np.floating], target: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class PairReason:
-    """What the weight of ``item`` on ``other`` says beyond how often the two go together.
+    """What the weight of ``item`` on ``other`` expresses beyond how often the two occur together.
 
     together = direct + Σ amounts + rest, in the unit of the Gram. A model that predicts ``other`` from ``item`` alone
-    would need the weight ``alone``. With all other items at hand, part of what the two have in common is already told
-    by third items that go with ``item`` and speak for ``other``; only what is left needs a weight of its own.
+    would need the weight ``alone``. With all other items available, part of the co-occurrence is already explained by
+    third items that co-occur with ``item`` and predict ``other``; only the remainder needs a weight of its own.
     """
 
     item: Any
     other: Any
     weight: float  # W[item, other], as it enters the score
-    coefficient: float  # the same before any division by popularity: what the sum below is made of
+    coefficient: float  # the same before any division by popularity; used in the sum
     together: float  # G_ab: users who have both, weighted as in the fit
     alone: float  # G_ab / H_aa
-    direct: float  # H_aa·β_ab, what goes through the weight itself
-    items: NDArray[Any]  # third items, those through which most goes first
+    direct: float  # H_aa·β_ab, the part explained by the weight itself
+    items: NDArray[Any]  # third items, largest absolute amounts first
     amounts: NDArray[np.float64]  # G_aj·β_jb of each
-    rest: (
-        float  # what the model leaves: rounding for EASE, DLAE, EDLAE and RDLAE, more where W is sparse or of low rank
-    )
+    rest: float  # left over by the model: rounding for EASE, DLAE, EDLAE and RDLAE, more where W is sparse or low-rank
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """JSON-ready; of the third items only the first ``most``, and what the others add up to."""
+        """JSON-ready; only the first ``most`` third items, and the sum of the others."""
         n = len(self.items) if most is None else most
         through = zip(self.items[:n].tolist(), self.amounts[:n].tolist(), strict=True)
         return {
@@ -118,7 +116,7 @@ def pair(
     penalty: float,
     itself: float = 1.0,
 ) -> PairReason:
-    """The co-occurrence of columns a and b taken apart by the normal equations of column b: Σ_j H_aj β_jb = G_ab.
+    """The co-occurrence of columns a and b decomposed by the normal equations of column b: Σ_j H_aj β_jb = G_ab.
 
     ``row`` is row a of G, ``column`` gives β_jb for ascending items j, and H = G + diag(Λ) with Λ_a = ``penalty``.
     ``itself`` is how much of β_bb counts in the fit: an item that also predicts itself is then one of the third items.

@@ -1,4 +1,4 @@
-"""Ranked lists as they are handed out: ids and scores of one length, with the places behind a short list masked."""
+"""Ranked lists as returned to the caller: ids and scores of equal length, masked after the end of a short list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 class Recommendations:
     """A ranked list per history, best first.
 
-    A list is shorter than k when no more items are left. ``lengths`` says how long each one is; behind its end
+    A list is shorter than k when no more items are left. ``lengths`` gives the length of each; after its end
     ``items`` and ``scores`` are masked (``None`` in ``tolist()``) and ``indices`` is -1.
     """
 
@@ -23,7 +23,7 @@ class Recommendations:
     scores: np.ma.MaskedArray[Any, Any]  # (n, k)
     indices: NDArray[np.int64]  # (n, k) columns of the catalogue
     unknown_in_histories: list[list[Any]]  # per history, its ids that are not in the catalogue
-    unknown_in_filters: list[Any] = field(default_factory=list)  # the same of allow and block
+    unknown_in_filters: list[Any] = field(default_factory=list)  # the same for allow and block
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -43,7 +43,7 @@ class Recommendations:
         return len(self.indices)
 
     def __iter__(self) -> Iterator[list[tuple[Any, float]]]:
-        """For each history, its list of (item id, score) pairs, as long as the list is."""
+        """For each history, its list of (item id, score) pairs, without masked places."""
         rows = zip(self.items.data, self.scores.data, self.lengths.tolist(), strict=True)
         for items, scores, n in rows:
             yield list(zip(items[:n].tolist(), scores[:n].tolist(), strict=True))
@@ -60,7 +60,7 @@ def named_lists(
     padded = indices < 0
     items = item_ids[np.maximum(indices, 0)]
     masked_items: Any = np.ma.MaskedArray(items, mask=padded)
-    masked_scores: Any = np.ma.MaskedArray(scores, mask=padded.copy())  # a mask of its own: either may be changed
+    masked_scores: Any = np.ma.MaskedArray(scores, mask=padded.copy())  # a separate mask: either may be changed
     if padded.any():
         items[padded] = _not_an_id(item_ids)
         masked_items.fill_value, masked_scores.fill_value = items[padded][0], -np.inf
@@ -68,10 +68,10 @@ def named_lists(
 
 
 def _not_an_id(item_ids: NDArray[Any]) -> Any:
-    """What lies under a mask: ``np.asarray`` drops masks, and even then no item of the catalogue must appear."""
+    """The value under a mask: ``np.asarray`` drops masks, and even then no item of the catalogue may appear."""
     if item_ids.dtype.kind in "iu":
         info = np.iinfo(item_ids.dtype)
         ends = range(info.min, info.max) if info.min else range(info.max, 0, -1)
         return next((x for x in ends if x not in item_ids), info.min)
-    private = map(chr, range(0xE000, 0xF900))  # characters without a meaning of their own
+    private = map(chr, range(0xE000, 0xF900))  # private-use characters
     return next((x for x in chain([""], private) if x not in item_ids), "")

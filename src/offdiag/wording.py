@@ -1,4 +1,4 @@
-"""How values are written for people and for programs, whatever prints them."""
+"""Formatting of values for text and JSON output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def plain(value: Any, text: Callable[[str], str] = str) -> Any:
-    """JSON types only; NumPy unwrapped, numbers that JSON cannot write become null, anything else ``text`` of it."""
+    """JSON types only: NumPy unwrapped, numbers that JSON cannot express become null, the rest ``text(str(value))``."""
     if isinstance(value, dict):
         return {str(key): plain(item, text) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -35,7 +35,7 @@ def size(n_bytes: float) -> str:
 
 
 def with_error(mean: float, sem: float | None, sign: str = "") -> str:
-    """'0.1234 ± 0.0012', without the error where there is none; ``sign`` "+" also writes that of a gain."""
+    """'0.1234 ± 0.0012', without the error if there is none; ``sign`` "+" also writes a plus sign."""
     error = "" if sem is None or sem != sem else f" ± {sem:.4f}"
     return f"{mean:{sign}.4f}{error}"
 
@@ -48,7 +48,7 @@ def p_value(p: float) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its beginning and "…"."""
+    """The text, truncated with "…" if too long."""
     return text if len(text) <= most else f"{text[: most - 3]}…"
 
 
@@ -59,5 +59,5 @@ def shorten(ids: Sequence[Any], most: int = 5) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error of another library says, on one line of at most 200 characters."""
+    """The message of an error from another library, on one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__

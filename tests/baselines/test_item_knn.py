@@ -1,4 +1,4 @@
-"""Item-kNN: the nearest neighbours of every item, as from the full similarity matrix, which is never formed."""
+"""Item-kNN: the nearest neighbours of every item match the full similarity matrix, which is never formed."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def similarity(X, balance, shrink, user_power):
 
 
 def check(B, S, k, dtype):
-    """Each column holds k of its largest similarities (all that are not 0, where there are fewer), and only those."""
+    """Each column holds k of its largest similarities, or all nonzero ones if there are fewer, and nothing else."""
     close = oracles.TOLERANCE[dtype] * max(1.0, S.max())
     for i in range(len(S)):
         kept = np.flatnonzero(B[:, i])

@@ -1,4 +1,4 @@
-"""SLIM: the optimum of its elastic net, certified; against a slow oracle, scikit-learn and its conditions."""
+"""SLIM: the certified optimum of its elastic net, against a slow oracle, scikit-learn and its conditions."""
 
 import threading
 
@@ -18,7 +18,7 @@ from tests.laws.strategies import dtypes, interactions
 
 signs = st.booleans()
 penalties = st.sampled_from([0.05, 0.5, 2.0])
-FLAT = 2e-5  # a gap of 1e-12·½‖x‖² leaves weights free by sqrt(2·gap/l2), between two items that always go together
+FLAT = 2e-5  # a gap of 1e-12·½‖x‖² leaves weights free by sqrt(2·gap/l2), between two items that always co-occur
 
 
 def value(G, B, l1, l2):
@@ -55,7 +55,7 @@ def kkt(G, B, l1, l2, non_negative):
 def example(n=80, m=25, seed=0):
     rng = np.random.default_rng(seed)
     X = (rng.random((n, m)) < 0.8 * (rng.random((n, 3)) @ rng.random((3, m)) / 1.5)).astype(np.float32)
-    X[3], X[:, 5], X[:, 8] = 0, 0, X[:, 9]  # an empty user, a cold item, two items that always go together
+    X[3], X[:, 5], X[:, 8] = 0, 0, X[:, 9]  # an empty user, a cold item, two items that always co-occur
     return sparse.csr_array(X)
 
 
@@ -129,7 +129,7 @@ def test_without_l1_and_without_signs_it_is_ease(X, user_power, dtype):
 
 @given(interactions(max_items=7, values="ratings"), penalties, st.sampled_from([0.1, 2.0]), signs, st.integers(1, 3))
 def test_the_gap_bounds_the_distance_to_the_optimum_wherever_the_fit_stops(X, l2, l1, non_negative, most):
-    """Any stopping point: the true excess is at most what is certified."""
+    """At any stopping point the true excess is at most the certified one."""
     model = fit(X, l1=l1, l2=l2, non_negative=non_negative, tolerance=1e-2, max_iterations=most)
     G = oracles.gram(X.toarray())
     reached = value(G, model.weights_.toarray(), l1, l2)

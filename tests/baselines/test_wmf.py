@@ -15,7 +15,7 @@ PRECISIONS = {"float32": 2e-3, "float64": 1e-8}
 
 
 def penalties(X, alpha, l2, power):
-    """λ of the users and μ of the items; who has nothing does not count as another."""
+    """λ of the users and μ of the items; empty users and cold items are not counted."""
     users, items = (X.sum(1) > 0).sum(), (X.sum(0) > 0).sum()
     return l2 * (alpha * X.sum(1) + items) ** power, l2 * (alpha * X.sum(0) + users) ** power
 
@@ -142,7 +142,7 @@ def test_empty_users_and_items_nobody_has_change_nothing():
 
 
 def test_it_recovers_factors_that_are_there():
-    """Two groups of users with disjoint tastes: everything of the own group before anything of the other."""
+    """Two groups of users with disjoint tastes: all items of a user's own group rank before any of the other."""
     rng = np.random.default_rng(0)
     X = np.zeros((200, 40), dtype=np.float32)
     X[:100, :20] = rng.random((100, 20)) < 0.5

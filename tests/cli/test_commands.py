@@ -1,4 +1,4 @@
-"""The command line: what a person and a program get, and one clear line for every mistake."""
+"""The command line: text and JSON output, and one clear line for every mistake."""
 
 import inspect
 import json

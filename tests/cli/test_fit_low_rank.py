@@ -1,4 +1,4 @@
-"""The low-rank models on the command line: chosen, told about, compared in either space, kept after Ctrl-C."""
+"""The low-rank models on the command line: chosen, described, compared in either space, kept after Ctrl-C."""
 
 import json
 import signal
@@ -157,7 +157,7 @@ def test_a_low_rank_model_recommends_and_explains(run):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Ctrl-C at the second word of the iterations, as soon as a fit gets there; counts the fits."""
+    """Ctrl-C at the second progress report of the iterations of any fit; counts the fits."""
     fits = []
     fit = od.LowRankEDLAE.fit
 

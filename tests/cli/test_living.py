@@ -1,4 +1,4 @@
-"""`offdiag update` and `offdiag forget`: the model of a new fit, once and only once, and one line for every mistake."""
+"""`offdiag update` and `offdiag forget`: the model of a new fit, applied exactly once, one line for every mistake."""
 
 import csv
 import errno
@@ -23,7 +23,7 @@ N_USERS = 60
 
 @pytest.fixture(scope="module")
 def rows():
-    """The log: text users, text items, a rating, a time, an event id; several events of many pairs."""
+    """The log: text users, text items, a rating, a time, an event id; several events for many pairs."""
     inter = od.synthetic.catalogue(N_USERS, 30, 900, communities=3, seed=4).interactions
     users = np.repeat(np.arange(N_USERS), np.diff(inter.matrix.indptr))
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def fit(run):
 
 
 def same(path, other):
-    """Whether two files hold the same model: ids, popularity and Gram bit for bit, weights as far as promised."""
+    """Whether two files hold the same model: ids, popularity and Gram bit for bit, weights within tolerance."""
     a, b = od.load(path, verify=True), od.load(other, verify=True)
     assert a.item_ids_.tolist() == b.item_ids_.tolist()
     assert a.n_users_ == b.n_users_
@@ -124,7 +124,7 @@ def test_forgetting_gives_the_model_of_the_others(run, fit, folder, rows, kind, 
 
 
 def test_ids_of_nineteen_digits_are_numbers_in_every_kind_of_file(run, fit, folder):
-    """Today's snowflakes; a file that holds only such ids goes with one where they begin shorter, and with Parquet."""
+    """Current snowflake ids: a file of only such ids is compatible with one that has shorter ids, and with Parquet."""
     users = 10**18 - 20 + np.arange(40)
     rng = np.random.default_rng(0)
     pairs = [(int(u), 2**62 + int(i)) for u in users for i in rng.choice(12, 4, replace=False)]
@@ -237,7 +237,7 @@ def test_several_files_parquet_and_other_columns(run, fit, folder, rows):
     frame = pl.DataFrame(rows[700:], schema=["who", "what", "stars", "at", "id"], orient="row")
     frame.write_parquet(folder / "two.parquet")
     given = ["--user", "who", "--item", "what", "--value", "stars"]
-    assert run("update", "model.od", "two.parquet", *given)[0] == 2  # known users without their past
+    assert run("update", "model.od", "two.parquet", *given)[0] == 2  # known users without their earlier events
     write(folder / "two.csv", rows[700:], ("user", "item", "rating"))
     assert run("update", "model.od", "one.csv", "two.csv")[0] == 0
     fit("log.csv", "whole.od", "--value", "rating")
@@ -248,7 +248,7 @@ def test_several_files_parquet_and_other_columns(run, fit, folder, rows):
 
 
 def test_lines_of_ids_are_a_log_too(run, fit, folder):
-    (folder / "a.txt").write_text("7 1 2 3\n8 2 3\n9\n5 1 3\n6\n")  # two people without anything
+    (folder / "a.txt").write_text("7 1 2 3\n8 2 3\n9\n5 1 3\n6\n")  # two users without items
     (folder / "b.txt").write_text("5 1 3\n6 1 2\n7 1 2 3\n8 2 3 4\n9\n")
     fit("a.txt", "model.od", "--format", "adjacency")
     assert "nothing new" in run("update", "model.od", "a.txt", "--format", "adjacency")[1]
@@ -342,7 +342,7 @@ def test_a_database_is_a_log_like_any_other(run, fit, folder, rows, monkeypatch)
 
 
 def untouched(fails, folder, *args):
-    """The line that a command says which must not touch any file."""
+    """The error line of a command that must not touch any file."""
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     line = fails(*args)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
@@ -478,7 +478,7 @@ def test_a_second_program_is_refused_while_the_first_changes_the_file(fit, fails
         assert "another program is changing it" in untouched(
             fails, folder, "forget", "model.od", "--users", "three.csv"
         )
-    with lock.changing("model.od"):  # the lock goes with its holder
+    with lock.changing("model.od"):  # the lock is released with its holder
         pass
 
 
@@ -488,7 +488,7 @@ def test_what_another_program_wrote_meanwhile_is_not_undone(run, fit, fails, fol
     write_all = container.write
 
     def slow(file, *more):
-        os.replace("other.od", "model.od")  # somebody who knows of no locks
+        os.replace("other.od", "model.od")  # a program that ignores locks
         return write_all(file, *more)
 
     monkeypatch.setattr(container, "write", slow)
@@ -499,7 +499,7 @@ def test_what_another_program_wrote_meanwhile_is_not_undone(run, fit, fails, fol
 
 @pytest.mark.slow
 def test_many_updates_at_once_lose_nothing(fit, folder, rows):
-    """Programs, not threads of one: Python's filters of warnings are not made for those."""
+    """Processes, not threads: Python's warning filters are not thread-safe."""
     fit("half.csv", "model.od")
     for n in range(3):
         write(folder / f"new{n}.csv", [(f"guest {n}", rows[n][1]), (f"guest {n}", rows[n + 9][1])], ("user", "item"))
@@ -513,7 +513,7 @@ def test_many_updates_at_once_lose_nothing(fit, folder, rows):
             assert program.returncode == 0 or "run this again" in err
         waiting = [n for n in waiting if running[n].returncode == 2]
         rounds += 1
-        assert rounds <= 3  # of those who start together one at least gets through
+        assert rounds <= 3  # of those that start together at least one succeeds
     model = od.load("model.od", verify=True)
     ids = np.array([f"guest {n}" for n in range(3)])
     assert (past.ledger_of(model).places(model._past.ledger.hashes.users(ids)) >= 0).all()

@@ -1,4 +1,4 @@
-"""`offdiag tune`: what the library finds, one look at the test users, and files that are whole or untouched."""
+"""`offdiag tune`: the library's result, one look at the test users, and files that are complete or untouched."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def split_of(file="train.csv", held_out=0.1, seed=0):
     return od.split.strong(od.read(file), held_out=held_out, seed=seed)
 
 
-# What comes out
+# Results
 
 
 def test_tune_finds_what_the_library_finds_and_measures_it_once_on_test_users(run):
@@ -75,7 +75,7 @@ def test_a_person_is_told_the_best_the_test_the_trials_and_what_mattered(run):
     assert f"{users[1]} other users, measured once (mean ± standard error)" in out
     assert "12 complete" in out
     assert "proposed by" in out
-    assert out.count("sampler") <= 10  # the best ten of them
+    assert out.count("sampler") <= 10  # only the best ten
     assert "within 1 % of the best" in out
 
 
@@ -155,7 +155,7 @@ def test_a_study_goes_on_where_it_was(run, folder):
 
 
 def test_a_study_with_propensities_goes_on_to_the_number_asked_for(run):
-    """Those of a new best trial are tried anew, those of the old best are not tried twice."""
+    """Propensities are tried again for a new best trial, and never twice for the old one."""
     for trials in (20, 26, 40):
         said = json.loads(run("tune", "train.csv", "--trials", trials, "--study", "p.study", "--json")[1])
         assert len(said["trials"]) == trials
@@ -183,7 +183,7 @@ def test_a_study_of_other_data_or_of_something_else_is_refused_and_kept(fails, r
 
 
 def stopped_at(number, monkeypatch):
-    """Ctrl-C when that trial begins."""
+    """Ctrl-C when this trial begins."""
 
     def call(self, stage, fraction):
         if f"trial {number} of" in stage:

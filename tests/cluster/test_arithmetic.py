@@ -1,4 +1,4 @@
-"""docs/cluster-arithmetic.md is what the script makes of the measurements, and the reckoning follows its formulas."""
+"""docs/cluster-arithmetic.md is the script's output for the measurements, and the estimate follows its formulas."""
 
 import importlib.util
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def page():
     spec = importlib.util.spec_from_file_location("cluster_page", ROOT / "benchmarks" / "cluster_page.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
@@ -52,7 +52,7 @@ def test_constants_from_the_small_shape_reckon_the_large_one(page, results):
     text = page.page(results)
     assert text.count("\n| columns |") == 4  # constants, formulas, and one for each number of workers
     assert "columns 1.75×" in text
-    assert "$ " not in text  # nothing that the test of the documents would run
+    assert "$ " not in text  # nothing that the documentation test would run
 
 
 def test_a_cluster_that_cannot_hold_the_model_is_not_called_possible(page, results):

@@ -1,4 +1,4 @@
-"""A real cluster of separate worker processes gives what one machine gives, also when a worker is killed on the way."""
+"""A real cluster of separate worker processes gives the result of one machine, even if a worker is killed midway."""
 
 import os
 import signal
@@ -289,7 +289,7 @@ def test_the_command_chooses_the_settings_of_one_machine(tmp_path, name):
 
 def test_sparse_columns_of_items_without_neighbours_are_empty(client):
     X = np.zeros((30, 6), dtype=np.float32)
-    X[:20, 0] = X[10:, 3] = X[25, 4] = 1  # nobody has 1, 2 and 5
+    X[:20, 0] = X[10:, 3] = X[25, 4] = 1  # items 1, 2 and 5 have no users
     for matrix in (X, X[:, :1]):
         inter = od.read(matrix)
         settings = {"neighbours": 3, "user_power": 0.0, "block_bytes": 1 << 20}
@@ -308,7 +308,7 @@ def test_auto_is_the_rule_of_the_model(client):
     assert model.settings_["l2"] == 2 * od.cluster.unseen_user_l2(parts, 0.0, items=50, users=70)
 
 
-# A worker is killed in the middle of each stage.
+# A worker is killed midway through each stage.
 
 
 def test_a_worker_killed_while_reading_changes_nothing(client, killing, tmp_path):
@@ -352,8 +352,8 @@ def test_both_workers_killed_at_once_are_waited_for(client, tmp_path):
 
 
 def test_a_worker_that_is_lost_twice_in_a_short_time_comes_back(tmp_path):
-    # Dask looks a while after a loss whether the worker is there and ends it for good if not, also when it is only down
-    # for the second time. A wait shorter than any restart stands for that moment.
+    # A while after a loss Dask checks whether the worker is back and removes it for good if not, even if it is only
+    # down for the second time. A timeout shorter than any restart reproduces that moment.
     files = written(tmp_path / "parts", cut(table(), 2))
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),

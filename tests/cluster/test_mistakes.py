@@ -24,7 +24,7 @@ dask = pytest.importorskip("dask")
 
 @pytest.fixture(scope="module")
 def client():
-    fewer = {"distributed.scheduler.allowed-failures": 1}  # than the usual 3 deaths of a task's workers, to save time
+    fewer = {"distributed.scheduler.allowed-failures": 1}  # than the default 3 worker deaths per task, to save time
     with dask.config.set(fewer), od.cluster.connect("local:1", memory_limit="700MB", timeout=60) as client:
         yield client
 
@@ -173,7 +173,7 @@ def test_the_command_says_each_mistake_in_one_line(fails):
 
 
 def test_ctrl_c_reaches_the_program_and_not_its_workers(tmp_path):
-    """A terminal sends it to all of them; workers would answer with tracebacks."""
+    """A terminal sends the signal to all of them; workers would print tracebacks."""
     script = tmp_path / "script.py"
     script.write_text(
         """
@@ -246,7 +246,7 @@ def test_a_worker_that_runs_out_of_memory_names_the_stage_and_the_limit(client):
     work = Stage(client, "counting pairs", lower="keep fewer items")
     with pytest.raises(od.NotEnoughMemory, match=r"counting pairs: workers were ended.*700 MB.*keep fewer items"):
         work.gather([work.submit(np.ones, 10**9)])
-    assert work.gather([work.submit(np.ones, 3)])[0].sum() == 3  # the cluster lives on
+    assert work.gather([work.submit(np.ones, 3)])[0].sum() == 3  # the cluster still works
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bad tables: each is read right or refused in one line, whatever is wrong with it; none is a traceback."""
+"""Bad tables: each is read correctly or rejected in one line, whatever is wrong with it, never with a traceback."""
 
 import gzip
 import random
@@ -60,7 +60,7 @@ def test_line_ends_do_not_matter(tmp_path, ending, pack, encoding):
 
 
 def test_a_long_file_with_bare_carriage_returns_is_read_to_its_end(tmp_path):
-    rows = "".join(f"{u},{u % 7}\r" for u in range(60_000))  # longer than what the layout is found from
+    rows = "".join(f"{u},{u % 7}\r" for u in range(60_000))  # longer than the part used to detect the layout
     assert len(rows) > text_files.HEAD
     (tmp_path / "mac.csv").write_text("user,item\r" + rows, newline="")
     assert od.read(tmp_path / "mac.csv").nnz == 60_000
@@ -324,7 +324,7 @@ print(*sorted(outcomes))
 
 
 def test_random_damage_to_parquet_is_read_or_refused_in_one_line(tmp_path):
-    # In a process of its own: before page headers were checked, polars asked for absurd memory, and Rust ended it.
+    # In a separate process: before page headers were checked, polars requested absurd memory sizes and Rust aborted.
     done = subprocess.run([sys.executable, "-c", DAMAGE], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != -signal.SIGABRT, done.stderr[:500]
     assert "Traceback" not in done.stderr

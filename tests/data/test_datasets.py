@@ -1,4 +1,4 @@
-"""Public data sets: small files of the published layouts, archives, downloads without a network, the real ones."""
+"""Public data sets: small files in the published layouts, archives, downloads without a network, the real data."""
 
 import gzip
 import hashlib
@@ -154,7 +154,7 @@ def test_the_published_split_prepares_as_the_paper_did(tmp_path):
     with pytest.raises(OffdiagError, match="held_out_users between 1 and 26 for 53 users, received 30"):
         datasets.published("ml-20m", tmp_path, held_out_users=30)
     with pytest.raises(OffdiagError, match="held_out_users= to try"):
-        datasets.published("ml-20m", tmp_path)  # 60 users are not all of it
+        datasets.published("ml-20m", tmp_path)  # 60 users are not the whole set
     with pytest.raises(OffdiagError, match="published split"):
         datasets.published("ml-100k", tmp_path)
 
@@ -299,7 +299,7 @@ def test_a_download_is_checked_reported_and_kept(monkeypatch, tmp_path):
     assert stages[-1] == ("download file.bin", 1.0)
     assert [done for _, done in stages] == sorted(done for _, done in stages)
     download.fetch("https://example.org/file.bin", target, checksum)
-    assert len(asked) == 1  # the second time it was there
+    assert len(asked) == 1  # the second time it was already there
     target.write_bytes(b"changed")
     with pytest.raises(OffdiagError, match="delete it"):
         download.fetch("https://example.org/file.bin", target, checksum)

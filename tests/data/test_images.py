@@ -1,4 +1,4 @@
-"""MNIST and CIFAR-10 from their files: bytes written here come back as pictures; broken files explain themselves."""
+"""MNIST and CIFAR-10 from their files: bytes written here are read back as images; broken files give a clear error."""
 
 import gzip
 import struct
@@ -54,7 +54,7 @@ def test_mnist_comes_back_as_it_was_written(tmp_path, mark, packed, part, prefix
     np.testing.assert_array_equal(got, pixels)
     np.testing.assert_array_equal(classes, labels)
     np.testing.assert_array_equal(images.mnist(str(tmp_path), 3, part)[0], pixels[:3])
-    got[0] = 0  # the caller's own
+    got[0] = 0  # the caller's own copy
 
 
 def test_cifar10_comes_back_as_it_was_written_batch_after_batch(tmp_path):
@@ -171,10 +171,10 @@ def test_invented_pictures_have_the_shapes_ten_classes_and_a_falling_spectrum(ki
     assert (images.invented(400, kind, seed=2)[0] != pixels).any()
     X = pixels.reshape(400, -1) / 255
     eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
-    assert eigenvalues[0] > 10 * eigenvalues[4]  # as of pictures: few directions hold most
+    assert eigenvalues[0] > 10 * eigenvalues[4]  # as in real images, a few directions hold most of the variance
     assert eigenvalues[4] > 10 * eigenvalues[80]
     assert eigenvalues[200] > 0
-    # A class means something, also for another seed: the nearest class mean finds it more often than chance.
+    # Classes are meaningful, also for another seed: the nearest class mean is right more often than chance.
     other, truth = images.invented(200, kind, seed=7)
     means = np.stack([X[labels == k].mean(axis=0) for k in range(10)])
     nearest = np.argmin(((other.reshape(200, 1, -1) / 255 - means) ** 2).sum(axis=-1), axis=1)

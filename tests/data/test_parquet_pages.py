@@ -1,4 +1,4 @@
-"""A changed bit inside a page of a Parquet file: found where checksums are stored and asked for."""
+"""A flipped bit in a page of a Parquet file is detected if checksums are stored and verified."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def written(path, *, checksums):
 
 
 def flipped(path):
-    """One bit in the middle of the first column, where only values are."""
+    """Flips one bit in the middle of the first column, where there are only values."""
     raw = bytearray(path.read_bytes())
     raw[16_000] ^= 4
     path.write_bytes(bytes(raw))

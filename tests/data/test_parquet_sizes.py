@@ -1,4 +1,4 @@
-"""Page headers: every whole file passes, and a number that no whole file states is refused before it is used."""
+"""Page headers: every intact file passes, and a number that no intact file contains is rejected before use."""
 
 import numpy as np
 import polars as pl
@@ -74,7 +74,7 @@ def struct(**fields):
 
 
 def file_of(page, values=4, at=4, body=b"12345678"):
-    """A file of one column with one page, whose header is given."""
+    """A file of one column with one page that has this header."""
     column = struct(f5=values, f7=100, f9=at)
     footer = struct(f1=1, f4=[struct(f1=[struct(f2=4, f3=column)], f3=values)])
     return b"PAR1" + page + body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
@@ -100,7 +100,7 @@ def test_a_page_that_fits_passes():
         (page(packed=10**6), "size"),
         (struct(f1=3, f2=8, f3=8, f8=struct(f1=4, f5=2**30)), "number of values"),
         (struct(f1=2, f2=8, f3=8, f7=struct(f1=2**30)), "number of values"),
-        (struct(f1=2, f2=8, f3=8, f7=struct(f1=1)), "a"),  # the page of data is missing
+        (struct(f1=2, f2=8, f3=8, f7=struct(f1=1)), "a"),  # the data page is missing
         (struct(f1=0, f2=[struct(f1=1)], f3=8), "of its type"),
         (b"\xff" * 30, "too long|no type"),
         (b"\x1c" * 30, "nested"),

@@ -52,7 +52,7 @@ def test_minimum_counts_equal_the_slow_filter(rows, users, items, first, until_s
 
 
 def test_the_order_of_the_filters_matters_and_songs_go_first():
-    # Items first: item 9 goes, then user 0 has one item left and goes too. Users first: user 0 stays.
+    # Items first: item 9 is dropped, then user 0 has one item left and is dropped too. Users first: user 0 stays.
     rows = [(0, 9, 1), (0, 1, 1), (1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1)]
     assert min_counts(from_rows(rows), users=2, items=2).user_ids.tolist() == [1, 2]
     assert min_counts(from_rows(rows), users=2, items=2, first="users").user_ids.tolist() == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Reading: every source gives the matrix that a dictionary gives."""
+"""Reading: every source gives the same matrix as a dictionary."""
 
 import gzip
 from pathlib import Path
@@ -195,7 +195,7 @@ def test_ids_keep_their_type(tmp_path):
     assert kinds("user,item\n-3,1\n99999999999,1\n") == [-3, 99999999999]
     assert kinds("user,item\n" + "5,1\n" * 3000 + "x,1\n") == ["5", "x"]  # seen late, still kept
     assert kinds("user,item\n99999999999999999999,1\n1,1\n") == ["1", "99999999999999999999"]
-    for head in ("", "5,1\n" * 3000):  # the last 64-bit numbers are numbers, wherever they stand; the next is none
+    for head in ("", "5,1\n" * 3000):  # the 64-bit limits are numbers wherever they occur; the next integer is text
         first = [5] if head else []
         assert kinds(f"user,item\n{head}{2**63 - 1},1\n{-(2**63)},1\n") == [-(2**63), *first, 2**63 - 1]
         assert kinds(f"user,item\n{head}{2**63},1\n") == sorted([*map(str, first), str(2**63)])

@@ -1,4 +1,4 @@
-"""Splits hold every interaction exactly once, and put it where they say."""
+"""Splits hold every interaction exactly once, in the part they promise."""
 
 from datetime import date, datetime
 
@@ -27,7 +27,7 @@ def random_interactions(n_users=60, n_items=30, density=0.3, seed=0):
 
 
 def check_within_users(inter, parts):
-    """train and all targets add up to the whole; histories are what the user had besides later parts."""
+    """train and all targets add up to the whole; histories are the user's interactions without later parts."""
     total = parts.train.matrix.toarray() + parts.test.targets.toarray()
     if parts.validation is not None:
         total += parts.validation.targets.toarray()

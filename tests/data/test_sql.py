@@ -1,4 +1,4 @@
-"""Databases for real: PostgreSQL, DuckDB, SQLite and what SQLAlchemy reads; passwords; servers that go away."""
+"""Real databases: PostgreSQL, DuckDB, SQLite and what SQLAlchemy reads; passwords; servers that go away."""
 
 import sqlite3
 import subprocess
@@ -67,7 +67,7 @@ def same(inter):
     return np.array_equal(inter.matrix.toarray(), [[0, 1, 2.5], [0, 0, 4.5], [3, 0, 0]])
 
 
-# What is read
+# Reading
 
 
 def test_postgresql_is_read_by_query_and_by_table(server):

@@ -52,7 +52,7 @@ def test_popularity_is_heavy_tailed_and_activity_skewed():
 
 
 def within_one_community(catalogue):
-    """Of two random interactions of a user, how often both in the same genre; and what chance would give."""
+    """How often two random interactions of a user are in the same genre, and how often by chance."""
     _, genre = np.unique(catalogue.genres, return_inverse=True)
     inter = catalogue.interactions
     users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
@@ -119,7 +119,7 @@ def test_there_is_more_to_learn_than_popularity_and_regularisation_matters():
 
 
 def test_a_million_interactions_take_a_moment():
-    synthetic.interactions(10, 10, 20)  # compiled
+    synthetic.interactions(10, 10, 20)  # compiles the loops
     start = time.perf_counter()
     synthetic.interactions(14_000, 5_000, 1_000_000, names=False)
     assert time.perf_counter() - start < 5  # about 0.2 s on a quiet core

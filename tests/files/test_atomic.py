@@ -1,4 +1,4 @@
-"""A file that is written takes the place of an ordinary file only: never of a device, a pipe or a socket."""
+"""Writing a file replaces only a regular file, never a device, a pipe or a socket."""
 
 import os
 import socket

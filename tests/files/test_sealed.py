@@ -1,4 +1,4 @@
-"""Sealed files and their keys: what is written comes back, anything else is refused, and no key is ever shown."""
+"""Sealed files and their keys: contents are read back, anything else is rejected, and no key is ever shown."""
 
 import os
 import stat
@@ -122,7 +122,7 @@ def test_keys_come_from_files_variables_bytes_and_functions(tmp_path, monkeypatc
     assert keys.keys_of(lambda: key.secret).new() == key
     monkeypatch.setenv(keys.KEY, key.secret.hex())
     assert keys.keys_of().new() == key
-    other = keys.keys_of(tmp_path / "mine").new()  # a named file comes before the variable
+    other = keys.keys_of(tmp_path / "mine").new()  # a named file takes precedence over the variable
     assert other != key
     assert keys.keys_of(tmp_path / "mine").has(other.id)
     with pytest.raises(OffdiagError, match="OFFDIAG_NEW_KEY"):

@@ -99,7 +99,7 @@ def test_a_rotated_key_makes_older_copies_unreadable_and_no_others(tmp_path, mod
 
 @pytest.mark.parametrize("unnamed", [True, False])
 def test_while_a_file_is_written_only_its_owner_can_read_it(tmp_path, monkeypatch, unnamed):
-    """Where the system has no files without a name, too."""
+    """Also on systems without unnamed files."""
     if not unnamed:
         monkeypatch.setattr(atomic.Pending, "_unnamed", lambda self: None)
     target = tmp_path / "f"
@@ -179,7 +179,7 @@ def test_a_note_that_was_tampered_with_is_refused(tmp_path, model, inter):
 
 
 def first_format(folder, model, *, ledger):
-    """A file as the version before wrote it: everything in one, words of 8 bytes, the key in the file."""
+    """A file of the previous version: everything in one file, 8-byte words, the key inside."""
     from offdiag import persist
     from offdiag.files import container
     from offdiag.living import event_rows, first_hashes

@@ -1,4 +1,4 @@
-"""Sums that are never rounded, against Python's fractions: who leaves takes everything along."""
+"""Sums that are never rounded, against Python's fractions: a forgotten user leaves nothing behind."""
 
 from fractions import Fraction
 
@@ -32,7 +32,7 @@ def matrices(draw, width=5, most=7):
 
 
 def truth(X, power):
-    """The exact sums of what each user adds, as fractions; what a user adds is rounded once."""
+    """The exact sums of the users' contributions, as fractions; each contribution is rounded once."""
     m = X.shape[1]
     G = [[Fraction(0)] * m for _ in range(m)]
     weight = weights_of((X > 0).sum(axis=1), power)
@@ -70,7 +70,7 @@ def test_counted_sums_are_the_sums_of_fractions(X, power, count):
 @pytest.mark.parametrize("name", ["EDLAE", "SparseEDLAE", "Popularity"])
 @given(X=matrices(most=8), data=st.data())
 def test_the_state_depends_only_on_who_is_there(X, data, name, power):
-    """Not on who was there before, nor on the order: to the last bit."""
+    """Neither on earlier users nor on the order, to the last bit."""
     keep = X.any(axis=1)
     X = X[keep]
     if len(X) < 3 or not X[:2].any():

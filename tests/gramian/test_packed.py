@@ -26,7 +26,7 @@ def test_weighted_gram_equals_the_dense_product(X, power, dtype):
 
 @given(interactions(max_users=20), powers)
 def test_the_mean_weight_of_an_interaction_is_one_within_half_a_step(X, power):
-    """Σ over interactions of s·n_u^-power: the diagonal sums tell it for 0/1 data."""
+    """Σ over interactions of s·n_u^-power, which is the sum of the diagonal for 0/1 data."""
     G = od.gram(X, power, dtype=np.float64)
     assert np.isclose(G.diagonal().sum(), X.nnz, rtol=0.0055 if power else 1e-12)
 
@@ -61,7 +61,7 @@ def test_weighted_grams_add_with_the_scale_of_the_union(old, new, power):
     interactions(max_items=6), interactions(max_items=6), st.sampled_from([0.5, 1.0, 0.37, -0.5, -1.0]), st.randoms()
 )
 def test_weighted_users_of_ones_come_and_go_bit_for_bit(old, new, power, random):
-    """Weights of 24 digits: no sum is rounded, so neither order nor history can be seen in it."""
+    """Weights of 24 digits: no sum is rounded, so it depends on neither order nor history."""
     m = max(old.shape[1], new.shape[1])
     old.resize((old.shape[0], m))
     new.resize((new.shape[0], m))

@@ -26,7 +26,7 @@ def same_arrays(G, other):
 
 
 def changed(G, X, sign, whole=False):
-    """G after the users X came (+1) or went (−1), as the caller of ``put`` does it, or by ``summed``."""
+    """G after the users X are added (+1) or removed (−1), as the caller of ``put`` does it, or by ``summed``."""
     X = sparse.csr_array(X)
     other = sparse_gram(X, G.user_power)
     items = np.flatnonzero(other.item_counts)
@@ -113,7 +113,7 @@ def test_with_user_weights_pairs_that_nobody_shares_any_more_are_gone(data, kind
 @pytest.mark.parametrize("values", [1.0, 0.7])
 def test_what_rounding_leaves_of_a_pair_is_not_kept(whole, values):
     X = np.zeros((12, 14))
-    for user in range(10):  # histories of different length, so weights that do not add up without rounding
+    for user in range(10):  # histories of different lengths, so the weights do not add up without rounding
         X[user, : user + 2] = values
     X[10, 0] = X[11, 1] = values  # both items stay
     G = sparse_gram(X, 0.5)
@@ -131,7 +131,7 @@ def test_what_rounding_leaves_of_a_pair_is_not_kept(whole, values):
 
 
 def test_values_of_a_half_are_not_taken_for_traces():
-    X = np.array([[0.5, 0.5, 0.0], [1.5, 1.5, 0.0], [0.0, 0.0, 1.0]])  # sums equal counts, and yet not 0/1
+    X = np.array([[0.5, 0.5, 0.0], [1.5, 1.5, 0.0], [0.0, 0.0, 1.0]])  # sums equal counts, yet not 0/1
     for power in (0.0, 0.5):
         G = changed(sparse_gram(X, power), X[1:2], -1)
         np.testing.assert_allclose(G.toarray() / G.scale, sparse_gram(X[[0, 2]], power).tocsr().toarray(), rtol=1e-12)
@@ -174,7 +174,7 @@ def test_another_catalogue_drops_adds_and_reorders(data, kind, power):
     assert all((np.diff(new.indices[a:b]) > 0).all() for a, b in zip(new.indptr, new.indptr[1:], strict=False))
     np.testing.assert_array_equal(new.item_counts, np.where(at < 0, 0, G.item_counts[at]))
     np.testing.assert_array_equal(new.item_sums, np.where(at < 0, 0, G.item_sums[at]))
-    same_arrays(G, sparse_gram(X, power))  # the old one is as it was
+    same_arrays(G, sparse_gram(X, power))  # the old one is unchanged
 
 
 @given(interactions(values="ratings"), powers)

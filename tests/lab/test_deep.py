@@ -1,4 +1,4 @@
-"""Dropout in deep linear nets: the recursion against every mask there is, against sampling, against closed forms."""
+"""Dropout in deep linear nets: the recursion against every mask, sampling and closed forms."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from tests.laws import oracles, oracles_low_rank
 
 
 def every_mask(X, weights, dropouts):
-    """E‖X − net(X)‖² from the definition: all masks of all layers, each with its chance."""
+    """E‖X − net(X)‖² from the definition: all masks of all layers, each with its probability."""
 
     def expected(x, values, layer):
         if layer == len(weights):
@@ -42,7 +42,7 @@ chances = st.sampled_from([0.0, 0.1, 0.5, 0.9])
 
 @st.composite
 def tiny_nets(draw, max_hidden=2):
-    """At most 9 nodes that can be dropped, so that 512 masks are all of them."""
+    """At most 9 nodes that can be dropped, so there are at most 512 masks."""
     m = draw(st.integers(1, 3))
     widths = draw(st.lists(st.integers(1, 3), max_size=max_hidden))
     X, G, weights = net(draw(st.integers(0, 2**32 - 1)), m, widths, users=2)
@@ -83,7 +83,7 @@ def test_the_gradient_is_that_of_finite_differences(seed, m, widths, data, l2):
     for layer, slope in enumerate(slopes):
         assert slope.shape == weights[layer].shape
         towards = rng.standard_normal(slope.shape)
-        # the loss is quadratic in one layer, so a central difference has no error but rounding
+        # the loss is quadratic in one layer, so a central difference has only rounding error
         near = [
             deep.expected_loss(G, [*weights[:layer], weights[layer] + step, *weights[layer + 1 :]], dropouts, l2=l2)
             for step in (towards, -towards)
@@ -110,7 +110,7 @@ def test_sampling_is_decided_by_its_seed_and_knows_its_standard_error():
     off = (np.array([r.mean for r in runs]) - deep.expected_loss(G, weights, (0.5, 0.2))) / [
         r.standard_error for r in runs
     ]
-    assert 0.8 < off.std() < 1.3  # about one standard error off, as often as it should be
+    assert 0.8 < off.std() < 1.3  # the spread matches the standard error
     assert deep.sample_loss(X, weights, (0.0, 0.0), draws=3).standard_error == 0
 
 
@@ -139,7 +139,7 @@ def test_with_several_layers_the_printed_terms_are_too_small():
         assert exact.reconstruction + exact.penalty == pytest.approx(truth, rel=1e-10)
         assert exact.reconstruction + printed.sum() < truth - 0.02 * exact.penalty
         first = np.flatnonzero(dropouts)[0]
-        assert exact.penalties[first] == pytest.approx(printed[first])  # no noise has come before it
+        assert exact.penalties[first] == pytest.approx(printed[first])  # no noise before it
         assert (exact.penalties >= printed * (1 - 1e-12)).all()
 
 
@@ -192,7 +192,7 @@ def test_fitting_with_dropout_inside_ends_where_no_layer_can_improve():
     assert found.loss == pytest.approx(deep.expected_loss(G, found.weights, [0.3, 0.2, 0.1]))
     slopes = deep.gradient(G, found.weights, [0.3, 0.2, 0.1])
     assert max(np.abs(slope).max() for slope in slopes) < 1e-4 * np.trace(G.toarray())
-    # hidden noise is paid for: more than with noise at the input alone, less than with no model at all
+    # hidden noise has a cost: more than with noise at the input alone, less than with no model at all
     assert oracles_low_rank.dlae_optimum(G.toarray(), 4, 0.3, 0.0) < found.loss < np.trace(G.toarray())
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""DropBlock in linear nets: the norm, its prox, the mean loss and the optimum, each against a slow and sure way."""
+"""DropBlock in linear nets: the norm, its prox, the mean loss and the optimum, each against a slow, reliable method."""
 
 import itertools
 from fractions import Fraction
@@ -16,13 +16,13 @@ from offdiag.lab import dropblock, frames, montecarlo
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    """Matrices this small only lose by being shared among cores that have other work."""
+    """Matrices this small run slower when shared among busy cores."""
     with threadpool_limits(1):
         yield
 
 
 def exact_prox(m, order, beta):
-    """The prox in rational arithmetic: every guess which t are 1 and which are between, until one fits itself."""
+    """The prox in rational arithmetic: every choice of which t are 1 and which are between, until one is consistent."""
     beta = Fraction(beta)
     a = sorted((abs(Fraction(v)) for v in m), reverse=True)
     filled = sum(v > 0 for v in a)
@@ -46,7 +46,7 @@ def exact_prox(m, order, beta):
 
 
 def variational(a, order):
-    """Σ a²/t at a t that a general solver finds, made feasible, and the bound from below that its dual gives there."""
+    """Σ a²/t at a general solver's t, made feasible, and the lower bound that its dual gives there."""
     a = np.abs(a)
     found = minimize(
         lambda t: np.sum(a**2 / t) / (a @ a),
@@ -88,7 +88,7 @@ def test_the_prox_is_exact_for_ties_zeros_any_range_and_any_weight(m, order, bet
     "m", [[2.0, 2.0, 2.0], [-1.0, 2.0, 2.0, 2.0], [0.3 * (1 + v * 1e-9) for v in (0.7, -0.2, 0.1, 0.9, 0.5)]]
 )
 def test_near_ties_are_told_apart_under_any_penalty(m, beta):
-    """Which of nearly equal entries live is decided by differences as small as m/beta."""
+    """Which of nearly equal entries survive depends on differences as small as m/beta."""
     for order in range(1, len(m)):
         truth = np.array([float(v) for v in exact_prox(m, order, beta)])
         assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
@@ -96,7 +96,7 @@ def test_near_ties_are_told_apart_under_any_penalty(m, beta):
 
 @pytest.mark.parametrize("beta", [1e15, 4e15, 9.1e15, 1e17, 1e200])
 def test_ties_share_even_where_the_penalty_swallows_one(beta):
-    """1 + beta = beta: which entries are whole must be seen from differences, and equal ones must be treated alike."""
+    """1 + beta = beta: which entries are whole must follow from differences, and ties must be treated equally."""
     assert dropblock.prox([3.0, 3.0, 3.0], 2, beta) == pytest.approx(np.full(3, 2 / beta), rel=1e-13)
     rng = np.random.default_rng(5)
     odd = [[2.0, 2 - 9e-16, 1.0, 3 - 1.4e-15, 3 + 1.4e-15], [5.0, 3.0, 3.0, 3.0]]
@@ -167,7 +167,7 @@ def test_the_norm_is_its_variational_form(seed):
 
 
 def test_neither_the_largest_nor_the_least_value_over_all_rho_is_the_norm():
-    """In print ρ maximises Eq. 11; that is right only among the feasible ρ."""
+    """The paper's ρ maximises Eq. 11; that is correct only among the feasible ρ."""
 
     def over_rho(a, order):
         return [np.sum(a[: rho - 1] ** 2) + a[rho - 1 :].sum() ** 2 / (order - rho + 1) for rho in range(1, order + 1)]
@@ -257,7 +257,7 @@ SHAPES = [  # a, b, samples, rank of X, width, block, drop
     (4, 3, 12, None, 3, 1, 0.5),  # more samples than features
     (4, 6, 5, None, 6, 2, 0.5),  # the reverse
     (4, 5, 9, 2, 4, 2, 0.3),  # X of low rank
-    (5, 5, 7, None, 2, 1, 0.4),  # fewer units than there are singular values
+    (5, 5, 7, None, 2, 1, 0.4),  # fewer units than singular values
     (5, 5, 7, None, 6, 2, 0.4),
     (3, 3, 4, None, 12, 3, 0.7),  # more units than needed
     (4, 4, 6, None, 4, 4, 0.5),  # one block
@@ -282,7 +282,7 @@ def test_the_optimum_is_what_direct_descent_finds(a, b, n, rank, width, block, d
 
 
 def test_where_the_bound_is_not_attained_it_says_so_and_by_how_much():
-    """Two blocks of two want two projections of rank 2 whose mean has the eigenvalues t, and two can rarely do that."""
+    """Two blocks of two need two projections of rank 2 whose mean has the eigenvalues t, which rarely exist."""
     Y, X, *_ = net(3, 6, 6, 12, 4)
     found = dropblock.optimum(Y, X, 4, 2, 0.5)
     assert not found.tight
@@ -339,7 +339,7 @@ def test_nothing_to_fit_gives_zeros():
 
 def test_equal_singular_values_are_shrunk_alike():
     Y = 3 * np.eye(6)
-    found = dropblock.optimum(Y, np.eye(6), 12, 2, 0.5)  # Σ t = 2 over six equals: t = 1/3, beta = 1/6
+    found = dropblock.optimum(Y, np.eye(6), 12, 2, 0.5)  # Σ t = 2 over six equal values: t = 1/3, beta = 1/6
     assert found.tight
     assert found.product == pytest.approx(3 * (1 / 3) / (1 / 3 + 1 / 6) * np.eye(6), abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""DropConnect in a linear net: the mean loss against every mask there is, and when it is that of dropout."""
+"""DropConnect in a linear net: the mean loss against every mask, and when it equals that of dropout."""
 
 import itertools
 

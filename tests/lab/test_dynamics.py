@@ -27,7 +27,7 @@ def equations(lam, eps, decay, tau):
 
 
 def by_ode(t, w1, w2, lam, *, eps=0.0, decay=0.0, tau=1.0):
-    """w1·w2 at one time; where that is many times the fastest rate, by an implicit method in log(1 + rate·t)."""
+    """w1·w2 at time t; if t is many times the fastest time scale, by an implicit method in log(1 + rate·t)."""
     slope, jacobian = equations(lam, eps, decay, tau)
     if t == 0:
         return w1 * w2
@@ -49,14 +49,14 @@ def by_ode(t, w1, w2, lam, *, eps=0.0, decay=0.0, tau=1.0):
 
 
 def as_printed(t, w1, w2, lam, eps, tau):
-    """[Pretorius18 sec. B] literally, with so many digits that neither overflow nor cancellation matters."""
+    """[Pretorius18 sec. B] literally, with enough digits that neither overflow nor cancellation matters."""
     mp = pytest.importorskip("mpmath")
     with mp.workdps(60):
         t, w1, w2, lam, eps, tau = map(mp.mpf, (t, w1, w2, lam, eps, tau))
         w0, c0 = w1 * w2, abs(w2**2 - w1**2)
         if lam * t / tau > 5000 and w0 > 0:
             return float(lam / (lam + eps))
-        if c0 == 0 and w0 >= 0:  # not defined in print; separate the variables of τw′ = 2w(λ − wL)
+        if c0 == 0 and w0 >= 0:  # undefined in the paper; separate the variables of τw′ = 2w(λ − wL)
             grown = mp.exp(2 * lam * t / tau)
             return float(w0 * grown / (1 + (lam + eps) / lam * w0 * (grown - 1)))
         if c0 == 0:
@@ -114,7 +114,7 @@ def test_the_denoising_curve_is_that_of_a_stiff_ode_solver_at_extremes(lam, t, w
 @given(times, starts(), positive, st.one_of(st.just(0.0), positive), positive)
 @settings(max_examples=300, deadline=None)
 def test_the_denoising_curve_is_the_printed_one_with_many_digits(t, start, lam, eps, tau):
-    assume(lam * t / tau < 1e5)  # beyond it both are at rest; Radau above looks there
+    assume(lam * t / tau < 1e5)  # beyond it both have converged; Radau above covers that
     found = dynamics.dae(t, *start, lam, eps, tau)
     assert abs(found - as_printed(t, *start, lam, eps, tau)) <= 1e-12 * max(1, abs(found))
 
@@ -131,7 +131,7 @@ def test_the_curve_is_finite_moves_towards_the_fixed_point_and_can_be_continued(
         assert low - 1e-12 <= first <= high + 1e-12 * max(1, high)
     if w1 == -w2:
         assert first <= 0  # it can only creep up to the saddle
-    # A flow: going for t and then for t again is going for 2t. The second start has the same w2² − w1².
+    # A flow: time t followed by time t equals time 2t. The second start has the same w2² − w1².
     c = w2 * w2 - w1 * w1
     total = np.hypot(c, 2 * first)
     bigger = np.sqrt((total + abs(c)) / 2)
@@ -153,7 +153,7 @@ def test_the_printed_form_overflows_and_divides_by_zero_where_ours_does_not():
     assert dynamics.dae(1e6, 0.1, 0.2, 1e6, 1e6, 1.0) == pytest.approx(0.5, abs=1e-15)
     assert dynamics.dae(1e4, 0.1, 0.1, 0.8, 0.2, 1.0) == pytest.approx(0.8, abs=1e-15)
     assert dynamics.dae(1e308, 0.1, 0.3, 1e6, 0.0, 1.0) == 1.0
-    assert dynamics.dae(5.0, 0.3, 0.4, 0.0, 0.0, 1.0) == pytest.approx(0.12, rel=1e-15)  # nothing pulls
+    assert dynamics.dae(5.0, 0.3, 0.4, 0.0, 0.0, 1.0) == pytest.approx(0.12, rel=1e-15)  # no gradient
     assert dynamics.dae(5.0, 0.5, -0.5, 0.0, 2.0, 1.0) == pytest.approx(-0.25 / (1 + 2 * 2 * 0.25 * 5), rel=1e-14)
 
 
@@ -183,7 +183,7 @@ def test_the_weight_decay_curve_is_that_of_an_ode_solver(w, lam, decay):
 @pytest.mark.parametrize("share", [0.3, 1.0, 2.0])
 def test_the_weight_decay_curve_is_that_of_a_stiff_ode_solver_at_extremes(lam, t, w, share):
     if share == 1:
-        t = min(t, 1e3 / lam)  # w falls as 1/t only, too long a way for the solver
+        t = min(t, 1e3 / lam)  # w falls only as 1/t, too slowly for the solver
     side = np.sqrt(abs(w))
     truth = by_ode(t, side, side * np.sign(w), lam, decay=share * lam)
     assert near(dynamics.wdae(t, w, lam, share * lam, 1.0), truth)
@@ -281,7 +281,7 @@ def test_the_learning_rates_are_one_over_the_curvature_at_one():
     ratio = dynamics.dae_learning_rate(lam, eps) / dynamics.wdae_learning_rate(lam, decay)
     np.testing.assert_allclose(dynamics.learning_rate_ratio(lam, eps, decay), ratio)
     assert dynamics.dae_learning_rate(0, 0) == np.inf
-    # On the way up the curvature is highest at the end, 2λ, so the printed rate is smaller than it need be.
+    # On the way up the curvature is highest at the end, 2λ, so the printed rate is smaller than necessary.
     path = dynamics.dae(np.linspace(0, 50, 400), 0.01, 0.01, 2.5, 0.7, 1.0)
     curvature = np.linalg.eigvalsh(dynamics.dae_hessian(np.sqrt(path), np.sqrt(path), 2.5, 0.7, 1.0))[:, -1]
     assert curvature.max() == pytest.approx(5.0, rel=1e-9)
@@ -314,7 +314,7 @@ def net(n, features, hidden, seed):
 
 @given(shapes, st.floats(0, 4))
 def test_the_expected_loss_is_the_mean_over_noise(shape, variance):
-    """Two-point noise ±s in every entry has the same mean and variance, so all signs of a row can be gone through."""
+    """Two-point noise ±s in every entry has the same mean and variance, so all signs of a row can be enumerated."""
     X, W1, W2 = net(*shape)
     M = W2 @ W1
     signs = np.array(np.meshgrid(*[[-1, 1]] * X.shape[1])).reshape(X.shape[1], -1).T * np.sqrt(variance)
@@ -344,7 +344,7 @@ def test_a_whole_net_started_aligned_follows_the_curve_of_each_mode(variance, ga
     if gamma:
         theory = dynamics.wdae(t, 0.01, lam, n * gamma, tau)
     assert found.values.shape == (9, 6)
-    assert np.abs(found.values[:, :hidden] - theory).max() < 3e-3  # the length of a step
+    assert np.abs(found.values[:, :hidden] - theory).max() < 3e-3  # the step size
     assert np.abs(found.values[:, hidden:]).max() < 1e-12
     modes = dynamics.estimate(X, lambda rows: rows @ (found.W2 @ found.W1).T)
     np.testing.assert_allclose(modes.eigenvalues, found.eigenvalues)

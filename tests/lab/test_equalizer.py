@@ -12,7 +12,7 @@ from offdiag.lab import equalizer
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    with threadpool_limits(1):  # small matrices only lose by being shared among cores that have other work
+    with threadpool_limits(1):  # small matrices run slower when shared among busy cores
         yield
 
 

@@ -13,7 +13,7 @@ from offdiag.lab import dropout, landscape
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    with threadpool_limits(1):  # small matrices only lose by being shared among cores that have other work
+    with threadpool_limits(1):  # small matrices run slower when shared among busy cores
         yield
 
 
@@ -81,7 +81,7 @@ def test_listed_points_are_critical_the_first_is_the_optimum_and_all_others_are_
 
 @pytest.mark.parametrize("drop", [0.2, 0.6])
 def test_no_root_of_the_gradient_is_missing_from_the_list(drop):
-    """Newton from many places ends at a value that is in the list: the enumeration is complete."""
+    """Newton from many starts ends at a listed value: the enumeration is complete."""
     M = np.diag([3.0, 2.0, 1.0])
     values = np.array([p.value for p in landscape.critical_points(M, 2, drop)])
     rng, met = np.random.default_rng(0), set()
@@ -112,7 +112,7 @@ def test_a_scalar_with_two_units_has_nine_points_in_three_families():
 
 @pytest.mark.parametrize("lam", [0.3, 2.0])
 def test_one_new_direction_leads_down_from_every_equalised_point_that_lacks_one(lam):
-    """What makes the condition of the theorem unnecessary: the curvature along t·w·aᵀ is 4(λn − σ)."""
+    """Why the condition of the theorem is unnecessary: the curvature along t·w·aᵀ is 4(λn − σ)."""
     sigma, width, drop = np.array([5.0, 4.0, 3.0]), 3, lam / (1 + lam)
     M, rank = np.diag(sigma), dropout.optimum(np.diag(sigma), 3, drop, tied=True).rank
     assert rank > 1

@@ -1,4 +1,4 @@
-"""Torch layers: their noise has the moments it should have, and the exact term is the mean of what they draw."""
+"""Torch layers: their noise has the right moments, and the exact term is the mean over their draws."""
 
 import itertools
 import subprocess
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    """Matrices this small only lose by being shared among cores that have other work."""
+    """Matrices this small run slower when shared among busy cores."""
     with threadpool_limits(1):
         yield
 
@@ -170,7 +170,7 @@ def test_the_emphasized_loss_of_a_linear_net_is_w_times_the_objective(dropped, k
     w = dropped * p + kept_weight * q
     total = 0.0
     for mask in itertools.product([0, 1], repeat=3):
-        kept = np.tile(np.array(mask, dtype=bool), (3, 1))  # all rows at once: rows add up, so one mask may serve all
+        kept = np.tile(np.array(mask, dtype=bool), (3, 1))  # all rows at once: rows add up, so one mask serves all
         out = (X * kept / q) @ B
         chance = np.prod(np.where(mask, q, p))
         arrays = (torch.tensor(v) for v in (X, out, kept))

@@ -1,4 +1,4 @@
-"""Masks: each sampler against the chances it stands for, enumeration against sampling, and what is refused."""
+"""Masks: each sampler against its probabilities, enumeration against sampling, and what is rejected."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Training on sampled masks ends where the closed forms are: Table 1, rows 3 and 4, of [Steck20] by two ways."""
+"""Training on sampled masks ends at the closed forms: Table 1, rows 3 and 4, of [Steck20] in two ways."""
 
 import subprocess
 import sys
@@ -143,12 +143,12 @@ def test_full_rank_training_approaches_the_closed_form(dropout, l2, kept_weight)
     B, weight = model.weights_.toarray(), np.sqrt(np.diag(G))[:, None]
     assert np.linalg.norm(weight * (long.U - B)) < 0.2 * np.linalg.norm(weight * B)
     if kept_weight == 0:
-        assert not long.U.diagonal().any()  # nothing ever pulls at it
+        assert not long.U.diagonal().any()  # its gradient is always 0
 
 
 @pytest.mark.slow
 def test_training_approaches_the_optimum_on_real_data(shared_data):
-    """Rank 200 takes minutes and is measured by benchmarks/sampled.py; rank 20 shows the way."""
+    """Rank 200 takes minutes and is measured by benchmarks/sampled.py; rank 20 shows the trend."""
     train = od.read(shared_data("ml-1m-ultragcn") / "train.txt", format="adjacency")
     settings = {"dropout": 0.33, "l2": 300.0, "user_power": 0.0}
     best = od.LowRankDLAE(rank=20, dtype="float64", **settings).fit(train).objective_

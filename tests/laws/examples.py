@@ -1,4 +1,4 @@
-"""Small data on which the laws are tested, and how close numbers of a precision must be."""
+"""Small data on which the laws are tested, and the tolerance for each precision."""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,4 @@
-"""Slow and obviously right: the twins that the fast code is compared with. Everything is dense float64 NumPy."""
+"""Slow and obviously correct: the twins that the fast code is compared with. Everything is dense float64 NumPy."""
 
 import itertools
 
@@ -85,7 +85,7 @@ def weights(G, dropout, l2, b):
 
 
 def expected_stochastic_loss(X, B, dropout, a, b):
-    """E‖A^½ ∘ (X − Z B/q)‖² by going through every mask of every row: 2^m terms a row."""
+    """E‖A^½ ∘ (X − Z B/q)‖² by enumerating every mask of every row: 2^m terms per row."""
     X = np.asarray(X, dtype=np.float64)
     m = X.shape[1]
     q = 1 - dropout

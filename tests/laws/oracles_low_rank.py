@@ -1,4 +1,4 @@
-"""Slow and obviously right twins of the low-rank solvers: B = U Vᵀ is formed, systems are built from the definition.
+"""Slow and obviously correct twins of the low-rank solvers: B = U Vᵀ is formed, systems follow from the definition.
 
 Everything is dense float64. J and its gradient come from ``tests.oracles``; nothing here knows the algebra that makes
 the solvers fast.
@@ -125,7 +125,7 @@ def best_encoder(G, V, dropout, l2, b):
 
 
 def dlae(G, rank, dropout, l2):
-    """(optimum, B): the full-rank ridge fit, cut by an SVD in the metric of H (Eckart and Young), H singular or not."""
+    """(optimum, B): full-rank ridge, truncated by an SVD in the metric of H (Eckart and Young); H may be singular."""
     lam = oracles.penalty(G, dropout, l2)
     design = np.vstack([root(G), np.diag(np.sqrt(lam))])
     target = np.vstack([root(G), np.zeros_like(G)])

@@ -1,4 +1,4 @@
-"""Matrices as hypothesis imagines them: empty users, cold items, duplicate columns, one item, huge counts."""
+"""Matrices drawn by hypothesis: empty users, cold items, duplicate columns, one item, huge counts."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,9 +21,9 @@ def interactions(draw, *, max_users=12, max_items=9, values="binary", min_items=
     if draw(st.booleans()):
         X[rng.integers(n)] = 0  # a user without history
     if draw(st.booleans()):
-        X[:, rng.integers(m)] = 0  # an item nobody has
+        X[:, rng.integers(m)] = 0  # an item without users
     if m > 1 and draw(st.booleans()):
-        X[:, rng.integers(m)] = X[:, rng.integers(m)]  # two items that always go together
+        X[:, rng.integers(m)] = X[:, rng.integers(m)]  # two items that always co-occur
     if not X.any():
         X[0, 0] = 1
     return sparse.csr_array(X.astype(np.float32))

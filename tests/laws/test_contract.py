@@ -57,7 +57,7 @@ EVERY = (
 PRECISIONS = ["float32", "float64"]
 EVERY |= {"WMF": lambda **kw: od.WMF(rank=4, iterations=150, l2=0.05, dtype="float64")}
 FEW = {"epochs": 3, "batch_users": 20}
-TRAINED = {  # batch by batch, so the order of the users is part of what they learn from
+TRAINED = {  # trained in batches, so the order of the users matters
     "EmphasizedDAE": lambda **kw: od.EmphasizedDAE(width=5, **FEW),
     "CDAE": lambda **kw: od.CDAE(width=5, **FEW),
     "MultDAE": lambda **kw: od.MultDAE(rank=5, **FEW),
@@ -257,7 +257,7 @@ def test_item_ids_must_be_one_distinct_id_per_column(ids):
 
 @every_model
 def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
-    """Popularity and the linear family change exactly; whoever cannot says what to do instead, and stays as it is."""
+    """Popularity and the linear family change exactly; other models say what to do instead and stay unchanged."""
     X = example(n=90)
     some, rest = X[:30], X[30:]
     model = make().fit(rest)
@@ -275,7 +275,7 @@ def test_users_come_and_go_or_the_model_says_that_it_cannot(make):
     assert np.array_equal(model.popularity_, X.sum(axis=0))
     certificate = model.forget(some)
     assert certificate.n_users == 60
-    exact = not hasattr(model, "objectives_")  # a low-rank minimiser comes as near as it would from anywhere
+    exact = not hasattr(model, "objectives_")  # a low-rank minimiser comes only as near as from any other start
     np.testing.assert_allclose(model.predict(X), before, atol=2e-4 if exact else 0.05 * np.abs(before).max())
 
 

@@ -1,4 +1,4 @@
-"""A penalty that leaves nothing of the weights is an error that names it; ordinary ones are never refused."""
+"""A penalty that wipes out the weights gives an error that names it; ordinary ones are never rejected."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The event log against a plain Python book of who has what; the ledger; the keyed hashes."""
+"""The event log against a plain Python book of every user's items; the ledger; the keyed hashes."""
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ KEY = bytes(range(16))
 
 
 def plain_siphash(key, message, long=False):
-    """SipHash-2-4 one byte string at a time, with Python's whole numbers; 16 bytes of it if long."""
+    """SipHash-2-4 one byte string at a time, with Python integers; 16 bytes if long."""
     word = (1 << 64) - 1
 
     def turned(x, bits):
@@ -60,7 +60,7 @@ def test_the_keyed_hash_gives_the_published_values():
     assert siphash.siphash(KEY)[0] == 0x726FDB47DD0E0E31
     assert siphash.siphash(KEY, int.from_bytes(bytes(range(8)), "little"))[0] == 0x93F5F5799A932462
     assert plain_siphash(KEY, bytes(range(15))) == 0xA129CA6149BE45E5  # the example of the paper
-    long = "a3817f04ba25a8e66df67214c7550293"  # the first of the published values of 16 bytes
+    long = "a3817f04ba25a8e66df67214c7550293"  # the first of the published 16-byte values
     assert siphash.siphash128(KEY)[0].hex() == plain_siphash(KEY, b"", long=True).hex() == long
 
 
@@ -176,7 +176,7 @@ def as_book(inter):
 
 
 def applied(book, plan):
-    """The book after a plan; what is removed must be what is there, who is added must not be there."""
+    """The book after a plan; removed rows must match the book, added users must not be in it."""
     book = dict(book)
     for user, row in as_book(plan.remove).items():
         assert book.pop(user) == row
@@ -214,7 +214,7 @@ def test_a_growing_log_gives_the_histories_of_the_whole_log(kind, rows, cuts, ra
     others = [row for row in rows[: ends[-1]] if str(row[0]) not in gone]
     if others:
         same_as = events.plan_update(same_as, table(others, kind)).ledger
-    for name, part in plan.ledger.arrays().items():  # not a trace of them
+    for name, part in plan.ledger.arrays().items():  # no trace of them
         assert np.array_equal(part, same_as.arrays()[name]), name
     with pytest.raises(OffdiagError, match="never there, or forgotten already"):
         events.plan_forget(plan.ledger, table(rows[: ends[-1]], kind), np.array(gone[:1]))
@@ -253,7 +253,7 @@ def test_an_edited_past_is_noticed():
 
 @pytest.mark.parametrize("others", [0, 40])
 def test_an_event_id_belongs_to_one_user(others):
-    """Else an event that comes again under another name of its user would count twice."""
+    """Otherwise an event repeated under another name of its user would count twice."""
     kind = {"event": True}
     rows = [*LOG, *[(100 + n, 10, 1, 5, 100 + n) for n in range(others)]]
     with pytest.raises(OffdiagError, match="'e3' of the users '1' and '9' in the log.*nothing was changed"):
@@ -264,9 +264,9 @@ def test_an_event_id_belongs_to_one_user(others):
     for come in (
         [(9, item, value, time, number)],
         [(9, 10, 1, 5, 999), (8, item, value, time, number)],
-        [another, (9, item, value, time, number)],  # beside the one whose it is
+        [another, (9, item, value, time, number)],  # next to an event of its own user
         [another, (9, 10, 1, 5, 999), (8, item, value, time, number)],
-        [rows[0], another, (1, item, value, time, number)],  # of somebody who is known
+        [rows[0], another, (1, item, value, time, number)],  # of a known user
     ):
         with pytest.raises(OffdiagError, match=f"'e{number}' of the user '{come[-1][0]}', counted before for another"):
             events.plan_update(ledger, table(come, kind))
@@ -326,7 +326,7 @@ def test_forgetting_needs_the_rows_as_they_were_counted():
     for rows in (LOG[2:3], [*LOG[2:4], (2, 99, 1, 1, 1)][1:], LOG[:1]):
         with pytest.raises(OffdiagError, match="1 of 1 users .*'2'.*nothing was changed"):
             events.plan_forget(ledger, table(rows, {}), np.array(["2"]))
-    later = [*LOG, (2, 77, 1, 1, 1)]  # the log has moved on: only what was counted leaves
+    later = [*LOG, (2, 77, 1, 1, 1)]  # the log has moved on: only counted events are removed
     assert as_book(events.plan_forget(ledger, table(later, {}), np.array(["2"])).remove) == {"2": {10: 1.0, 12: 1.0}}
 
 

@@ -1,4 +1,4 @@
-"""update and forget of full-rank models: what a fit on the users that are left would give, however it is reached."""
+"""update and forget of full-rank models: the result of a fit on the remaining users, whatever the path."""
 
 import copy
 import pickle
@@ -29,7 +29,7 @@ penalties = st.sampled_from([(0.5, 5.0), (0.0, 1.0), (0.3, 0.0), (0.65, 100.0)])
 
 @pytest.fixture
 def always_woodbury(monkeypatch):
-    """Small problems are cheaper to fit anew; here they are not."""
+    """Small problems are cheaper to fit again; here they are not."""
     monkeypatch.setattr(woodbury, "flops", lambda m, s: 0.0)
 
 
@@ -40,7 +40,7 @@ def rng():
 
 @pytest.fixture
 def ctrl_c():
-    """A program that was started in the background ignores it."""
+    """Enables SIGINT, which a program started in the background ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -145,7 +145,7 @@ def test_three_hundred_changes_in_a_row_do_not_drift(dtype, power, rng):
 @given(interactions(max_users=12, max_items=8, values="ratings"), st.data(), st.sampled_from([0.0, 0.5]))
 @settings(deadline=None)
 def test_a_pair_that_nobody_shares_any_more_is_exactly_zero(X, data, power):
-    """Where sums are rounded, too: nothing of somebody who left stays behind."""
+    """Also where sums are rounded: nothing of a forgotten user stays behind."""
     gone = data.draw(st.lists(st.integers(0, X.shape[0] - 1), unique=True, min_size=1))
     rest = rows_of(X, np.setdiff1d(np.arange(X.shape[0]), gone))
     if not rest.nnz:
@@ -189,7 +189,7 @@ def test_new_items_appear_where_a_fit_would_put_them_and_vanish_with_their_last_
     assert model.item_ids_.tolist() == expected.item_ids_.tolist() == ["ale", "bay", "bun", "cod", "zip"]
     assert_same(model, expected)
     assert model.last_change.new_items == ["bay", "zip"]
-    assert model.last_change.method == "woodbury"  # a wrong step would be noticed, and mended by a fit anew
+    assert model.last_change.method == "woodbury"  # a wrong step would be detected and repaired by a refit
     certificate = model.forget(od.read(extra), prove=True)
     assert certificate.gone_items == ["bay", "zip"]
     assert model.item_ids_.tolist() == ["ale", "bun", "cod"]
@@ -199,7 +199,7 @@ def test_new_items_appear_where_a_fit_would_put_them_and_vanish_with_their_last_
 
 
 def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury):
-    """H would be singular there: the item has to go before."""
+    """H would be singular there: the item has to be removed first."""
     X = np.array(
         [[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]], float
     )
@@ -237,7 +237,7 @@ def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told,
 
 
 def test_rows_whose_absence_would_leave_no_gram_are_refused():
-    """Every item and every pair is there often enough, and somebody has four items, but nobody has these four."""
+    """Every item and every pair occurs often enough, and a user has four items, but no user has these four."""
     X = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], float)
     model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit_gram(od.gram(X))
     with pytest.raises(OffdiagError, match="no sum over users"):
@@ -246,9 +246,9 @@ def test_rows_whose_absence_would_leave_no_gram_are_refused():
 
 
 def test_sums_that_were_rounded_before_are_not_changed(tmp_path, rng):
-    """Whoever shares a pair with nobody would leave a rest behind, or be told that they were never there."""
+    """A user who alone has a pair would leave a remainder behind, or be rejected as unknown."""
     X = (rng.random((30, 6)) < 0.5).astype(float)
-    X[-1, 0] = 1  # the last one has something
+    X[-1, 0] = 1  # the last user is not empty
     rounded = od.EDLAE(dropout=0.3, l2=1.0).fit_gram(od.gram(X, 0.5, dtype="float32"))
     for change in (rounded.forget, rounded.update, lambda rows: rounded.save(tmp_path / "m.od", updatable=True)):
         with pytest.raises(OffdiagError, match="float32, whose sums are rounded.*dtype='float64'"):
@@ -269,7 +269,7 @@ def test_sums_that_were_rounded_before_are_not_changed(tmp_path, rng):
 @pytest.mark.parametrize("sums_only", [False, True])
 @pytest.mark.parametrize("make", [od.EDLAE, od.SparseEDLAE], ids=lambda make: make.__name__)
 def test_values_of_very_different_size_can_leave_in_any_order(make, sums_only, at_once, power, monkeypatch, rng):
-    """The rounding of a sum is that of its largest past, and can leave less than nothing of who was there."""
+    """The rounding of a sum is that of its largest past value, and can leave a negative remainder."""
     monkeypatch.setattr(exact_change, "SMALL", 40 if at_once == 1 else 5)
     X = np.where(rng.random((70, 30)) < 0.2, rng.lognormal(0, 2, (70, 30)), 0.0)
     X[np.arange(30), np.arange(30)] = 1.0  # these stay: no item vanishes
@@ -342,7 +342,7 @@ def test_whole_numbers_are_exact_beside_much_larger_ones(make, small, monkeypatc
 def test_nothing_is_lost_beside_values_a_billion_times_larger(
     make, small, power, values, stored, tmp_path, monkeypatch
 ):
-    """Doubles alone would keep nothing of the small values once the large ones have come and gone."""
+    """Doubles alone would lose the small values once the large ones have been added and removed."""
     monkeypatch.setattr(exact_change, "SMALL", small)
     rng = np.random.default_rng(0)
     X = (rng.random((40, 6)) < 0.5) * rng.integers(1, 6, (40, 6)).astype(float)
@@ -449,7 +449,7 @@ def test_a_singular_problem_is_refused_and_the_old_model_comes_back(rng):
 
 
 def test_a_bad_inverse_is_noticed_and_made_anew(always_woodbury, rng):
-    """The residual check, with an inverse that somebody has spoilt."""
+    """The residual check, with a corrupted inverse."""
     X = sparse.csr_array((rng.random((60, 15)) < 0.3).astype(np.float32))
     model = od.EDLAE(dropout=0.4, l2=3.0, user_power=0.0).fit(X)
     model.weights_.C[layout.positions(15, np.array([3]), np.array([9]))] += 1e-3
@@ -476,7 +476,7 @@ def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_wo
     try:
         model.update(row)
     except OffdiagError as error:
-        # Either is right: what cannot be exact is refused, and what is accepted is exact.
+        # Either is right: what cannot be exact is rejected, and what is accepted is exact.
         assert "singular" in str(error) or "scale the values down" in str(error)  # noqa: PT017
     else:
         assert model.forget(row, prove=True).proof <= CLOSE[dtype]
@@ -510,7 +510,7 @@ def test_certificates_tell_models_apart(always_woodbury, rng):
     assert second.matches(model)
     assert not first.matches(model)
     assert not second.matches(od.EDLAE(dropout=0.4, l2=3.0).fit(X))
-    assert len({first.before, first.after, second.before, second.after}) == 4  # each under a nonce of its own
+    assert len({first.before, first.after, second.before, second.after}) == 4  # each under its own nonce
     assert set(first.to_dict()) >= {"residual", "weight_error", "proof", "before", "after", "nonce"}
     assert not set(first.to_dict()) & {"interactions", "new_items", "gone_items", "method", "seconds"}
 
@@ -535,11 +535,11 @@ def test_a_certificate_that_is_kept_gives_what_is_accepted_or_a_power_of_ten():
     ids=["EDLAE", "EDLAE with propensities", "SparseEDLAE", "LowRankDLAE", "Popularity"],
 )
 def test_a_kept_certificate_is_the_same_whether_or_not_it_took_a_refit(make, dtype, monkeypatch, always_woodbury, rng):
-    """A long history makes a refit more likely, so that the certificate would tell how long it was."""
+    """A long history makes a refit more likely, so the certificate would reveal how long it was."""
     X = sparse.csr_array((rng.random((400, 60)) < 0.1).astype(np.float32))
     monkeypatch.setattr(sparse_living, "WORTH", 2.0)
     kept = []
-    for least in (exact_change.LARGE, 0):  # items of a change from which on everything is fitted again
+    for least in (exact_change.LARGE, 0):  # number of changed items from which everything is fitted again
         monkeypatch.setattr(exact_change, "SMALL", least)
         monkeypatch.setattr(exact_change, "LARGE", least)
         done = make(dtype).fit(X).forget(rows_of(X, [3]), prove=True)
@@ -689,7 +689,7 @@ def test_grams_and_models_that_were_given_out_stay_as_they_are(always_woodbury, 
 
 @pytest.mark.parametrize("sparse_columns", [False, True])
 def test_small_entries_beside_huge_ones_and_values_of_mean_one_survive(sparse_columns, rng):
-    """What rounding left of nothing is told by its own scale, and only true 0/1 data counts as such."""
+    """Rounding remainders are judged by their own scale, and only true 0/1 data counts as such."""
     make = (lambda **kw: od.SparseEDLAE(neighbours=5, **kw)) if sparse_columns else od.EDLAE
     huge = rng.integers(0, 4, (60, 12)).astype(float)
     huge[0, 0] = 1e6

@@ -1,4 +1,4 @@
-"""Only who is in a model can leave it: fingerprints of histories against a plain multiset of them."""
+"""Only users in a model can be forgotten: fingerprints of histories against a plain multiset of them."""
 
 import hashlib
 from collections import Counter
@@ -68,7 +68,7 @@ def test_a_history_of_ones_has_one_digest_whoever_stands_beside_it(X, other):
 
 
 def test_digests_do_not_add_up():
-    """The digests of two histories say nothing about that of both together."""
+    """The digests of two histories do not reveal that of both together."""
     X = sparse.csr_array(np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32))
     one, other, both = (int.from_bytes(d.ljust(16, b"\0"), "little") for d in HASHES.histories(X, np.arange(2)))
     assert (one + other) % 2**128 != both
@@ -164,7 +164,7 @@ def test_the_message_names_the_user_and_columns_may_come_and_go():
 
 @pytest.mark.parametrize("value", [16777217.0, 0.1])
 def test_values_are_told_apart_to_their_last_digit(value):
-    """A near one would be subtracted in its place, and the Gram would be nobody's."""
+    """A nearby value would be subtracted instead, and the Gram would match no set of users."""
     X = np.array([[value, 1, 0], [3, 1, 1], [0, 1, 1], [1, 0, 2]])
     near = X[:1].astype(np.float32).astype(np.float64)
     assert near[0, 0] != value
@@ -176,7 +176,7 @@ def test_values_are_told_apart_to_their_last_digit(value):
 
 
 def test_a_part_of_interactions_holds_the_values_of_the_whole():
-    X = sparse.csr_array(np.round(np.random.default_rng(1).random((40, 8)) * 5, 1))  # tenths are no float32
+    X = sparse.csr_array(np.round(np.random.default_rng(1).random((40, 8)) * 5, 1))  # tenths are not exact in float32
     inter = od.Interactions(X, np.arange(40), np.arange(8))
     model = od.EDLAE(dropout=0.3, l2=2.0).fit(inter)
     for user in range(30):
@@ -190,7 +190,7 @@ def test_a_new_fit_has_a_new_roll():
     model = od.EDLAE(dropout=0.3, l2=2.0).fit(X)
     model.forget(X[:1])
     model.fit_gram(od.gram(other))
-    model.forget(other[:1])  # told by the sums alone
+    model.forget(other[:1])  # checked by the sums alone
     model.fit(other)
     model.forget(other[:1])
 

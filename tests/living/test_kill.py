@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 N_USERS, N_ITEMS = 300, 150
 RANDOM = int(os.environ.get("OFFDIAG_KILLS", "2"))  # kills at random times, for each command
 AGAIN = 5  # after every fifth kill the command is run again
-EVERY = {"update": 2, "forget": 1, "rotate": 2, "fit": 3}  # moments: all take the same way, but for what they end with
+EVERY = {"update": 2, "forget": 1, "rotate": 2, "fit": 3}  # moments: all take the same path, except for the end
 FIT = ["--model", "ease", "--l2", "20", "--user-power", "0.5"]
 FORGET = ["forget", "model.od", "--users", "leaving.txt", "--events", "log.csv", "--certificate", "proof.json"]
 COMMANDS = {
@@ -28,8 +28,8 @@ COMMANDS = {
 }
 
 # Runs a command again and again in forked copies of itself. The n-th of them is killed at the n-th moment that matters:
-# before each file is written, each flush, each change of a name. Others are killed at a random time. After each the
-# folder is kept; after some the command is run to its end. Until the first file gets a name nothing is there to see, so
+# before each file is written, each flush, each rename. Others are killed at a random time. After each kill the
+# folder is kept; after some the command is run to its end. Until the first file gets a name nothing is visible, so
 # of those moments only the first and the last count.
 DRIVER = """
 import os, random, shutil, signal, sys, time
@@ -124,7 +124,7 @@ for n, at in enumerate([*moments, *[None] * at_random]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The model of the beginning of a log, its key, all of the log, and users who leave."""
+    """The model of the first part of a log, its key, the whole log, and users to forget."""
     place = tmp_path_factory.mktemp("kill")
     inter = od.synthetic.interactions(N_USERS, N_ITEMS, 6_000, names=False, seed=2)
     users = np.repeat(np.arange(N_USERS), np.diff(inter.matrix.indptr))
@@ -144,7 +144,7 @@ def environment():
 
 
 def state(place):
-    """Weights and living state, as any command finds them; what the model says must fit what it remembers."""
+    """Weights and living state, as any command finds them; the two must match."""
     known = keys.keys_of(place / "keys")
     model = od.load(place / "model.od", verify=True, key=place / "keys")
     _, arrays, _ = sealed.read(switch.living_path(place / "model.od"), known, "it")
@@ -183,7 +183,7 @@ def test_killed_at_every_moment_that_matters_and_at_any_time(folder, tmp_path, n
         for name in unreadable:
             assert (place / name).read_bytes().startswith(sealed.MAGIC)
             assert (place / name).stat().st_mode & 0o077 == 0
-        found = state(place)  # which finishes what was begun
+        found = state(place)  # which completes an unfinished change
         assert found in (old, new), place
         seen["old" if found == old else "new"] += 1
         again = place.with_name(place.name.replace("killed", "again"))
@@ -196,7 +196,7 @@ def test_killed_at_every_moment_that_matters_and_at_any_time(folder, tmp_path, n
             proof = json.loads((again / "proof.json").read_text())
             assert proof["users"] == 3
             assert (place / "code").read_text() == "0"
-        if "--rotate-key" in command:  # the old state, wherever a copy of it is, cannot be read any more
+        if "--rotate-key" in command:  # no copy of the old state can be read any more
             about = sealed.key_id(folder / "model.od.living")
             assert not keys.keys_of(again / "keys").has(about)
     assert seen["old"] >= 3

@@ -1,4 +1,4 @@
-"""Low-rank models and popularity after users came and went, against a fit on the users that are left."""
+"""Low-rank models and popularity after users were added and removed, against a fit on the remaining users."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def one_blas_thread():
 
 
 def example(seed=0, n=250, m=60):
-    """Five tastes that stand out, an empty user, an item nobody has."""
+    """Five distinct tastes, an empty user, an item without users."""
     rng = np.random.default_rng(seed)
     taste = np.eye(5)[rng.integers(5, size=n)] + 0.3 * rng.random((n, 5))
     liked = (np.eye(5)[rng.integers(5, size=m)] * rng.uniform(0.2, 1, (m, 1))).T
@@ -58,7 +58,7 @@ def refit(model, X):
 
 
 def check(model, X):
-    """The optimum, where there is one; else as low as a fit from nothing comes, and the report is true."""
+    """The optimum, where there is one; else as low as a fit from scratch, and the reported objective is true."""
     name, dtype = type(model).__name__, model.dtype
     fresh = refit(model, X)
     total = X.nnz
@@ -149,7 +149,7 @@ def test_items_come_and_go_by_id(name, products):
     model = fitted(name, first, dtype="float64", products=products)
     model.update(everyone.select_users([240, 241]))
     assert model.last_change.new_items == [120]
-    # The old factors are where their items are now: what is left to gain from them is little.
+    # The old factors are where their items are now, so there is little left to gain.
     assert model.objectives_[0] - model.objective_ < 0.01 * (everyone.nnz - model.objective_)
     model.forget(everyone.select_users([7]))
     assert model.last_change.gone_items == [130]
@@ -158,7 +158,7 @@ def test_items_come_and_go_by_id(name, products):
 
 
 def test_new_items_that_share_no_user_with_the_old_are_found():
-    """They lie in directions which no old factor touches, and are the strongest there are."""
+    """They lie in directions that no old factor touches, and are the strongest of all."""
     X = np.zeros((260, 70), dtype=np.float32)
     X[:250, :60] = example().toarray()
     X[250:, 60:] = 3

@@ -38,13 +38,13 @@ def people():
 
 
 def auc(there, control):
-    """The probability that the attacker ranks a user who was there above one who was not, and its standard error."""
+    """The probability that the attacker ranks a former user above one who was never added, and its standard error."""
     n = len(there)
     return stats.mannwhitneyu(there, control).statistic / n**2, np.sqrt((2 * n + 1) / (12 * n * n))
 
 
 def read_serving(path):
-    """What the model file says: the matrix behind the weights, and popularity."""
+    """The contents of the model file: the matrix behind the weights, and popularity."""
     model = od.load(path, key=os.urandom(32))
     W = model.weights_
     H = np.linalg.inv(layout.unpack(np.asarray(W.C), M).astype(np.float64))
@@ -52,7 +52,7 @@ def read_serving(path):
 
 
 def suspicions(H, popularity, history, certificate):
-    """Numbers that would be larger for somebody who has left than for somebody who was never there."""
+    """Numbers that would be larger for a forgotten user than for one who was never in the model."""
     items = np.flatnonzero(history)
     others = np.setdiff1d(np.arange(M), items)
     residue = np.abs(H - np.rint(H)) / np.sqrt(np.outer(np.diag(H), np.diag(H)))
@@ -69,7 +69,7 @@ def suspicions(H, popularity, history, certificate):
 
 def test_whether_somebody_was_ever_there_cannot_be_told_from_the_disk(people, tmp_path, monkeypatch):
     monkeypatch.setattr(woodbury, "flops", lambda m, s: 0.0)  # no refit: what the change leaves behind stays
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of files, and none has to last
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of files, and none has to be durable
     rng = np.random.default_rng(0)
     seen = {"there": [], "control": [], "both files": [], "both files, control": []}
     eligible = np.flatnonzero((people.sum(axis=1) >= 3) & (people.sum(axis=1) <= 15))
@@ -99,13 +99,13 @@ def test_whether_somebody_was_ever_there_cannot_be_told_from_the_disk(people, tm
     for name in seen["there"][0]:
         found, error = auc(*([row[name] for row in seen[kind]] for kind in ("there", "control")))
         assert abs(found - 0.5) <= 3 * error, (name, found)
-    # The attack itself works: whoever has the file from before, too, sees the difference, as the documents say.
+    # The attack itself works: anyone who also has the earlier file sees the difference, as documented.
     assert auc(seen["both files"], seen["both files, control"])[0] > 0.95
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_item_of_the_forgotten_is_left_in_any_file(name, tmp_path):
-    """An item that only they had, and every number that is not that of a model which never saw them."""
+    """An item that only they had, and every number that differs from a model that never saw them."""
     inter = od.synthetic.interactions(120, 25, 1_200, seed=3)
     diary = "the diary of user 3"
     X = sparse.csr_array(sparse.hstack([inter.matrix, sparse.csr_array(np.eye(1, 120, 3).T)]).astype(np.float32))
@@ -163,7 +163,7 @@ def test_no_guess_about_a_history_or_an_event_can_be_tested_without_the_key(tmp_
 
 
 def test_the_holder_of_the_key_learns_what_the_documents_say(tmp_path):
-    """Who is in can be tested guess by guess; who has left cannot."""
+    """Current users can be tested guess by guess; forgotten users cannot."""
     inter = od.synthetic.interactions(60, 12, 250, names=False, seed=1)
     model = od.EDLAE(**SETTINGS).fit(inter)
     model.save(tmp_path / "m.od", updatable=True)
@@ -174,7 +174,7 @@ def test_the_holder_of_the_key_learns_what_the_documents_say(tmp_path):
 
 
 def test_a_certificate_tests_no_guess_about_whom_it_certifies(tmp_path, monkeypatch):
-    """An unkeyed fingerprint of the state before let anybody try who was added to the state after."""
+    """An unkeyed fingerprint of the state before let anyone test who was added to the state after."""
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"u{u},i{(u * 7 + k) % 11}\n" for u in range(30) for k in range(4))
     (tmp_path / "log.csv").write_text("user,item\n" + rows)

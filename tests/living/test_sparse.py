@@ -1,4 +1,4 @@
-"""SparseEDLAE after users came and went, against a fit on the users that are left."""
+"""SparseEDLAE after users were added and removed, against a fit on the remaining users."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ EXACT = {"float32": 1e-5, "float64": 1e-12}
 
 
 def example(seed=0, n=300, m=120, density=0.5):
-    """Many tastes, so that most items share no user; popular and rare items; an empty user; two that go together."""
+    """Many tastes, so that most items share no user; popular and rare items; an empty user; two items that co-occur."""
     rng = np.random.default_rng(seed)
     taste = (rng.random((n, 8)) ** 6) @ (rng.random((8, m)) ** 6)
     X = (rng.random((n, m)) < density * taste * rng.random(m) ** 2).astype(np.float32)
@@ -28,12 +28,12 @@ def example(seed=0, n=300, m=120, density=0.5):
 
 
 def with_ids(X, ids=None):
-    """Interactions whose items are known by id."""
+    """Interactions with item ids."""
     return od.Interactions(sparse.csr_array(X), np.arange(X.shape[0]), np.arange(X.shape[1]) if ids is None else ids)
 
 
 def refit(model, X):
-    """What the settings of the model give on these users, over the items the model has."""
+    """A fit with the model's settings on these users, over the model's items."""
     params = model.get_params()
     settings = {name: value for name, value in model.settings_.items() if name in params}
     X = X.matrix[:, np.searchsorted(X.item_ids, model.item_ids_)] if isinstance(X, od.Interactions) else X
@@ -48,7 +48,7 @@ def same_bytes(model, other):
 
 
 def check(model, X, exact=False):
-    """As a fit on X would be; returns that fit."""
+    """The model must equal a fit on X; returns that fit."""
     fresh = refit(model, X)
     if exact:
         same_bytes(model, fresh)
@@ -66,7 +66,7 @@ def fitted(X, **words):
     return od.SparseEDLAE(**settings | words).fit(X)
 
 
-# --- the same bytes as a fit, for 0/1 data that counts all users alike ---
+# --- the same bytes as a fit, for 0/1 data with equal user weights ---
 
 
 @given(interactions(max_users=30, max_items=25), st.sampled_from([1, 2, 4]), dtypes, st.data())
@@ -166,11 +166,11 @@ def test_columns_of_a_plain_matrix_stay_and_a_wider_one_adds_some():
     check(model, np.delete(X, 7, axis=0), exact=True)
 
 
-# --- only what has become another problem is solved ---
+# --- only changed problems are solved ---
 
 
 def counting(monkeypatch):
-    """Every column that goes through the solver, by its place in the catalogue of that call."""
+    """Every column that is solved, by its place in the catalogue of that call."""
     solved = []
     solve = column_solves.solve_columns
 
@@ -183,7 +183,7 @@ def counting(monkeypatch):
 
 
 def neighbours_by_hand(X, k):
-    """For every item its k neighbours by G_ji²/H_jj, between equals the one with more users; and those merits."""
+    """For every item its k neighbours by G_ji²/H_jj, ties broken by more users; and those merits."""
     G = (X.T @ X).astype(np.float64)
     merit = G**2 / (2 * np.diag(G) + 2.0)[:, None]
     np.fill_diagonal(merit, 0)
@@ -307,7 +307,7 @@ def test_real_values_give_what_a_fit_gives(data, kind, power, dtype):
 
 
 def assert_close_unless_undecided(model, X):
-    """Between neighbours of equal merit rounding may decide, and then any choice is right: the objective tells."""
+    """Rounding may decide between neighbours of equal merit, and then any choice is right: compare the objective."""
     fresh = refit(model, X)
     assert model.objective_ == pytest.approx(fresh.objective_, rel=1e-4 if model.dtype == "float32" else 1e-9)
     power = model.settings_["user_power"]
@@ -327,7 +327,7 @@ def assert_close_unless_undecided(model, X):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_with_user_weights_columns_stay_until_the_unit_of_l2_makes_a_step(dtype):
     X = sparse.csr_array(sparse.vstack([example(seed=s) for s in range(8)]))
-    X = X[np.argsort(-np.diff(X.indptr), kind="stable")]  # the most active go first: the mean weight grows
+    X = X[np.argsort(-np.diff(X.indptr), kind="stable")]  # the most active leave first: the mean weight grows
     model = fitted(X, user_power=0.5, l2=50.0, dtype=dtype)
     methods, scale = [], model.gram_.scale
     for user in range(40):

@@ -59,7 +59,7 @@ def test_auto_settings_are_finite_positive_and_follow_the_scale_of_the_data(X):
 
 
 def test_auto_finds_the_strength_that_works_best_on_users_it_has_not_seen():
-    """Against a search on the held-out users themselves, no tuning loses less than two per cent."""
+    """Against a search on the held-out users themselves, auto loses less than two per cent."""
     inter = od.synthetic.interactions(1500, 200, 40_000, seed=3)
     split = od.split.strong(inter, held_out=0.3, seed=0)
 

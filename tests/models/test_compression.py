@@ -1,4 +1,4 @@
-"""Compressed models: what stays is what an obvious choice would keep, scores are those of the stored numbers."""
+"""Compressed models: the kept weights are those of an obvious selection, scores are those of the stored numbers."""
 
 import importlib
 import json
@@ -46,7 +46,7 @@ def random_weights(m, seed=0, density=1.0, dtype="float32"):
 
 
 def grid_weights(m, storage, seed, density=0.3, gap=np.uint8):
-    """Ties, and sums that are exact in any order, with a scale of its own for each column."""
+    """Ties, and sums that are exact in any order, with a separate scale for each column."""
     rng = np.random.default_rng(seed)
     scale = 2.0 ** rng.integers(-3, 3, m).astype(np.float32)
     W = rng.integers(-4, 5, (m, m)) * (rng.random((m, m)) < density) * scale
@@ -137,7 +137,7 @@ def test_every_code_of_half_precision_is_read_as_numpy_reads_it():
 
 @pytest.mark.slow
 def test_a_large_catalogue_takes_memory_by_its_entries_only():
-    """200,000 items, the dense matrix would be 160 GB; steps too long for two bytes are made of several."""
+    """200,000 items, the dense matrix would be 160 GB; steps too long for two bytes are split."""
     m, rng = 200_000, np.random.default_rng(0)
     rows, columns = rng.integers(0, m, (2, 600_000))
     values = rng.integers(1, 9, len(rows)).astype(np.float32)
@@ -156,7 +156,7 @@ def test_a_large_catalogue_takes_memory_by_its_entries_only():
         assert np.array_equal(scores[u], expected[u, items[u]])
 
 
-# What stays
+# Which weights are kept
 
 
 def strength(W, popularity):
@@ -166,7 +166,7 @@ def strength(W, popularity):
 
 
 def expected_kept(W, popularity, keep):
-    """Per column a stable sort."""
+    """A stable sort per column."""
     s = strength(W, popularity)
     kept = np.zeros(W.shape, dtype=bool)
     for i in range(len(W)):
@@ -202,7 +202,7 @@ def test_the_strongest_of_each_column_stay_whatever_the_weights(kind, dtype, m, 
         kept = expected_kept(dense, popularity, keep)
         found = od.compress(model_of(weights, popularity), keep=keep, storage="float32")
         W = found.weights_.toarray()
-        # products of factors may be rounded in another way than in toarray
+        # products of factors may be rounded differently than in toarray
         np.testing.assert_allclose(W, np.where(kept, dense, 0), rtol=1e-5, atol=1e-6)
         assert np.array_equal(W != 0, kept)
         assert found.compressed_["entries"] == kept.sum()
@@ -316,7 +316,7 @@ def test_items_by_items_numbers_are_never_held(monkeypatch):
     m = 2000
     weights = Packed(np.random.default_rng(0).standard_normal(layout.size(m)).astype(np.float32), *np.ones((2, m), "f"))
     monkeypatch.setattr(tiles, "TILE_BYTES", 1 << 20)
-    od.compress(model_of(weights), max_bytes=1 << 20)  # compiled by now
+    od.compress(model_of(weights), max_bytes=1 << 20)  # compiles the loops
     tracemalloc.start()
     od.compress(model_of(weights), max_bytes=1 << 20)
     _, peak = tracemalloc.get_traced_memory()
@@ -471,7 +471,7 @@ def test_embeddings_are_gone_and_that_is_said():
     assert not hasattr(low_rank.weights_, "nonsense")
 
 
-# Files that do not fit
+# Inconsistent files
 
 
 def changed(name, change):
@@ -508,7 +508,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_a_file_with_weights_that_do_not_fit_is_refused(change, tmp_path):
-    """The hashes are right; only the numbers are not. The compiled loops would read outside their arrays."""
+    """The hashes are correct, the numbers are not: the compiled loops would read outside their arrays."""
     about, tensors = persist._contents(od.compress(od.EASE(l2=2.0).fit(example()), keep=4), None)
     arrays = {name.removeprefix("weights."): tensors.pop(name) for name in list(tensors) if "weights." in name}
     change(arrays)

@@ -17,7 +17,7 @@ def bounded_column(G, i, lam, bound):
     """Column i of argmin ‖X − XB‖² + ‖Λ^½B‖² under −ξ ≤ B_ii ≤ ξ, by a general optimiser with bounds."""
     m = len(G)
     H = G + np.diag(lam)
-    unit = 1 / np.sqrt(np.diag(H))  # in a scale where the problem is round
+    unit = 1 / np.sqrt(np.diag(H))  # in a scale that makes the problem well-conditioned
     A, r = H * np.outer(unit, unit), G[:, i] * unit
     limits = [(None, None)] * m
     limits[i] = (-bound / unit[i], bound / unit[i])

@@ -25,7 +25,7 @@ values = st.sampled_from(["binary", "ratings", "counts"])
 
 @pytest.fixture(autouse=True, scope="module")
 def one_blas_thread():
-    """These matrices are tiny: on a busy machine BLAS threads would only wait for each other, thirty times as long."""
+    """These matrices are tiny: on a busy machine BLAS threads would wait for each other, thirty times as long."""
     with threadpool_limits(1):
         yield
 
@@ -37,7 +37,7 @@ def tastes(seed, n, m, density=0.5):
 
 
 def with_trouble():
-    """An empty user, an item nobody has, two items that always go together, counts."""
+    """An empty user, an item without users, two items that always co-occur, counts."""
     rng = np.random.default_rng(7)
     X = tastes(3, 50, 11) * rng.integers(1, 9, (50, 11))
     X[4] = 0
@@ -78,7 +78,7 @@ def rounding(dtype):
 
 
 def check_report(G, factors, value, dtype, size, rank):
-    """What every solver promises about what it returns."""
+    """What every solver promises about its result."""
     m = len(G)
     for A in (factors.U, factors.V):
         assert A.shape == (m, rank)
@@ -89,7 +89,7 @@ def check_report(G, factors, value, dtype, size, rank):
     steps = np.array(factors.objectives)
     assert len(steps) >= 1
     assert (np.diff(steps[:-1]) <= 0).all(), steps
-    assert (np.diff(steps) <= rounding(dtype) * size).all(), steps  # the last one is computed anew
+    assert (np.diff(steps) <= rounding(dtype) * size).all(), steps  # the last one is computed again
     assert factors.objective == pytest.approx(steps[-1], rel=0, abs=rounding(dtype) * size)
     assert factors.objective <= np.trace(G) * (1 + rounding(dtype)), "B = 0 would be better"
 
@@ -146,7 +146,7 @@ def test_low_rank_dlae_is_the_best_matrix_of_its_rank(draws, kind, dropout, l2, 
     assert factors.kkt_residual is None
     best, _ = slow.dlae(G, rank, dropout, l2)
     assert value >= best - 1e-12 * np.trace(G), "nothing of this rank can be better: the oracle is wrong"
-    # without dropout l2 is lost beside squared counts of millions: float32 then ends a little above
+    # without dropout l2 is lost next to squared counts of millions: float32 then ends a little above
     assert value <= best + (1e-10 if dtype == "float64" else 1e-4) * np.trace(G)
     if dtype == "float64":
         for slope in slow.gradients(G, factors.U, factors.V, dropout, l2, 1.0):
@@ -203,7 +203,7 @@ def test_a_rank_beyond_that_of_the_data_costs_nothing(dtype):
 @pytest.mark.parametrize("rank", [1, 20, 40, 149])
 @pytest.mark.parametrize("hard", [False, True])
 def test_closed_forms_hold_where_the_basis_of_the_search_is_cut_back(dtype, rank, hard):
-    """200 items and chance data, whose spectrum is flat: the basis fills up several times."""
+    """200 items and random data, whose spectrum is flat: the basis fills up several times."""
     X = (np.random.default_rng(0).random((150 if hard else 400, 200)) < 0.1).astype(np.float32)
     dropout, l2 = (0.0, 1.0) if hard else (0.33, 2.0)
     G, P = oracles.gram(X), product(X, dtype)
@@ -337,7 +337,7 @@ def test_a_step_of_the_encoder_goes_down_the_slope_as_far_as_it_should(b, refres
 def test_at_convergence_neither_factor_has_a_slope(b):
     G, P = oracles.gram(DATA["tastes"]), product(DATA["tastes"])
     factors = low_rank.edlae(P, 3, dropout=0.4, l2=3.0, kept_weight=b, iterations=1000, tolerance=1e-12)
-    if b > 0:  # the diagonal is free at b = 0, and this minimum lies in a valley without end
+    if b > 0:  # the diagonal is free at b = 0, and this minimum lies in an endless valley
         assert factors.stopped == ("closed form" if b == 1 else "converged")
     dU, dV = slow.gradients(G, factors.U, factors.V, 0.4, 3.0, b)
     U, V = factors.U, factors.V
@@ -410,7 +410,7 @@ def test_zero_diagonal_escapes_where_the_published_alternation_stalls():
     assert factors.objective <= 1.03 * reference
 
 
-# Laws of all of them
+# Laws of all solvers
 
 SOLVERS = {
     "dlae": lambda P, k, l2=2.0, **kw: low_rank.dlae(P, k, dropout=0.4, l2=l2, **kw),
@@ -526,7 +526,7 @@ iterated = pytest.mark.parametrize("name", [name for name in MODELS if "EDLAE" i
 
 
 def full_rank(name, X, dtype):
-    """The weights that no rank limit would give."""
+    """The weights without a rank limit."""
     if name == "WeightDecayLAE":
         strength, Q = np.linalg.eigh(oracles.gram(X))
         return (Q * np.maximum(1 - 2.0 / np.maximum(strength, 1e-9), 0)) @ Q.T
@@ -607,7 +607,7 @@ def test_the_zero_diagonal_model_reports_its_stationarity():
 
 
 def interrupt_after(n, what="minimising"):
-    """A progress report that presses Ctrl-C when it hears of the stage for the n-th time."""
+    """A progress callback that raises KeyboardInterrupt at the n-th report of the stage."""
     heard = []
 
     def progress(stage, fraction):

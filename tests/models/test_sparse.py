@@ -26,7 +26,7 @@ neighbour_counts = st.sampled_from([1, 2, 4, 7])
 
 
 def supports_of(X, G, H, k):
-    """For each item those that share a user with it, by G_ji²/H_jj; between equals the one with more users."""
+    """For each item those that share a user with it, by G_ji²/H_jj; ties broken by more users."""
     counts = (X != 0).sum(axis=0)
     popular_first = np.lexsort((np.arange(len(G)), -counts))
     rank = np.argsort(popular_first)
@@ -292,7 +292,7 @@ def test_a_checkpoint_of_another_fit_is_refused_with_the_difference(tmp_path):
     with pytest.raises(od.OffdiagError, match="another fit: contents="):
         od.SparseEDLAE(**words).fit(changed, checkpoint=folder)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
-    same = od.SparseEDLAE(**words, block_bytes=5).fit(X, checkpoint=folder)  # only how it is computed
+    same = od.SparseEDLAE(**words, block_bytes=5).fit(X, checkpoint=folder)  # changes only how it is computed
     assert same_bytes(same, od.SparseEDLAE(**words).fit(X))
 
 
@@ -316,7 +316,7 @@ def test_what_is_no_checkpoint_is_left_alone(tmp_path):
 def test_items_without_neighbours_are_never_recommended_for_what_others_have():
     X = np.zeros((6, 5), dtype=np.float32)
     X[:3, :2] = 1
-    X[3, 2] = 1  # alone in the only history it is in
+    X[3, 2] = 1  # the only item in its only history
     X[4, 3] = X[5, 3] = X[5, 1] = 1
     model = od.SparseEDLAE(neighbours=2, dropout=0.2, l2=1.0).fit(X)
     B = model.weights_.toarray()
@@ -394,7 +394,7 @@ def test_settings_out_of_range_are_named(words, message):
 
 @pytest.mark.parametrize("power", [5.0, -5.0, 3.0])
 def test_users_whose_weight_vanishes_are_as_if_they_were_not_there(power):
-    """Users of 1,900 items beside one of a single item: the ratio of their weights is 10^±16."""
+    """Users with 1,900 items next to one with a single item: the ratio of their weights is 10^±16."""
     rng = np.random.default_rng(0)
     X = np.zeros((60, 2_000), dtype=np.float32)
     for u in range(40):

@@ -45,7 +45,7 @@ def test_the_decomposition_is_the_svd():
 
 
 class GivenGram:
-    """G @ V from a dense G, as the solver asks for it."""
+    """G @ V from a dense G, as the solver calls it."""
 
     def __init__(self, G):
         self.G, self.m, self.dtype, self.g = G, len(G), G.dtype, np.diag(G).astype(np.float64)
@@ -198,7 +198,7 @@ def test_another_shrinkage_after_the_fit_is_the_fit_with_that_shrinkage(shrink, 
     assert other.objective_ == fresh.objective_
     assert other.get_params() == fresh.get_params()
     assert other.auto_l2_ == fresh.auto_l2_
-    np.testing.assert_array_equal(first.predict(X), before)  # the first one is as it was
+    np.testing.assert_array_equal(first.predict(X), before)  # the first one is unchanged
 
 
 def test_item_weights_keep_the_sum_of_squares_and_spare_unused_items():

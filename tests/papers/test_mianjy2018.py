@@ -1,4 +1,4 @@
-"""Mianjy, Arora & Vidal (2018) made again at the small size: every claim, every number, every file."""
+"""Mianjy, Arora & Vidal (2018) reproduced at the small size: every claim, every number, every file."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    with threadpool_limits(1):  # small matrices only lose by being shared among cores that have other work
+    with threadpool_limits(1):  # small matrices run slower when shared among busy cores
         yield
 
 

@@ -1,4 +1,4 @@
-"""Pal et al. (2020) in small: every statement is measured, every number as expected, every figure drawn."""
+"""Pal et al. (2020) at the small size: every claim is measured, every number as expected, every figure drawn."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    """Matrices this small only lose by being shared among cores that have other work."""
+    """Matrices this small run slower when shared among busy cores."""
     with threadpool_limits(1):
         yield
 

@@ -1,7 +1,7 @@
-"""What Steck (2020) says about its Table 1, as tests of direction with error bars on real data.
+"""The claims of Steck (2020) about its Table 1, as tests of direction with error bars on real data.
 
 Settings are chosen on validation users from a short list, differences are taken user by user on test users. Where a
-statement does not hold on this data, the test says that too.
+claim does not hold on this data, the test says so.
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ def low(model, rank, **fixed):
 
 
 def test_at_a_large_rank_a_penalty_on_the_product_beats_weight_decay(lastfm):
-    """Half of the items. At a tenth and below, the best of either cannot be told apart on any set at hand."""
+    """Half of the items. At a tenth and below, the best of the two are indistinguishable on every data set at hand."""
     splits = lastfm(20)
     decay = best(low(od.WeightDecayLAE, 400), grid(l2=[45, 65]), splits)
     product = best(low(od.LowRankDLAE, 400, dropout=0.0), grid(l2=[130, 180]), splits)
@@ -101,7 +101,7 @@ def test_edlae_is_not_behind_dlae_at_any_rank_and_far_ahead_with_little_dropout(
 
 
 def test_the_zero_diagonal_model_comes_close_to_edlae_as_the_rank_grows(films):
-    """On this data it takes more than a twentieth of the items; at a small rank the statement does not hold."""
+    """On this data it takes more than a twentieth of the items; at a small rank the claim does not hold."""
     settings = grid(dropout=[0.5], l2=[100])
     gaps = {}
     for rank in (20, 300):
@@ -111,7 +111,7 @@ def test_the_zero_diagonal_model_comes_close_to_edlae_as_the_rank_grows(films):
     mean, sem, _ = gaps[20]
     assert mean < -3 * sem
     mean, _, alone = gaps[300]
-    assert abs(mean) < alone  # the measure of the paper
+    assert abs(mean) < alone  # the paper's criterion
     assert abs(mean) < abs(gaps[20][0]) / 2
 
 

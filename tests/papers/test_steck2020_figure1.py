@@ -180,7 +180,7 @@ def test_the_decoder_is_the_best_one_for_its_encoder():
 
 
 def test_at_a_small_rank_the_alternation_stops_short_of_a_stationary_point():
-    """The multipliers of the two half steps belong to the same constraint, yet differ when nothing moves any more."""
+    """The multipliers of the two half steps belong to the same constraint, yet differ at convergence."""
     found = zero_diagonal.minimise(gram(m=12, seed=1), 2, dropout=DROPOUT, l2=L2, iterations=3000)
     assert abs(found.objectives[-1] - found.objectives[-100]) < 1e-6 * found.objectives[-1]
     assert np.abs(found.eta_u - found.eta_v).max() > 1.0
@@ -200,7 +200,7 @@ def test_items_without_users_or_embeddings_do_no_harm():
         zero_diagonal.minimise(G, 1, dropout=DROPOUT, l2=L2, iterations=1)
 
 
-# Our solver beside them
+# Our solver compared with them
 
 
 @pytest.mark.parametrize(("m", "rank", "seed"), [(20, 2, 0), (30, 3, 1), (30, 8, 2), (40, 5, 3)])
@@ -225,7 +225,7 @@ def test_with_the_doubled_penalty_our_solver_ends_no_higher_than_the_admm():
     assert ours.objective_ == pytest.approx(there, rel=1e-3)
 
 
-# What was published
+# Published values
 
 
 def test_the_published_table_is_whole_and_edlae_leads_it():

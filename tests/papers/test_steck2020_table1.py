@@ -184,7 +184,7 @@ def test_all_three_files_hold_every_row_and_claim(run):
     parsed = Page(page)
     assert "script" not in parsed.tags
     assert "http" not in page
-    assert "published" not in text.split("| settings |")[1].split("\n")[0]  # nothing was, on invented data
+    assert "published" not in text.split("| settings |")[1].split("\n")[0]  # nothing was, on synthetic data
     for table in text.split("\n\n"):
         if table.startswith("|"):
             assert len({line.replace("\\|", "").count("|") for line in table.strip().splitlines()}) == 1
@@ -254,7 +254,7 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(run, counted, monkeypatch
     code, out, err = run(*args)
     assert (code, out) == (130, "")
     assert "1 finished rows are kept in steck2020" in err
-    assert os.listdir("steck2020") == ["rows"]  # no table of a part
+    assert os.listdir("steck2020") == ["rows"]  # no table for a partial run
     monkeypatch.setattr(fits, "_fit", real)
     code, out, _ = run(*args)
     assert code == 0
@@ -510,7 +510,7 @@ def test_the_smaller_sets_are_prepared_as_their_title_says(name, folder, users, 
     assert data.split.validation is not None
 
 
-# What was published
+# Published values
 
 
 def test_every_row_of_the_published_table_has_a_line_here():
@@ -618,7 +618,7 @@ def test_lines_with_published_settings_decide_nothing():
 
 
 def test_the_peak_of_a_call_is_what_it_touched():
-    """In a process of its own: libraries that give memory back late would blur it."""
+    """In a separate process: libraries that release memory late would blur the measurement."""
     code = (
         "import json, numpy as np; from offdiag.papers.steck2020.measure import measured;"
         "print(json.dumps(measured(lambda: float(np.ones(30_000_000).sum()))))"

@@ -106,7 +106,7 @@ def test_contributions_are_drawn_to_both_sides_and_the_rest_is_summed():
     root = ET.fromstring(figure.svg())
     bars = [r for r in root.iter(f"{SVG}rect") if r.get("rx")]
     assert [b.get("class") for b in bars] == ["f3", "fm", "f3"]
-    assert float(bars[0].get("x")) == pytest.approx(figure.width / 4, abs=0.1)  # zero stands a quarter in
+    assert float(bars[0].get("x")) == pytest.approx(figure.width / 4, abs=0.1)  # zero is a quarter from the left
     assert "3 more items together" in figure.marks
     assert "+1.000" in figure.marks
 

@@ -1,4 +1,4 @@
-"""The report: one page that stands alone, tells the truth and survives any id."""
+"""The report: one page that is self-contained, correct and survives any id."""
 
 import os
 import re

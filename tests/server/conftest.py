@@ -1,4 +1,4 @@
-"""Models that the tests of the service put in each other's place."""
+"""Models that the service tests swap for each other."""
 
 import numpy as np
 import pytest

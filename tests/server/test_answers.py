@@ -123,7 +123,7 @@ def test_unknown_ids_are_left_out_and_named(service, models):
 
 
 def figure(service, name):
-    """A number of /metrics."""
+    """A value from /metrics."""
     found = re.search(rf"^{re.escape(name)} (\d+)", service.client.get("/metrics").text, re.M)
     return int(found[1])
 
@@ -247,7 +247,7 @@ def test_whole_numbers_may_be_written_with_a_point(service, models):
         "/recommend", content=f'{{"history": [{ids[0]}.0, {ids[1]}e0], "k": 4.0, "model": "sparse"}}'
     )
     same(listed(got), expected(models["sparse"], ids[:2], 4))
-    for rounded in ("9007199254740993.0", "-1e300", "1e400"):  # who knows what it was
+    for rounded in ("9007199254740993.0", "-1e300", "1e400"):  # the original is unknown
         answer = service.client.post("/recommend", content=f'{{"history": [{rounded}]}}')
         one_error(answer, 422)
         assert "whole number or text" in answer.text
@@ -265,7 +265,7 @@ def test_reasons_are_the_strongest_contributions(service, models):
 
 
 def test_requests_at_the_same_time_get_their_own_answers(service, models):
-    """What waits is ranked in one call: lengths, k, models and blocks must not mix."""
+    """Waiting requests are ranked in one call: lengths, k, models and blocks must not mix."""
     rng = np.random.default_rng(2)
     asked = []
     for _ in range(150):
@@ -503,7 +503,7 @@ def test_a_long_list_with_reasons_is_refused(service):
 
 
 def test_only_the_first_of_many_wrong_ids_is_told(service):
-    """Thousands of complaints would keep everybody else waiting."""
+    """Thousands of error messages would keep all other clients waiting."""
     answer = service.client.post("/recommend", json={"history": [[]] * 5000})
     assert answer.status_code == 422
     assert len(answer.text) < 200
@@ -570,7 +570,7 @@ def test_bad_queries_get_one_clear_line(service, params):
 
 
 def raw(service, *parts):
-    """Bytes over a plain connection, and all that comes back."""
+    """Send bytes over a plain connection; return all that is received."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=20) as plain:
         for part in parts:
             plain.sendall(part)
@@ -591,7 +591,7 @@ def test_a_body_of_unknown_length_is_cut_off(service):
         for _ in range(1000):
             yield b'{"history": [' + b"1," * 500
 
-    with suppress(httpx.TransportError):  # the connection was closed while we were still talking: an answer too
+    with suppress(httpx.TransportError):  # the connection was closed while we were still sending: an answer too
         one_error(service.client.post("/recommend", content=endless()), 413)
     assert service.client.get("/health").status_code == 200
 

@@ -91,7 +91,7 @@ def test_too_many_waiting_requests_are_turned_away(path):
 
 
 def waiting(served, histories, **words):
-    """Sizes of the batches, and the answers, when all requests are there before the scorer begins."""
+    """Sizes of the batches, and the answers, when all requests arrive before the scorer starts."""
     sizes = []
     scorer = Scorer(10_000, sizes.append)
 

@@ -49,9 +49,9 @@ def test_every_path_of_the_description_is_fuzzed(described):
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_are_as_described(described, method, path, mode):
-    """Requests made from the description, right ones and wrong ones: status, type and body are as it says."""
+    """Valid and invalid requests generated from the description: status, type and body match it."""
     if mode is GenerationMode.NEGATIVE and path in ("/health", "/metrics"):
-        return  # they take nothing that could be wrong
+        return  # they take no input that could be wrong
     cases = described[path][method].as_strategy(generation_mode=mode)
 
     @hypothesis.settings(max_examples=30, suppress_health_check=list(HealthCheck), database=None)
@@ -62,7 +62,7 @@ def test_answers_are_as_described(described, method, path, mode):
     fuzzed()
 
 
-# JSON that is nearly right: known and unknown ids, wrong types, in any place
+# JSON that is nearly valid: known and unknown ids, wrong types, in any place
 
 ids = st.one_of(st.integers(-2, 45), st.sampled_from(["text", "", "\x00", "é" * 50]), st.integers())
 wrong = st.one_of(
@@ -98,7 +98,7 @@ def check(answer):
 @hypothesis.settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=paths, body=bodies)
 def test_nearly_right_requests_get_an_answer_or_a_clear_line(service, path, body):
-    check(service.client.post(path, content=json.dumps(body)))  # with Infinity, which is no JSON
+    check(service.client.post(path, content=json.dumps(body)))  # with Infinity, which is not JSON
 
 
 @hypothesis.settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,7 +12,7 @@ from offdiag.server.handover import Handover
 
 @pytest.fixture
 def slept(monkeypatch):
-    """How often the loop made room."""
+    """Every time the loop yielded."""
     seen = []
     real = time.sleep
     monkeypatch.setattr(handover.time, "sleep", lambda seconds: seen.append(seconds) or real(seconds))

@@ -1,4 +1,4 @@
-"""HTTP as the RFCs describe it: raw cases, smuggling, requests sent ahead, limits on connections."""
+"""HTTP as the RFCs describe it: raw cases, smuggling, pipelined requests, limits on connections."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ http {{
 
 
 def test_no_request_is_smuggled_past_a_proxy(service, tmp_path):
-    """With the usual lines for WebSocket, a body reached the path that the proxy denies."""
+    """With the usual configuration for WebSocket, a body reached the path that the proxy denies."""
     if shutil.which("nginx") is None:
         pytest.skip("nginx is not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -131,11 +131,11 @@ def requests_to(service, path):
     return sum(int(n) for n in re.findall(rf'requests_total{{path="{path}",status="\d+"}} (\d+)', text))
 
 
-# What another parser makes of it: h11 is strict, too, and nothing that it refuses may pass here
+# Compared with another parser: h11 is strict, too, and nothing that it rejects may pass here
 
 
 def by_h11(data):
-    """(method, target, headers, body) of one request, or None if it is refused or not whole."""
+    """(method, target, headers, body) of one request, or None if it is rejected or incomplete."""
     reader = h11.Connection(h11.SERVER)
     reader.receive_data(data)
     try:
@@ -185,7 +185,7 @@ def test_what_is_read_here_is_read_the_same_by_h11(data, changes):
     ours = by_us(data)
     line = data.partition(b"\r")[0]
     if ours is None or b"://" in line or line[-3:] not in (b"1.0", b"1.1"):
-        return  # absolute targets and other minor versions, h11 leaves to its user
+        return  # h11 leaves absolute targets and other minor versions to its user
     theirs = by_h11(data)
     assert theirs is not None, data
     assert ours[:2] == theirs[:2]
@@ -216,7 +216,7 @@ def test_how_a_body_is_cut_into_packets_does_not_matter(data, draw):
     assert read(pieces) == read([rest])
 
 
-# Requests sent ahead
+# Pipelined requests
 
 
 def memory(pid):
@@ -259,7 +259,7 @@ def send_some(flood):
 
 
 class Wire:
-    """A transport that keeps what is written, and whether it is read from."""
+    """A transport that records what is written, and whether it is read from."""
 
     def __init__(self, address="192.0.2.1"):
         self.written, self.reading, self.closed, self.address = b"", True, False, address
@@ -348,7 +348,7 @@ def test_requests_sent_ahead_take_turns_and_others_do_not_wait():
         app.begun.clear()
         app.go.set()
         await rounds(1)
-        app.go.clear()  # the first of each are answered; of the second ones only some may begin
+        app.go.clear()  # the first of each are answered; only some of the second may begin
         await rounds()
         assert app.begun.count("/ahead") == TURNS
         other, _ = connected(hub)
@@ -364,7 +364,7 @@ def test_requests_sent_ahead_take_turns_and_others_do_not_wait():
 
 def test_a_large_body_waits_with_the_client_until_it_is_asked_for():
     async def run():
-        app = Application()  # never asks for it
+        app = Application()  # never asks for the body
         hub = Hub(app, Limits(), Counters())
         connection, wire = connected(hub)
         arrive(connection, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
@@ -427,7 +427,7 @@ def test_who_is_turned_away_without_end_gets_no_reason():
 
 
 def test_newcomers_do_not_wait_behind_busy_connections(service):
-    """Counted in answers that others get meanwhile, which does not depend on the speed of the machine."""
+    """Measured in answers that others get meanwhile, which does not depend on the speed of the machine."""
     chosen, answers, stop = selectors.DefaultSelector(), [0], threading.Event()
     line = sized(then=b"")
 
@@ -459,7 +459,7 @@ def test_newcomers_do_not_wait_behind_busy_connections(service):
 
 
 class Full:
-    """A listener without free files, at first."""
+    """A listener that at first has no free file descriptors."""
 
     def __init__(self, listener):
         self.fileno, self._accept, self.calls = listener.fileno, listener.accept, 0

@@ -87,7 +87,7 @@ def watched(browser, service):
 
 
 def listed(page):
-    """Titles of the list, once it is there."""
+    """Titles of the list, once it has loaded."""
     expect(page.locator("#results")).to_have_attribute("aria-busy", "false")
     page.locator("#results .item").first.wait_for()
     return page.locator("#results .item .title").all_inner_texts()
@@ -385,7 +385,7 @@ def test_a_phone_needs_no_sideways_scrolling(watched, service, folder, other):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     for button in page.locator("#results .icon:visible").all()[:6]:
         box = button.bounding_box()
-        assert min(box["width"], box["height"]) >= 36  # room for a finger
+        assert min(box["width"], box["height"]) >= 36  # large enough for a finger
     page.locator("#hits li").filter(has_not_text="in your history").first.tap()
     expect(page.locator("#history > li")).to_have_count(4)
 
@@ -443,7 +443,7 @@ def test_nothing_left_is_told(watched, service, folder):
 
 
 def test_ids_too_long_for_a_browser_arrive_whole(browser, tmp_path):
-    """JavaScript would make one of two neighbours beyond 2^53."""
+    """JavaScript would merge two neighbouring integers beyond 2^53."""
     inter = od.synthetic.catalogue(300, 40, 3_000, communities=3, seed=5).interactions
     ids = 2**62 + np.arange(40)
     model = od.EDLAE().fit(od.Interactions(inter.matrix, inter.user_ids, ids))
@@ -528,7 +528,7 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
         first = listed(page)[0]
         expect(page.locator("#other-field")).to_be_hidden()  # one model: nothing to compare
         page.clock.install()
-        page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)  # so it does not look again by itself
+        page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)  # so it does not retry by itself
         running.stop(signal.SIGKILL)
         page.get_by_role("button", name=f"Add {first} to your history").click()
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
@@ -546,7 +546,7 @@ def test_a_service_that_goes_away_is_told_and_found_again(browser, folder, title
         page.locator("#query").fill("the")
         expect(page.locator("#trouble")).to_be_visible()
         running.start()
-        expect(page.locator("#hits li").first).to_be_visible()  # what was asked meanwhile is asked again
+        expect(page.locator("#hits li").first).to_be_visible()  # requests made meanwhile are repeated
     finally:
         each.context.close()
         running.stop()

@@ -35,7 +35,7 @@ def history(folder):
     return od.load(folder / "model.od").item_ids_[:5].tolist()
 
 
-# The name it is asked by
+# Host names
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_with_a_token_only_those_who_have_it_are_answered(folder, history):
         assert TOKEN not in Path(f"/proc/{service.process.pid}/cmdline").read_text()
 
 
-# Beginning
+# Startup
 
 
 def refused(folder, *args, env=None):
@@ -157,11 +157,11 @@ def test_listening_to_everybody_without_a_token_is_noted(host, noted, monkeypatc
     assert said == []
 
 
-# Ending
+# Shutdown
 
 
 def half_sent(service, body):
-    """A request of which half has arrived."""
+    """A request of which half was received."""
     plain = socket.create_connection(("127.0.0.1", service.port), timeout=20)
     head = f"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     plain.sendall(head + body[:10])

@@ -1,4 +1,4 @@
-"""A new model file is taken up while requests go on; a wrong one never is."""
+"""A new model file is loaded while requests continue; a bad one never is."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def service(model_files, tmp_path):
 
 
 def test_new_files_are_taken_up_under_load_without_a_failed_request(service, model_files):
-    """Replaced by good files, by rubbish, taken away: nobody who asks notices."""
+    """Replaced by good files, by corrupt ones, removed: no client notices."""
     lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
     assert len({tuple(order) for order in lists.values()}) == 3
     with Load(service, list(lists.values())) as load:

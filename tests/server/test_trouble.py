@@ -64,7 +64,7 @@ def test_lines_that_nobody_takes_are_dropped_and_counted(monkeypatch):
     until(lambda: not slow._waiting)  # the thread hangs in write
     for n in range(250):
         slow(f"line {n}")
-    slow.flush(0.01)  # does not wait for ever
+    slow.flush(0.01)  # does not wait forever
     assert "offdiag_log_lines_dropped_total 150.0\n" in counters.text([]).decode()
     free.set()
     slow.flush()
@@ -86,7 +86,7 @@ def test_after_a_rotation_only_later_lines_go_to_the_new_file(tmp_path):
         logs.AccessLog(str(tmp_path / "pipe"))
 
 
-# No file in the place of a file
+# Something else in place of a file
 
 
 def special(kind, path):
@@ -157,12 +157,12 @@ def overwrite(path, data, pause):
 
 
 def test_without_room_for_a_copy_only_the_model_is_gone(model, model_files):
-    """The file is cut short under the mapping: a process that still reads there is killed by SIGBUS."""
+    """The file is truncated under the mapping: a process that still reads there is killed by SIGBUS."""
     with Service(model.parent, model, "--reload-every", "0.05") as service:
         before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
         assert now(service) == before
         small = model.stat().st_size // 2
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (small, small))  # no disk for it
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (small, small))  # no disk space for it
 
         def pause():
             answer = service.post("/recommend", history=HISTORY, k=10)
@@ -182,7 +182,7 @@ def test_without_room_for_a_copy_only_the_model_is_gone(model, model_files):
 
 
 def without_leases():
-    """Of the rights of root, not that to leases on the files of others."""
+    """Drops root's right to leases on other users' files."""
     ctypes.CDLL(None).prctl(24, 28, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_LEASE
 
 
@@ -259,7 +259,7 @@ def replace_with(path, content):
 
 
 def test_a_file_that_is_emptied_while_the_service_starts_ends_nothing(model, model_files):
-    """Between loading and serving, too: the writer waits until the service has a copy."""
+    """Also between loading and serving: the writer waits until the service has a copy."""
     can_lend(model)
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
@@ -340,7 +340,7 @@ def test_strange_metrics_are_left_out_of_the_card(model, metrics):
 
 
 def test_large_bodies_are_bounded_together(model):
-    """Each is within its limit and slow; the sum of them is bounded, and small ones pass."""
+    """Each is within its limit and slow; their sum is bounded, and small ones pass."""
     gate = create([model], limits=Limits(body=1 << 20, large=300_000))
     scope = {
         "type": "http", "method": "POST", "path": "/recommend", "headers": [], "query_string": b"",

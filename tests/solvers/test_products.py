@@ -71,7 +71,7 @@ def test_the_product_with_counts_equals_the_dense_one(make, X, power, dtype, k):
 
 
 def larger(n, m, seed=0, values=True):
-    """Popular and rare items, long and short rows, an empty user and an item nobody has."""
+    """Popular and rare items, long and short rows, an empty user and an item without users."""
     rng = np.random.default_rng(seed)
     X = (rng.random((n, m)) < rng.beta(1, 6, (n, 1)) * 4 * np.linspace(1, 0.05, m)).astype(np.float32)
     if values:
@@ -95,7 +95,7 @@ def test_products_of_every_width_with_odd_and_even_catalogues(make, dtype, m, k)
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("n", [64, 65, 1000])
 def test_blocks_of_users_do_not_change_the_product(monkeypatch, dtype, power, n):
-    """64 users a block, the least there is: whole blocks, a last one of a single user, blocks without some items."""
+    """64 users per block, the minimum: whole blocks, a last one of a single user, blocks without some items."""
     X = larger(n, 90)
     whole = check(from_data, X, power, dtype, 5)
     monkeypatch.setattr(products, "BLOCK_BYTES", 1)
@@ -105,7 +105,7 @@ def test_blocks_of_users_do_not_change_the_product(monkeypatch, dtype, power, n)
 
 
 def test_shares_of_much_data_cover_every_item_once():
-    """Work is split into ranges only beyond some thousand entries; none may be lost at the seams."""
+    """Work is split into ranges only beyond a few thousand entries; none may be lost at the seams."""
     X = larger(3000, 120)
     shares = from_data(X, 0.0, "float64")._edges
     assert X.nnz > 1 << 14
@@ -136,7 +136,7 @@ def test_both_products_are_the_same_numbers_up_to_rounding(dtype):
 @both_kinds
 @both_precisions
 def test_the_same_product_twice_is_the_same_bit_for_bit(make, dtype):
-    """Threads must not decide the order of a sum: a seed would not fix a fit otherwise."""
+    """Threads must not decide the order of a sum: otherwise a seed would not fix a fit."""
     product = make(larger(2000, 150), 0.5, dtype)
     V = factor(150, 33, dtype)
     first = product(V).copy()

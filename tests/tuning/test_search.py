@@ -25,7 +25,7 @@ def split():
 
 @pytest.fixture
 def little(monkeypatch):
-    """A small problem within data that would be too small for one."""
+    """Allows a small problem within data that would be too small for one."""
     monkeypatch.setattr(benches, "SMALL_ITEMS", 40)
 
 
@@ -88,7 +88,7 @@ def test_no_trial_leaves_the_bounds_of_the_caller(split, little):
 
 
 def test_a_failed_trial_does_not_spoil_the_next(split):
-    """SLIM starts from the answer to the trial before, which must have one."""
+    """SLIM starts from the solution of the previous trial, which must have one."""
     tuned = od.tune(od.SLIM, split, trials=4, start=[{"l1": 0.0, "l2": 0.0, "user_power": 0.5}])
     assert [trial.state for trial in tuned.trials] == ["complete", "failed", "complete", "complete"]
 

@@ -103,7 +103,7 @@ def weights(kind, m, seed=0, dtype="float64", empty=False):
 def histories(m, seed, n=6):
     rng = np.random.default_rng([seed, 1])
     X = (rng.random((n, m)) < 0.5) * rng.integers(1, 4, (n, m))
-    X[0] = 0  # somebody without a history
+    X[0] = 0  # a user without a history
     return sparse.csr_array(X.astype(np.float32))
 
 

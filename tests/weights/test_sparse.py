@@ -1,4 +1,4 @@
-"""Sparse W: scores, lists and reasons as from the dense matrix, and nothing that does not fit is ever read."""
+"""Sparse W: scores, lists and reasons as from the dense matrix, and inconsistent arrays are never read."""
 
 import numpy as np
 import pytest
@@ -145,7 +145,7 @@ def test_reasons_and_neighbours_come_from_the_stored_weights():
     assert near.indices[0].tolist() == order
 
 
-# A file may say anything
+# A file may contain anything
 
 
 def fitted():
@@ -183,7 +183,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_a_file_with_weights_that_do_not_fit_is_refused(change, tmp_path, monkeypatch):
-    """The hashes are right; only the numbers are not. The compiled loops would read outside their arrays."""
+    """The hashes are correct, the numbers are not: the compiled loops would read outside their arrays."""
     model = fitted()
     about, tensors = persist._contents(model, None)
     arrays = broken(change)

@@ -218,7 +218,7 @@ def test_lists_reasons_and_similar_items_follow_the_dense_weights():
     busy = np.flatnonzero(np.diff(X.indptr))
     found = model.recommend(X, k=5)
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :5]
-    for of in (found.indices, expected):  # two items always go together, so rounding may order them either way
+    for of in (found.indices, expected):  # two items always co-occur, so rounding may order them either way
         np.testing.assert_allclose(
             np.take_along_axis(scores, of, axis=1)[busy], -np.sort(-scores, axis=1)[busy, :5], rtol=0, atol=1e-12
         )

@@ -1,1 +1,1 @@
-"""The compiled loops, by what they work on. Each releases the interpreter lock and takes a range."""
+"""The compiled loops, grouped by the data they work on. Each releases the interpreter lock and takes a range."""

@@ -12,7 +12,7 @@ from offdiag._kernels import parallel
 
 # Sums may be reordered, so that inner products use the vector units; the order is still the same in every run.
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
-SMALL = 1 << 18  # multiply-adds that are done before another thread would have begun
+SMALL = 1 << 18  # multiply-adds that finish before another thread would have started
 
 
 def _compiled(function: Any) -> Any:
@@ -71,7 +71,7 @@ def solve_rows(indptr, indices, data, V, G, alpha, l2, power, m, first, last, ou
             pivot = np.sqrt(A[a, a])
             for b in range(a, rank):
                 A[a, b] /= pivot
-            z[a] /= pivot  # Rᵀ y = b on the way
+            z[a] /= pivot  # solves Rᵀ y = b along the way
             for i in range(a + 1, rank):
                 r = A[a, i]
                 z[i] -= r * z[a]
@@ -107,7 +107,7 @@ def _times(indptr, indices, data, V, G, alpha, penalty, u, p, out):  # type: ign
 
 @_compiled
 def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first, last, Z):  # type: ignore[no-untyped-def]
-    """A few steps of conjugate gradients from where row u of Z is: each lowers the row's part of the loss.
+    """A few conjugate-gradient steps from the current row u of Z: each lowers the row's part of the loss.
 
     Cost per row and step: 2·n_u·rank + rank² multiply-adds.
     """
@@ -132,7 +132,7 @@ def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first,
         for a in range(rank):
             p[a] = r[a]
             norm += r[a] * r[a]
-        if not norm < np.inf:  # beyond the precision: say so in the vector, rather than stay where it is
+        if not norm < np.inf:  # overflow: mark the vector as NaN instead of leaving it unchanged
             for a in range(rank):
                 z[a] = np.nan
             continue
@@ -171,7 +171,7 @@ def row_losses(indptr, indices, data, V, Z, alpha, first, last, out):  # type: i
 
 
 def shares(indptr: Any, rank: int, parts: int) -> list[tuple[int, int]]:
-    """Rows in up to ``parts`` shares of about the same work, n_u + rank per row; in one where that is little."""
+    """Rows in up to ``parts`` shares of about equal work, n_u + rank per row; one share if the work is small."""
     n = len(indptr) - 1
     work = np.asarray(indptr, dtype=np.int64) + rank * np.arange(n + 1)
     parts = int(min(parts, n, work[-1] * rank // SMALL))

@@ -1,7 +1,7 @@
-"""Compiled loops for compressed weights: scores and lists straight from the codes, and the choice of what is kept.
+"""Compiled loops for compressed weights: scores and lists straight from the codes, and the choice of entries to keep.
 
-Row j of W is a run of (gap, code): each entry stands ``gap + 1`` columns after the one before it, the first ``gap``
-columns from the left edge. Its value is code × scale of its column, so that the scale is applied once per score.
+Row j of W is a run of (gap, code): each entry is ``gap + 1`` columns after the previous one, the first ``gap``
+columns from the left edge. Its value is code × scale of its column, so the scale is applied once per score.
 Each loop works on a range without the interpreter lock, and has a slow twin in the tests.
 """
 
@@ -29,7 +29,7 @@ def valid_rows(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
 
 @compiled
 def columns_of(indptr, gaps, first, last, out):  # type: ignore[no-untyped-def]
-    """out: the columns of the entries of rows first..last, in the order they are stored."""
+    """out: the columns of the entries of rows first..last, in storage order."""
     at = 0
     for r in range(first, last):
         column = np.int64(-1)
@@ -41,7 +41,7 @@ def columns_of(indptr, gaps, first, last, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def find(indptr, gaps, rows, target, out):  # type: ignore[no-untyped-def]
-    """out[r]: where the entry (rows[r], target) is stored, -1 where it is not."""
+    """out[r]: the position of entry (rows[r], target), -1 if it is not stored."""
     for r in range(len(rows)):
         column, out[r] = np.int64(-1), -1
         for p in range(np.int64(indptr[rows[r]]), np.int64(indptr[rows[r] + 1])):
@@ -54,7 +54,7 @@ def find(indptr, gaps, rows, target, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyped-def]
-    """From place begin[r], whose predecessor is in column before[r], to the first entry not below column hi."""
+    """From position begin[r], whose predecessor is in column before[r], to the first entry at or after column hi."""
     for r in range(len(begin)):
         p, column = begin[r], before[r]
         while p < last[r] and column + np.int64(gaps[p]) + 1 < hi:
@@ -67,7 +67,7 @@ def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyp
 def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u, in float32.
 
-    ``table`` holds the number behind each code, or nothing where a code is its own number.
+    ``table`` holds the value of each code; it is empty if a code is its own value.
     """
     coded = len(table) > 0
     for u in range(len(out)):
@@ -87,7 +87,7 @@ def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale
 def select(  # type: ignore[no-untyped-def]
     indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, allowed, first, last, scores, items
 ):
-    """The k best items of users first..last into their heaps, looking only at items that the history leads to."""
+    """Put the k best items of users first..last into their heaps, visiting only items reachable from the history."""
     m = len(allowed)
     coded = len(table) > 0
     acc, stamp, touched = np.empty(m, np.float32), np.full(m, -1, np.int32), np.empty(m, np.int32)
@@ -110,20 +110,20 @@ def select(  # type: ignore[no-untyped-def]
         rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores[u], items[u])
 
 
-# What is kept. A block holds columns lo.. of W: column lo + c is values[ptr[c]:ptr[c + 1]], in the given rows, or in
-# rows 0, 1, … where ``rows`` is empty.
+# The choice of entries. A block holds columns lo.. of W: column lo + c is values[ptr[c]:ptr[c + 1]], in the given
+# rows, or in rows 0, 1, … if ``rows`` is empty.
 
 
 @compiled
 def _strength(value, boost):  # type: ignore[no-untyped-def]
-    """|value|·boost in float32, above 0 for whatever is not 0."""
+    """|value|·boost in float32, positive for any nonzero value."""
     s = abs(np.float32(value)) * boost
     return np.float32(1e-45) if s == 0.0 and value != 0.0 else s
 
 
 @compiled
 def _kept(s, j, tau, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
-    """Whether entry j of a column, of strength s > 0, stays: the strongest of the column always does."""
+    """Whether to keep entry j of a column, of strength s > 0; the strongest of the column is always kept."""
     if s < tau or s < cut or (s == cut and j > cut_item):
         return j == first_item
     return True
@@ -131,9 +131,9 @@ def _kept(s, j, tau, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
 
 @compiled
 def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
-    """Of columns first..last of a block: the strongest entry, and the weakest of the ``keep`` strongest.
+    """For columns first..last of a block: the strongest entry, and the weakest of the ``keep`` strongest.
 
-    Equal strengths go to the earlier row. cut[i] stays 0 where all entries stay. Returns whether all are numbers.
+    Ties go to the earlier row. cut[i] stays 0 where all entries are kept. Returns whether all values are finite.
     """
     best, who = np.empty(keep, np.float32), np.empty(keep, np.int64)
     finite = True
@@ -157,9 +157,9 @@ def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, 
 
 @compiled
 def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_item, part, counts):  # type: ignore[no-untyped-def]
-    """Count entries by the upper half of the bits of their strength; or, in one ``part`` of them, by the lower half.
+    """Count entries by the upper half of the bits of their strength or, within one ``part``, by the lower half.
 
-    Bits of positive numbers are in the order of the numbers. The strongest of each column count into the last bin.
+    The bits of positive floats sort like the floats. The strongest entry of each column counts in the last bin.
     """
     most = 0
     for c in range(first, last):
@@ -186,9 +186,9 @@ def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_it
 
 @compiled
 def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, sizes, limits, top):  # type: ignore[no-untyped-def]
-    """Places that the rows first..last need for this block, for each largest step in ``limits``; returns the entries.
+    """Slots that rows first..last need for this block, for each longest step in ``limits``; returns the entry count.
 
-    before[j] is the last column that row j has an entry in. top[c]: the largest |value| of those in column lo + c.
+    before[j] is the last column in which row j has an entry. top[c]: the largest |value| kept in column lo + c.
     """
     entries = 0
     for c in range(len(ptr) - 1):
@@ -216,9 +216,9 @@ def fill_rows(  # type: ignore[no-untyped-def]
     ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, cursor, ends, limit, scale,
     whole, gaps, codes,
 ):  # fmt: skip
-    """Store what stays of the rows first..last: value / scale, to the nearest number if ``whole``.
+    """Store the kept entries of rows first..last: value / scale, rounded to the nearest integer if ``whole``.
 
-    A step that no gap can hold is made of zeros on the way. Returns False where a row does not fit its place.
+    A step too long for one gap is split by stored zeros. Returns False if a row does not fit its slots.
     """
     for c in range(len(ptr) - 1):
         i = lo + c

@@ -1,8 +1,8 @@
 """Compiled loops of ``solvers.support``: neighbours, rows of the Gram, and columns solved on their supports.
 
 Items are numbered by popularity here, most popular first, and each user's items ascend. So the popular ones, the
-*head*, are 0..h, and what is asked of the symmetric Gram is asked of its lower triangle: row j up to column j.
-LAPACK and BLAS are those of SciPy, called from the compiled code itself.
+*head*, are 0..h, and only the lower triangle of the symmetric Gram is needed: row j up to column j.
+LAPACK and BLAS are SciPy's, called directly from compiled code.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from offdiag._kernels.topk import sift_down
 
 
 def _fortran(module: str, name: str, arguments: int) -> Any:
-    """A function of SciPy's BLAS or LAPACK for compiled code; it takes addresses. By symbol, so that caches hold."""
+    """A SciPy BLAS or LAPACK function for compiled code; takes addresses. Bound by symbol, so caches stay valid."""
     symbol = f"offdiag_{name}"
     llvmlite.binding.add_symbol(symbol, get_cython_function_address(f"scipy.linalg.cython_{module}", name))
     return types.ExternalFunction(symbol, types.void(*[types.uintp] * arguments))
@@ -30,7 +30,7 @@ _ssymv, _dsymv = _fortran("blas", "ssymv", 10), _fortran("blas", "dsymv", 10)
 
 @compiled
 def relabelled(indptr, indices, data, rank, binary, first, last, out, out_data):  # type: ignore[no-untyped-def]
-    """Rows first..last with items renamed by ``rank`` and put in order; values of 1 need not move."""
+    """Rows first..last with items renumbered by ``rank`` and sorted; values that are all 1 need not move."""
     for u in range(first, last):
         lo, hi = indptr[u], indptr[u + 1]
         row = out[lo:hi]
@@ -48,14 +48,14 @@ def relabelled(indptr, indices, data, rank, binary, first, last, out, out_data):
 def supports(  # type: ignore[no-untyped-def]
     indptr, indices, data, weight, col_ptr, users, positions, penalty, fill, lo, hi, who, share, parent, below
 ):
-    """For items lo..hi the k items j of largest G_ji²/H_jj, descending, and their G_ji; -1 where there are no more.
+    """For items lo..hi the k items j of largest G_ji²/H_jj, descending, and their G_ji; -1 after the last.
 
-    The users of item i are users[col_ptr[i] : col_ptr[i + 1]]; ``penalty`` is 1/H_jj. ``parent`` is the best of those
-    more popular than i, or -1; ``below`` is how many of those share a user with i. Supports that are not full take what
-    shares no user with i, popular items first, up to item ``fill``.
+    The users of item i are users[col_ptr[i] : col_ptr[i + 1]]; ``penalty`` is 1/H_jj. ``parent`` is the best of the
+    items more popular than i, or -1; ``below`` counts those of them that share a user with i. Supports that are not
+    full are filled with items that share no user with i, popular items first, up to item ``fill``.
     """
     m, k = len(penalty), who.shape[1]
-    acc, touched = np.zeros(m), np.empty(m + 1, np.uint32)  # one more, for the item that is written but not kept
+    acc, touched = np.zeros(m), np.empty(m + 1, np.uint32)  # one spare, for the item that is written but not kept
     scores, items = np.empty(k), np.empty(k, np.int64)
     for i in range(lo, hi):
         n = np.uint64(0)
@@ -71,17 +71,17 @@ def supports(  # type: ignore[no-untyped-def]
 
 @compiled
 def add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  # type: ignore[no-untyped-def]
-    """Add user u's row up to ``end`` to the sums of the item at ``at``; items met first are noted as touched.
+    """Add user u's row up to ``end`` to the sums of the item at ``at``; new items are recorded as touched.
 
-    Sums are positive, so a sum of 0 says that an item was not met. No data means that all values are 1.
+    Sums are positive, so a sum of 0 means that an item has not been seen. Empty ``data`` means all values are 1.
     """
     x = weight[u]
-    if not x > 0:  # its items would not show in the sums, and be noted again and again
+    if not x > 0:  # its items would leave the sums at 0 and be recorded again and again
         return n
     if len(data) == 0:
         for p in range(np.uint64(indptr[u]), np.uint64(end)):
             j = indices[p]
-            touched[n] = j  # written even if it is not kept: no branch to be guessed wrong
+            touched[n] = j  # written even if it is not kept: no branch to mispredict
             n += np.uint64(acc[j] == 0)
             acc[j] += x
     else:
@@ -89,7 +89,7 @@ def add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  #
         for p in range(np.uint64(indptr[u]), np.uint64(end)):
             j = indices[p]
             more = x * (value * np.float64(data[p]))
-            if more > 0:  # it may vanish, and then does so for both items
+            if more > 0:  # it may underflow to 0, and then does so for both items
                 touched[n] = j
                 n += np.uint64(acc[j] == 0)
                 acc[j] += more
@@ -109,7 +109,7 @@ def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):  #
 
 @compiled
 def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  # type: ignore[no-untyped-def]
-    """The k best of the touched items; between equals the more popular one stays. Returns parent and below."""
+    """The k best of the touched items; ties go to the more popular one. Returns parent and below."""
     m, k = len(penalty), len(scores)
     scores[:] = -np.inf
     items[:] = m
@@ -150,7 +150,7 @@ def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  #
 
 @compiled
 def closed_up(who, share, ptr):  # type: ignore[no-untyped-def]
-    """Rows that end early moved together, in place: row i is then at ptr[i] of the flattened arrays."""
+    """Close the gaps after short rows, in place: row i then starts at ptr[i] of the flattened arrays."""
     flat_who, flat_share = who.reshape(-1), share.reshape(-1)
     k = who.shape[1]
     for i in range(len(ptr) - 1):
@@ -163,10 +163,10 @@ def closed_up(who, share, ptr):  # type: ignore[no-untyped-def]
 def gram_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, weight, col_ptr, users, positions, items, first, last, ptr, column_ptr, columns, values
 ):
-    """Row r: what items[r] shares with more popular items, in values[ptr[r] : ptr[r + 1]].
+    """Row r: the Gram entries of items[r] with more popular items, in values[ptr[r] : ptr[r + 1]].
 
-    Its columns are columns[column_ptr[r] : column_ptr[r + 1]], in the order in which they are met; where that is empty
-    the row is stored in full. The room must be right: ``supports`` counted it.
+    Its columns are columns[column_ptr[r] : column_ptr[r + 1]], in order of first occurrence; if that is empty, the row
+    is stored in full. The sizes must be exact: ``supports`` counted them.
     """
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for r in range(first, last):
@@ -188,10 +188,10 @@ def gram_rows(  # type: ignore[no-untyped-def]
 
 @compiled
 def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):  # type: ignore[no-untyped-def]
-    """The lower triangle of H[S, S] by columns, each with one place more than S has items.
+    """The lower triangle of H[S, S] by columns, each one slot longer than S.
 
-    S descends, so column a is in the row of S[a]. ``where`` is len(S) at the items that are not in S: what does not
-    belong to A is written to the last place, without a test.
+    S descends, so column a is in the row of S[a]. ``where`` is len(S) for items that are not in S: entries that do not
+    belong to A go to the last slot, without a test.
     """
     n = len(S)
     for a in range(n):
@@ -229,7 +229,7 @@ def _times(A, n, x, out, args):  # type: ignore[no-untyped-def]
 
 @compiled
 def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):  # type: ignore[no-untyped-def]
-    """A x = b by conjugate gradients scaled by A's diagonal; True once the residual itself is that small."""
+    """A x = b by conjugate gradients, preconditioned by diag(A); True if the recomputed residual is small enough."""
     lead = n + 2
     start = 0.0
     for a in range(n):
@@ -264,7 +264,7 @@ def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):  # type: i
 
 @compiled
 def _cholesky(A, n, b, x, args):  # type: ignore[no-untyped-def]
-    """A x = b by the factor of A, which replaces it; False where A is singular at this precision."""
+    """A x = b by the Cholesky factor of A, which overwrites it; False if A is singular at this precision."""
     letters, sizes, _ = args
     lower, plain, turned = letters[0:].ctypes.data, letters[1:].ctypes.data, letters[2:].ctypes.data
     sizes[0] = n
@@ -277,7 +277,7 @@ def _cholesky(A, n, b, x, args):  # type: ignore[no-untyped-def]
     else:
         _dpotrf(lower, size, A.ctypes.data, lead, info)
     tiny = 8 * np.finfo(A.dtype).eps
-    for a in range(n):  # L_aa²/H_aa is what is left of an item after those before it: at rounding level it is noise
+    for a in range(n):  # L_aa²/H_aa is the share of an item not explained by those before it: noise at rounding level
         if sizes[3] != 0 or not A[a * (n + 2)] * A[a * (n + 2)] > tiny * x[a]:
             return False
     for a in range(n):
@@ -296,8 +296,8 @@ def solve_columns(  # type: ignore[no-untyped-def]
 ):
     """values = G[S, i] of items[first..last] replaced by β on the support S = rows[ptr[i] : ptr[i + 1]], descending.
 
-    Row place[j] of what ``gram_rows`` made is that of item j. Conjugate gradients for at most ``most``·len(S) steps,
-    then a Cholesky factor. explained[i] = G_iS·β is what the support tells of ‖x_i‖², -1 if the sub-Gram is singular.
+    Item j has row place[j] of the output of ``gram_rows``. Conjugate gradients for at most ``most``·len(S) steps, then
+    a Cholesky factor. explained[i] = G_iS·β is the part of ‖x_i‖² that S explains, -1 if the sub-Gram is singular.
     """
     longest = 0
     for t in range(first, last):
@@ -335,10 +335,10 @@ def solve_columns(  # type: ignore[no-untyped-def]
 
 @compiled
 def family_order(parent, child, sibling, out):  # type: ignore[no-untyped-def]
-    """Items so that each comes after its parent and among its relatives; parents are more popular, -1 has none."""
+    """Items ordered so that each comes after its parent and among its relatives; parents are more popular, -1: none."""
     child[:] = -1
     m = len(parent)
-    for i in range(m - 1, -1, -1):  # backwards, so that the popular children come first
+    for i in range(m - 1, -1, -1):  # backwards, so that popular children come first
         if parent[i] >= 0:
             sibling[i] = child[parent[i]]
             child[parent[i]] = i
@@ -362,9 +362,9 @@ def family_order(parent, child, sibling, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):  # type: ignore[no-untyped-def]
-    """Cut the order where the rows needed since the last cut (of the items and their supports) would exceed the room.
+    """Cut the order where the rows needed since the last cut (of the items and their supports) would exceed the limit.
 
-    room[j] is what the row of item j takes, if it is not of the head. ends[b] is where block b ends.
+    room[j] is the size of the row of item j, unless it is in the head. ends[b] is where block b ends.
     """
     stamp = np.full(len(room), -1, np.int64)
     blocks, taken, begun = 0, 0, 0
@@ -400,7 +400,7 @@ def count_by_row(rows, values, counts):  # type: ignore[no-untyped-def]
 def turned_to_rows(order, rank, ptr, rows, values, power, scale, cursor, indices, out):  # type: ignore[no-untyped-def]
     """Columns by popularity to rows by catalogue order, sign(β)·|β|^power·scale[i]; cursor[j] is where row j begins.
 
-    order[r] is the item of rank r. Columns are taken in catalogue order, so each row comes out ascending.
+    order[r] is the item of rank r. Columns are visited in catalogue order, so each row is ascending.
     """
     for i in range(len(rank)):
         r = rank[i]

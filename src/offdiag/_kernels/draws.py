@@ -1,4 +1,4 @@
-"""The one compiled loop of the synthetic data: draw distinct items for every user."""
+"""The compiled loop of the synthetic data: draw distinct items for every user."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def draw_items(
     from_taste: float,
     seed: int,
 ) -> NDArray[np.int32]:
-    """Items of each user in the order of choice; no item twice in a user's row.
+    """Items of each user in the order they were drawn; no item twice in a user's row.
 
-    A choice comes from the saga of an earlier one, from a community the user likes, or from what is popular;
-    `tickets` holds item i as often as it is popular, sorted by community, so each is one uniform draw.
+    A draw comes from the saga of an earlier item, from a community the user likes, or from popular items;
+    `tickets` repeats item i in proportion to its popularity, sorted by community, so each is one uniform draw.
     """
     n_users, n_items = len(indptr) - 1, len(saga_of)
     items = np.empty(indptr[-1], dtype=np.int32)
@@ -64,7 +64,7 @@ def draw_items(
                     low = saga_start[saga]
                     item = low + _below(_mix(state), saga_start[saga + 1] - low)
                 elif how < from_saga + from_taste:
-                    # The first taste twice as often as the second.
+                    # The first taste is chosen twice as often as the second.
                     taste = tastes[user, 1] if _below(bits, 3) == 2 else tastes[user, 0]
                     state += _STEP
                     low = ticket_start[taste]
@@ -74,7 +74,7 @@ def draw_items(
                 if mark[item] != user:
                     break
             if mark[item] == user:
-                # Everything likely is taken: the next free item from a random place on.
+                # All likely items are taken: use the next free item after a random position.
                 state += _STEP
                 item = _below(_mix(state), n_items)
                 while mark[item] == user:

@@ -13,8 +13,8 @@ from offdiag._kernels.topk import sift_down, worse
 def _certificate(z, beta, c, yy, by, l1, l2, non_negative):  # type: ignore[no-untyped-def]
     """(duality gap, primal value) of one column from z = Aᵀ(y − Aβ), for the first c numbers of z and β.
 
-    Both of two dual points certify; the smaller gap is told. With l2 in the penalty the gap is a sum of Fenchel-Young
-    terms, one per item; with l2 in the data (√l2·I below A) the residual is scaled until it is feasible.
+    Two dual points each certify a gap; the smaller one is returned. With l2 in the penalty the gap is a sum of
+    Fenchel-Young terms, one per item; with l2 in the data (√l2·I below A) the residual is scaled to be feasible.
     """
     young, norm1, norm2, bz, worst = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(c):
@@ -103,7 +103,7 @@ def _descend(S, z, beta, p, yy, y, l1, l2, non_negative, target, most):  # type:
 
 @compiled
 def _descend_rows(G, w, z, beta, p, l1, l2, non_negative, sweeps):  # type: ignore[no-untyped-def]
-    """The same for very many items at once: whole rows of G are read, nothing is gathered; z covers all items."""
+    """The same for a very large working set: reads whole rows of G, gathers nothing; z covers all items."""
     m = len(z)
     for _ in range(sweeps):
         for a in range(p):
@@ -136,7 +136,7 @@ def keep_best(value, item, best, who, size):  # type: ignore[no-untyped-def]
 
 @compiled
 def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gains, candidates):  # type: ignore[no-untyped-def]
-    """Append to w the at most ``room`` items whose own step would lower the objective most; returns the new size."""
+    """Append to w up to ``room`` items whose own step would lower the objective most; returns the new size."""
     best, who, size = gains[:room], candidates[:room], 0
     for j in range(len(z)):
         over = (z[j] if non_negative else abs(z[j])) - l1
@@ -151,7 +151,7 @@ def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gai
 
 @compiled
 def _gather(G, w, old, p, S):  # type: ignore[no-untyped-def]
-    """S[a, b] = G[w[a], w[b]] for the rows and columns that are new, old..p; G is symmetric."""
+    """S[a, b] = G[w[a], w[b]] for the new rows and columns old..p; G is symmetric."""
     for a in range(old, p):
         row = G[w[a]]
         for b in range(a + 1):
@@ -171,7 +171,7 @@ def _drop_zeros(w, beta, member, p, S):  # type: ignore[no-untyped-def]
             q = 0
             for b in range(p):
                 if beta[b] != 0.0:
-                    S[kept, q] = S[a, b]  # never ahead of what is still to be read
+                    S[kept, q] = S[a, b]  # never overwrites an entry that is still to be read
                     q += 1
         kept += 1
     q = 0
@@ -187,9 +187,9 @@ def _drop_zeros(w, beta, member, p, S):  # type: ignore[no-untyped-def]
 def elastic_net_columns(G, diagonal, lo, hi, l1, l2, non_negative, tolerance, most, limit, ptr, rows, start, facts):  # type: ignore[no-untyped-def]
     """Columns lo..hi of B; returns (entries per column, their rows, their values), rows ascending in each column.
 
-    Per column: solve on a working set of items, look at all items with the residual that is left, add those that would
+    Per column: solve on a working set of items, check all items against the residual, add those that would
     gain most, until the duality gap over all items is at most tolerance·½‖x_i‖². ``start`` (with ``ptr`` and ``rows``)
-    holds the columns to begin from; beyond ``limit`` items no part of G is copied out.
+    holds the initial columns; beyond ``limit`` items no part of G is copied out.
     facts[i] = (primal value, gap, passes over all items).
     """
     m = len(G)
@@ -218,7 +218,7 @@ def elastic_net_columns(G, diagonal, lo, hi, l1, l2, non_negative, tolerance, mo
             for a in range(p):
                 full[w[a]] = 0.0
             passes += 1
-            stalled = 0 if primal < before - 1e-15 * yy else stalled + 1  # rounding is all that is left
+            stalled = 0 if primal < before - 1e-15 * yy else stalled + 1  # only rounding is left
             before = min(primal, before)
             if gap <= goal or passes > most or stalled == 3:
                 break

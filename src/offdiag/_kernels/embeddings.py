@@ -9,7 +9,7 @@ from offdiag._kernels.parallel import compiled
 def push_rows(items, ptr, columns, data, weight, V, out):  # type: ignore[no-untyped-def]
     """out[u] = weight[u]·Σ data[p]·V[items[r]] over the p in ptr[r]..ptr[r+1] with columns[p] = u: X V, item by item.
 
-    Each row of V is read once, in order; it is the smaller ``out`` that is visited at random and stays in the cache.
+    Each row of V is read once, in order; only the smaller ``out`` is accessed at random, and it stays in the cache.
     """
     width = V.shape[1]
     out[:] = 0

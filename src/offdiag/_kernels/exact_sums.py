@@ -1,4 +1,4 @@
-"""Compiled loops for sums that are never rounded; ``offdiag.gramian.exact`` says what they mean."""
+"""Compiled loops for sums that are never rounded; ``offdiag.gramian.exact`` explains them."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from offdiag._kernels.parallel import compiled
 
 
 def _exactly(function):  # type: ignore[no-untyped-def]
-    """Without the freedom to fuse a product with a sum, which would round once instead of twice."""
+    """Compile without fused multiply-add, which would round once instead of twice."""
     return compiled(function, ())
 
 
@@ -30,7 +30,7 @@ def _add_exactly(high, low, j, x):  # type: ignore[no-untyped-def]
 def exact_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values, rest, wide
 ):
-    """Rows lo..hi of G at the places of ``columns``, each sum as its nearest double and the remainder."""
+    """Rows lo..hi of G at the positions of ``columns``, each sum as its nearest double and the remainder."""
     big = 1.5 * 2.0**-8  # adding and subtracting it rounds to a multiple of 2^-60
     high, low = np.zeros(len(col_ptr)), np.zeros(len(col_ptr))
     for i in range(lo, hi):
@@ -39,7 +39,7 @@ def exact_rows(  # type: ignore[no-untyped-def]
             value = np.float64(data[positions[q]]) if len(data) else 1.0
             for p in range(indptr[u], indptr[u + 1]):
                 x = (value * np.float64(data[p])) * weight[u] if len(data) else weight[u]
-                small = 0.0 < x < 2.0**-50  # few of its digits would be left
+                small = 0.0 < x < 2.0**-50  # it would keep only a few digits
                 if x < big / 2:
                     x = (x + big) - big
                 if _add_exactly(high, low, indices[p], x) or small:

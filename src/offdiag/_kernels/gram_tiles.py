@@ -7,8 +7,8 @@ from offdiag._kernels.parallel import compiled
 def gram_tile(col_ptr, rows, data, weight, place, ptr, columns, values, acc, out):  # type: ignore[no-untyped-def]
     """out[a, b] = Σ_u weight_u x_ua x_ub, summed in float64 (``acc``) and rounded once.
 
-    Item a of the first block is held by its rows[col_ptr[a] : col_ptr[a + 1]]; such a row is row place[row] of the
-    second block, or none where that is -1.
+    Item a of the first block occurs in rows[col_ptr[a] : col_ptr[a + 1]]; such a row is row place[row] of the
+    second block, or absent from it if that is -1.
     """
     for a in range(len(col_ptr) - 1):
         acc[:] = 0.0

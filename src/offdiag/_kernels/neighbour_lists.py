@@ -8,7 +8,7 @@ from offdiag._kernels.parallel import compiled
 
 @compiled
 def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type: ignore[no-untyped-def]
-    """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); 0 is not similar at all."""
+    """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); items with 0 are left out."""
     size = 0
     for t in range(n):
         j = touched[t]
@@ -20,10 +20,10 @@ def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type:
 
 @compiled
 def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
-    """For items lo..hi, the most similar other items; a row of ``who`` ends in -1 where there are no more.
+    """For items lo..hi, the most similar other items; unused slots of ``who`` are -1.
 
-    The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, of which only the
-    items that share a user with i are looked at.
+    The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, and in it only the
+    items that share a user with i.
     """
     m = len(said)
     acc, stamp, touched = np.zeros(m), np.full(m, -1, np.int64), np.empty(m, np.int64)

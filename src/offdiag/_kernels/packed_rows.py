@@ -1,6 +1,6 @@
-"""Compiled loops over packed symmetric matrices: products in double precision, another order of items, fingerprints.
+"""Compiled loops over packed symmetric matrices: products in double precision, reordered items, fingerprints.
 
-Positions follow ``offdiag.gramian.layout``; each releases the interpreter lock and works on a range of packed rows.
+Positions follow ``offdiag.gramian.layout``; the loops release the interpreter lock and work on ranges of packed rows.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
 
 @in_any_order
 def _both_ways(row, x0, x1, x2, out0, out1, out2, mine0, mine1, mine2):  # type: ignore[no-untyped-def]
-    """out += row·mine and the sums of row·x for three vectors: an entry below the diagonal acts twice."""
+    """out += row·mine and the sums of row·x for three vectors: an entry below the diagonal is used twice."""
     sum0, sum1, sum2 = 0.0, 0.0, 0.0
-    for c in range(len(row)):  # one loop: an entry is read and widened once for all
+    for c in range(len(row)):  # one loop: an entry is read and widened once for all three
         a = np.float64(row[c])
         sum0 += a * x0[c]
         sum1 += a * x1[c]
@@ -78,7 +78,7 @@ def _entry(P, h, e, i, j):  # type: ignore[no-untyped-def]
 
 @compiled
 def fingerprint(words, size, first, last, out):  # type: ignore[no-untyped-def]
-    """Of each ``size`` words two sums that change when a word changes or moves (chance 2⁻⁶⁴ each); no cryptography."""
+    """Two non-cryptographic sums per ``size`` words that change if a word changes or moves (missed: 2⁻⁶⁴ each)."""
     a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
     for share in range(first, last):
         s, t = np.uint64(0), np.uint64(0)
@@ -160,7 +160,7 @@ def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last
             for r in range(len(mine)):
                 if h <= mine[r] < i:
                     out[place[r], c] = row[mine[r] - np.uint64(h)]
-        for r in range(len(mine)):  # what lies in the item's own packed row; then C becomes B
+        for r in range(len(mine)):  # entries in the item's own packed row; then C becomes B
             j = np.int64(mine[r])
             if j < h:
                 begin, end = max(lo, j), hi

@@ -28,7 +28,7 @@ def sums_of_squares(indptr, indices, data, by_item, by_user):  # type: ignore[no
 
 @compiled
 def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: ignore[no-untyped-def]
-    """For items lo..hi, the users who have each and where in their row it stands; cursor[i - lo] moves along."""
+    """For items lo..hi, the users who have each and its position in their row; advances cursor[i - lo]."""
     for u in range(len(indptr) - 1):
         for p in range(indptr[u], indptr[u + 1]):
             i = np.int64(indices[p])
@@ -41,10 +41,10 @@ def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: 
 
 @compiled
 def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
-    """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, straight into place.
+    """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, in place.
 
     The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a
-    signed one costs a test for negative values, 2.5 times the time of the loop.
+    signed index costs a test for negative values, which makes the loop 2.5 times slower.
     """
     one = P.dtype.type(1)
     first_trailing = np.uint32(h)

@@ -11,16 +11,16 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",)) -> Any:
-    """Compile on first use, to run without the interpreter lock; keep the machine code for later runs if possible."""
+    """Compile on first use, to run without the interpreter lock; cache the machine code for later runs if possible."""
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder nor a home is writable, as in some containers
+    except RuntimeError:  # neither the package folder nor a home directory is writable, as in some containers
         return njit(**options)(function)
 
 
 def in_any_order(function: Callable[..., Any]) -> Any:
-    """The same where the order of a sum is left to the compiler, which makes it many times faster."""
+    """The same, but the compiler may reorder sums, which makes them many times faster."""
     return compiled(function, ("contract", "reassoc"))
 
 
@@ -32,9 +32,9 @@ def n_threads() -> int:
 def run_parallel(
     work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], done: Callable[[int], None] | None = None
 ) -> None:
-    """Call ``work(*task)`` for every task on all cores; ``done`` hears how many have finished.
+    """Call ``work(*task)`` for every task on all cores; ``done`` receives the number of finished tasks.
 
-    Threads take the next task when they are free, so tasks need not be equal. Ctrl-C drops what has not begun.
+    Free threads take the next task, so tasks need not be equal. Ctrl-C drops the tasks that have not started.
     """
     tasks = list(tasks)
     if len(tasks) == 1 or n_threads() == 1:

@@ -1,4 +1,4 @@
-"""Compiled loops over a Gram kept by rows (``offdiag.gramian.sparse``) and over what a change of it touches.
+"""Compiled loops over a Gram stored by rows (``offdiag.gramian.sparse``) and over the columns a change affects.
 
 Row i of the symmetric G is values[ptr[i] : ptr[i + 1]] in the columns indices[ptr[i] : ptr[i + 1]], ascending.
 """
@@ -11,7 +11,7 @@ from offdiag._kernels.parallel import compiled
 
 @compiled
 def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, lengths):  # type: ignore[no-untyped-def]
-    """How many items share a user with each of the items lo..hi, itself included; the interactions as in ``Rows``."""
+    """How many items share a user with each item in lo..hi, itself included; interactions as in ``Rows``."""
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for i in range(lo, hi):
         n = np.uint64(0)
@@ -28,7 +28,7 @@ def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi
 def count_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values
 ):
-    """Rows lo..hi of G, summed over users in their order; ``ptr`` has the room that ``row_lengths`` counted."""
+    """Rows lo..hi of G, summed over users in their order; ``ptr`` follows the lengths from ``row_lengths``."""
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for i in range(lo, hi):
         n = np.uint64(0)
@@ -55,7 +55,7 @@ def diagonal(ptr, indices, values, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def part(ptr, indices, values, items, where, out):  # type: ignore[no-untyped-def]
-    """out = G[items, items]; where[j] is the place of j among the items, or -1. ``out`` is zero."""
+    """out = G[items, items]; where[j] is the index of j in ``items``, or -1. ``out`` starts as zeros."""
     for a in range(len(items)):
         for p in range(ptr[items[a]], ptr[items[a] + 1]):
             b = where[indices[p]]
@@ -65,7 +65,7 @@ def part(ptr, indices, values, items, where, out):  # type: ignore[no-untyped-de
 
 @compiled
 def put_lengths(ptr, indices, items, where, part, lengths):  # type: ignore[no-untyped-def]
-    """How long the rows of the items become when G[items, items] is replaced."""
+    """Lengths of the rows of the items after G[items, items] is replaced."""
     for a in range(len(items)):
         n = 0
         for p in range(ptr[items[a]], ptr[items[a] + 1]):
@@ -112,9 +112,9 @@ def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indi
 def _summed_row(  # type: ignore[no-untyped-def]
     i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, columns, out
 ):
-    """Row i of A ± B over live items, ascending; returns its length, or -1 where an entry would fall below 0.
+    """Row i of A ± B over live items, ascending; returns its length, or -1 if an entry would fall below 0.
 
-    What rounding leaves of nothing is told by ``size``, the root of diag(A). Nothing is written where there is no room.
+    ``size``, the root of diag(A), tells rounding residue from real entries. Empty ``columns``: nothing is written.
     """
     n, p, q, end, end_b = 0, ptr[i], ptr_b[i], ptr[i + 1], ptr_b[i + 1]
     m = len(live)
@@ -141,7 +141,7 @@ def _summed_row(  # type: ignore[no-untyped-def]
 def summed_lengths(  # type: ignore[no-untyped-def]
     ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, lo, hi, lengths
 ):
-    """Entries of rows lo..hi of A ± B; live items only, and without what rounding left of nothing."""
+    """Entries of rows lo..hi of A ± B; live items only, without rounding residue."""
     none, nothing = indices[:0], values[:0]
     for i in range(lo, hi):
         lengths[i] = _summed_row(
@@ -181,7 +181,7 @@ def summed_rows(  # type: ignore[no-untyped-def]
 
 @compiled
 def moved_lengths(ptr, indices, at, place, lengths):  # type: ignore[no-untyped-def]
-    """How long the rows of the new catalogue are: row i is row at[i] without the columns j of place[j] = -1."""
+    """Row lengths in the new catalogue: row i is row at[i] without the columns j with place[j] = -1."""
     for i in range(len(at)):
         n = 0
         if at[i] >= 0:
@@ -192,7 +192,7 @@ def moved_lengths(ptr, indices, at, place, lengths):  # type: ignore[no-untyped-
 
 @compiled
 def moved_rows(ptr, indices, values, at, place, lo, hi, out_ptr, out_indices, out_values):  # type: ignore[no-untyped-def]
-    """Rows lo..hi of the new catalogue, in ascending columns."""
+    """Rows lo..hi of the new catalogue, columns ascending."""
     for i in range(lo, hi):
         if at[i] < 0:
             continue
@@ -225,7 +225,7 @@ def times(ptr, indices, values, scale, V, lo, hi, out):  # type: ignore[no-untyp
 
 @compiled
 def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):  # type: ignore[no-untyped-def]
-    """The same as ``column_solves.gram_rows``, from G: what items[r] shares with more popular ones.
+    """The same as ``column_solves.gram_rows``, from G: the entries of items[r] with more popular items.
 
     ``items`` and ``columns`` are numbered by popularity, order[r] is the item of rank r.
     """
@@ -282,9 +282,9 @@ def supports_of_gram(  # type: ignore[no-untyped-def]
 
 @compiled
 def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[i] = 1 where item i has changed, or the support of column i has, or had, a changed item; rows lo..hi.
+    """out[i] = 1 if item i changed, or the support of column i contains, or contained, a changed item; rows lo..hi.
 
-    An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged ones have more.
+    An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged items have more.
     ``before`` and ``after`` are 1/H_jj of each item.
     """
     for i in range(lo, hi):
@@ -300,7 +300,7 @@ def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  #
         if best < 0:
             continue
         n = 0
-        best *= 1 + 1e-12  # rounding must not decide that a column stays as it is
+        best *= 1 + 1e-12  # rounding must not mark a column as unchanged
         for p in range(ptr[i], ptr[i + 1]):
             j = indices[p]
             if not changed[j] and j != i:
@@ -310,7 +310,7 @@ def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  #
 
 @compiled
 def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):  # type: ignore[no-untyped-def]
-    """Entries of each row of W when the columns marked ``fresh`` come from the new rows and the others stay."""
+    """Entries of each row of W if the columns marked ``fresh`` come from the new rows and the others are kept."""
     for j in range(len(lengths)):
         lengths[j] = new_ptr[j + 1] - new_ptr[j]
     for j in range(len(ptr) - 1):
@@ -327,7 +327,7 @@ def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):  # type: ignore[
 def kept_rows(  # type: ignore[no-untyped-def]
     ptr, indices, data, at, place, fresh, factor, new_ptr, new_indices, new_data, lo, hi, out_ptr, out_indices, out
 ):
-    """Rows lo..hi of W: old entries of columns that are not fresh, times factor[i], between the new ones, ascending."""
+    """Rows lo..hi of W: old entries of columns that are not fresh, times factor[i], and the new ones, ascending."""
     for j in range(lo, hi):
         q, b, end = out_ptr[j], new_ptr[j], new_ptr[j + 1]
         if at[j] >= 0:
@@ -352,7 +352,7 @@ def kept_rows(  # type: ignore[no-untyped-def]
 
 @compiled
 def told_by_weights(ptr, indices, values, w_ptr, w_indices, w_data, skip, power, scale, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[r] = Σ G_ji·β_ji over row j of both, for rows lo..hi, columns i that are not to be skipped.
+    """out[r] = Σ G_ji·β_ji over row j of both, for rows lo..hi, without the columns i marked ``skip``.
 
     W_ji = sign(β)·|β|^power·scale[i].
     """

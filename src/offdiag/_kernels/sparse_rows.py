@@ -1,6 +1,6 @@
 """Weights stored as sparse rows: validity, tiles of scores, and the k best without a tile.
 
-``coded_rows`` has the same four functions for compressed rows; ``rank_touched`` ends the lists of both.
+``coded_rows`` has the same four functions for compressed rows; ``rank_touched`` completes the lists of both.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def valid_rows(indptr, indices, m, first, last):  # type: ignore[no-untyped-def]
 
 @compiled
 def skip_to(indices, begin, last, hi, end):  # type: ignore[no-untyped-def]
-    """end[r]: the first place in begin[r]..last[r] whose column is not below hi."""
+    """end[r]: the first position in begin[r]..last[r] whose column is at least hi."""
     for r in range(len(begin)):
         left, right = begin[r], last[r]
         while left < right:
@@ -54,7 +54,7 @@ def score_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):
 def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items):  # type: ignore[no-untyped-def]
     """Put the n touched items into the heap of user u, except those in ``seen``; their stamp is u, their score in acc.
 
-    All others score 0; as many of them as there is room for follow, the earlier first, before any negative score.
+    All others score 0; they fill the remaining room, earlier items first, ahead of any negative score.
     ``scale`` multiplies the score of each item, unless it is empty.
     """
     m, k = len(allowed), len(scores)
@@ -66,7 +66,7 @@ def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items)
             stamp[j] = u
             touched[n] = j
             n += 1
-        acc[j] = -np.inf  # worse than an empty place, which has a later item
+        acc[j] = -np.inf  # worse than an empty slot, which has a later item
     for t in range(n):
         i = np.int64(touched[t])
         if allowed[i] and acc[i] > -np.inf:
@@ -82,7 +82,7 @@ def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items)
 
 @compiled
 def select(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):  # type: ignore[no-untyped-def]
-    """The k best items of users first..last into their heaps, looking only at items that the history leads to."""
+    """Put the k best items of users first..last into their heaps, visiting only items reachable from the history."""
     m = len(allowed)
     acc, stamp, touched = np.empty(m, values.dtype), np.full(m, -1, np.int32), np.empty(m, np.int32)
     unscaled = np.empty(0, values.dtype)

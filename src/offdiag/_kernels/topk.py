@@ -1,4 +1,4 @@
-"""Scores of one tile, and heaps of the k best that pass over tiles."""
+"""Scores of one tile, and heaps of the k best that are carried from tile to tile."""
 
 from offdiag._kernels.parallel import compiled
 
@@ -7,7 +7,7 @@ from offdiag._kernels.parallel import compiled
 def score_tile(indptr, rows, data, tile, lo, hi, first, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_p data[p] · tile[rows[p], lo:hi] over the history of user first + u.
 
-    Eight rows are taken at a time to spare the accumulator; the sum is nested, so its order is that of the history.
+    Eight rows at a time, to save passes over the accumulator; the sum is nested, so it keeps the history's order.
     """
     width = hi - lo
     for u in range(len(out)):
@@ -49,7 +49,7 @@ def worse(score, item, other_score, other_item):  # type: ignore[no-untyped-def]
 
 @compiled
 def sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untyped-def]
-    """Put (score, item) into a heap whose root is the worst entry, starting from the free place ``hole``."""
+    """Put (score, item) into a heap whose root is the worst entry, starting from the free slot ``hole``."""
     while True:
         child = 2 * hole + 1
         if child >= size:
@@ -69,8 +69,8 @@ def sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untype
 def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_items):  # type: ignore[no-untyped-def]
     """Merge scores (users first.. × items lo..) into each user's k best, leaving out seen and disallowed items.
 
-    An empty place has score -inf and item = n_items, so it is worse than anything real. Tiles come in ascending order
-    of items, hence a score equal to the worst kept one never displaces it: ties go to the earlier item.
+    An empty slot has score -inf and item = n_items, so it is worse than anything real. Tiles come in ascending order
+    of items, so a score equal to the worst kept one never displaces it: ties go to the earlier item.
     """
     k = heap_scores.shape[1]
     width = tile.shape[1]

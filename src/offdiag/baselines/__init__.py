@@ -1,1 +1,1 @@
-"""The same face, other ideas."""
+"""Baselines with the same interface."""

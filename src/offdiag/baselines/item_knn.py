@@ -44,11 +44,11 @@ class ItemKNN(Recommender):
     )
     balance: float = fields.setting(
         0.7, low=0, high=1, search=fields.Range(0.0, 1.0),
-        help="Whose popularity similarities are divided by. 0.5: both, the cosine. 1: that of the item in the history, "
+        help="Whose popularity divides the similarities. 0.5: both, the cosine. 1: that of the item in the history, "
         "the share of its users who have the other. 0: that of the recommended item.",
     )  # fmt: skip
     shrink: float = fields.setting(
-        0.0, low=0, help="A number of users added to the divisor, which counts against rare items."
+        0.0, low=0, help="Number of users added to the divisor, which lowers the scores of rare items."
     )
     user_power: float | Auto = fields.user_power(auto="1, or that of the Gram in fit_gram")
     dtype: Literal["float32", "float64"] = fields.dtype()
@@ -56,7 +56,7 @@ class ItemKNN(Recommender):
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        Memory: the interactions once more and two numbers per neighbour; there is no m×m matrix.
+        Memory: a copy of the interactions and two numbers per neighbour; no m×m matrix.
         """
         settings = self._checked()
         matrix = as_matrix(X)
@@ -71,7 +71,7 @@ class ItemKNN(Recommender):
         return self._learned(B, settings, item_ids, sums, matrix.shape[0])
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands. G is not changed."""
+        """Learn from a Gram alone, with its ``user_power``. G is not changed."""
         settings = self._checked()
         check_gram(G, settings["user_power"])
         item_ids = checked_item_ids(item_ids, G.n_items)

@@ -1,4 +1,4 @@
-"""The same list for everyone: the baseline any model must beat."""
+"""The same list for all users: the baseline that any model must beat."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Popularity(Recommender):
         return self._learned(sums, item_ids, n, Past.of_fit(matrix, X))
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from what a Gram tells of its items; its ``user_power`` does not matter."""
+        """Learn from the item sums of a Gram; its ``user_power`` does not matter."""
         check_not_empty(G.n_interactions, G.n_users, G.n_items)
         item_ids = checked_item_ids(item_ids, G.n_items)
         return self._learned(G.item_sums.copy(), item_ids, G.n_users, Past.of_fit(G))
 
     def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, past: Past) -> Self:
-        settings = {"user_power": 0.0}  # everyone counts alike
+        settings = {"user_power": 0.0}  # no user weights
         return self._store(_shares(sums), item_ids, sums, n_users, settings, past)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
-        """Of which only the counts are used, and the pairs to see whether someone who is to go was ever there."""
+        """Only its counts are used, and its pairs to check whether a user to forget was ever in the model."""
         return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:

@@ -58,7 +58,7 @@ class SLIM(_Fit):
         help="Penalty on the absolute weights. The larger it is, the fewer weights differ from 0.",
     )  # fmt: skip
     l2: float | Auto = fields.l2(auto="0.3 times the l2 that suits EASE")
-    non_negative: bool = fields.setting(True, help="Whether weights may not be below 0, as published.")
+    non_negative: bool = fields.setting(True, help="Whether weights must be at least 0, as published.")
     user_power: float | Auto = fields.user_power()
     tolerance: float = fields.setting(
         1e-4,
@@ -68,15 +68,15 @@ class SLIM(_Fit):
         help="Distance from the minimum at which a column is done. Its unit is ½‖x_i‖².",
     )
     max_iterations: int = fields.setting(
-        100, low=1, help="At most this many passes over all columns. ``gap_`` says how far they came."
+        100, low=1, help="At most this many passes over all columns. ``gap_`` is the distance that remains."
     )
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        ``start``: a SLIM fitted to the same items, as with another l1; the answer is the same, found sooner.
-        Memory: m² numbers for m items, half as much again while they are unpacked, and the weights.
+        ``start``: a SLIM fitted to the same items, for example with another l1; the result is the same, found sooner.
+        Memory: m² numbers for m items, half as much again during unpacking, and the weights.
         """
         settings = self._checked()
         matrix = as_matrix(X)
@@ -91,7 +91,7 @@ class SLIM(_Fit):
     def fit_gram(
         self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | None = None
     ) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands. G is not changed."""
+        """Learn from a Gram alone, with its ``user_power``. G is not changed."""
         settings = self._checked()
         check_gram(G, settings["user_power"])
         item_ids = checked_item_ids(item_ids, G.n_items)
@@ -136,14 +136,14 @@ class SLIM(_Fit):
 
 
 def _resolved(settings: dict[str, Any], chosen: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Every "auto" replaced; ``chosen`` does that for EASE, whose l2 is looked for only when it is needed."""
+    """Every "auto" replaced; ``chosen`` does that for EASE, whose l2 is computed only if needed."""
     missing = [name for name in SHARES if settings[name] == "auto"]
     ease = chosen({"l2": "auto" if missing else 0.0, "user_power": settings["user_power"]})
     return settings | {"user_power": ease["user_power"]} | {name: SHARES[name] * ease["l2"] for name in missing}
 
 
 def _unpacked(values: NDArray[np.floating], m: int) -> NDArray[np.floating]:
-    """The full symmetric matrix: rows of it are what the solver reads."""
+    """The full symmetric matrix, whose rows the solver reads."""
     from offdiag._kernels import parallel
 
     g = values[layout.diagonal_positions(m)]

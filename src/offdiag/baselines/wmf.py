@@ -1,4 +1,4 @@
-"""Weighted matrix factorisation of implicit data [Hu08], with the penalty that made it strong again [Rendle22]."""
+"""Weighted matrix factorisation of implicit data [Hu08], with the penalty that makes it competitive [Rendle22]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offdiag.weights import ImplicitFactors
 if TYPE_CHECKING:
     from offdiag.ranking import Explanation
 
-OBSERVED_SHARE = 0.1  # of the weight of all pairs, for alpha="auto": near the best on validation data of five kinds
+OBSERVED_SHARE = 0.1  # of the weight of all pairs, for alpha="auto": near the best on five kinds of validation data
 
 
 def _around_alpha(scale: fields.Scale) -> fields.Range:
@@ -31,7 +31,7 @@ def _around_alpha(scale: fields.Scale) -> fields.Range:
 class _Fit(Recommender):
     """What a fit of WMF learns besides the weights."""
 
-    objectives_: list[float]  # after each iteration, never rising
+    objectives_: list[float]  # after each iteration, never increasing
 
 
 @fields.model
@@ -40,7 +40,7 @@ class WMF(_Fit):
 
     min Σ α·x_ui·(z_u·v_i − 1)² + ‖Z Vᵀ‖² + Σ_u l2·(α·Σ_i x_ui + items)^l2_power·‖z_u‖², and the same for items
 
-    Use it as the baseline of latent factors. Only item vectors are kept: any history, of a new user too, gets its
+    Use it as the latent-factor baseline. Only item vectors are kept: any history, also of a new user, gets its
     vector from one exact least-squares problem.
 
     Example:
@@ -51,22 +51,22 @@ class WMF(_Fit):
         (40, 8)
     """
 
-    rank: int = fields.rank(128, search=fields.up_to_items(32, 512), help="Numbers per item and per user.")
+    rank: int = fields.rank(128, search=fields.up_to_items(32, 512), help="Dimension of the item and user vectors.")
     alpha: float | Auto = fields.setting(
         "auto", low=0, above=True, expected="a number above 0 or 'auto'", search=_around_alpha,
         auto="all observed pairs together weigh a tenth of all pairs",
-        help="How many times an observed pair counts as much as one that was not observed.",
+        help="Weight of an observed pair relative to one that was not observed.",
     )  # fmt: skip
     l2: float = fields.setting(
         0.005, low=0, above=True, expected="a number above 0", search=fields.Range(5e-4, 0.1, log=True),
-        help="Penalty on the vectors. It is multiplied by what the data of the user or item weigh, see l2_power.",
+        help="Penalty on the vectors. It is multiplied by the weight of the data of the user or item, see l2_power.",
     )  # fmt: skip
     l2_power: float = fields.setting(
         1.0, low=0, high=1,
-        help="How the penalty grows with the data. 1: as much as they weigh [Rendle22]. 0: the same for all [Hu08].",
+        help="How the penalty grows with the data. 1: in proportion to it [Rendle22]. 0: the same for all [Hu08].",
     )  # fmt: skip
     iterations: int = fields.iterations(
-        16, low=1, expected="a whole number of at least 1", help="Number of times that both sides are solved."
+        16, low=1, expected="a whole number of at least 1", help="Number of rounds, each over all users and all items."
     )
     seed: int = fields.seed()
     dtype: Literal["float32", "float64"] = fields.dtype()

@@ -1,4 +1,4 @@
-"""The command line, the only room that prints: results on stdout, messages on stderr. Each command has its own file."""
+"""The command line, the only package that prints: results to stdout, messages to stderr. One file per command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point: runs one command and returns the exit code."""
+    """The entry point: run one command and return the exit code."""
     try:
         from offdiag.cli import console
 

@@ -1,4 +1,4 @@
-"""`offdiag fit --cluster`: the same fit on Dask workers, from partitions that they read or a table read here."""
+"""`offdiag fit --cluster`: the same fit on Dask workers, from partitions that they read or from a table read here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def learn(
     min_items: int = 1,
     keep: int | None = None,
 ) -> tuple[Parts, list[Report]]:
-    """Fit the model on the cluster at that address, or on local workers; what it learned from, and what it took."""
+    """Fit the model on the cluster at that address, or on local workers; returns its data and the reports."""
     import offdiag as od
 
     fit = _fit_of(learner, keep)
@@ -55,7 +55,7 @@ def learn(
 
 
 def pairs(reports: list[Report]) -> dict[str, str]:
-    """What the cluster was asked for, for a person."""
+    """Workers, peak memory and traffic, as text."""
     workers = max((len(report.peak_bytes) for report in reports), default=0)
     peak = max((max(report.peak_bytes.values(), default=0) for report in reports), default=0)
     moved = sum(report.moved_bytes for report in reports)
@@ -63,7 +63,7 @@ def pairs(reports: list[Report]) -> dict[str, str]:
 
 
 def facts(reports: list[Report]) -> list[dict[str, Any]]:
-    """The same for a program."""
+    """Every report, as JSON."""
     return [vars(report) for report in reports]
 
 
@@ -84,7 +84,7 @@ def _fit_of(learner: Any, keep: int | None) -> Any:
 
 
 def _is_partitioned(data: str) -> bool:
-    """Whether the workers read it themselves."""
+    """Whether the workers read the data themselves."""
     return not sql.is_source(data) and (
         Path(data).is_dir() or any(sign in data for sign in "*?[") or Path(data).suffix.lower() in (".parquet", ".pq")
     )

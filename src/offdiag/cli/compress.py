@@ -1,4 +1,4 @@
-"""`offdiag compress`: a model file made small, and what that costs in accuracy."""
+"""`offdiag compress`: make a model file smaller, and show the cost in accuracy."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def compress(
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
-    """Keep the strongest weights of a linear model, in few bits each, and say what that costs.
+    """Keep the strongest weights of a linear model, in a few bits each, and show the cost in accuracy.
 
-    With --data both models are measured on hidden items of its users, who must not have been in the training data:
-    on users they have learned from, both look better than they are.
+    With --data, both models are measured on hidden items of its users, who must not have been in the training data:
+    on training users, both look better than they are.
     """
     import offdiag as od
     from offdiag import persist
@@ -65,7 +65,7 @@ def compress(
                 "these figures hold only if the model did not learn from these users, whom it would know too well "
                 "before and after; a model file holds no users, so this cannot be checked"
             )
-        persist.save(small, out, progress=work)  # last: a mistake in DATA must not leave a file
+        persist.save(small, out, progress=work)  # last: an error in DATA must not leave a file
     about = {
         "model": type(small).__name__,
         "file": out,

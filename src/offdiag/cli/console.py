@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, messages on stderr, progress, and one line for a mistake."""
+"""Shared by all commands: results on stdout, messages on stderr, progress, and one-line errors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from offdiag.errors import InterruptedFitWarning, OffdiagError, UnknownItemsWarn
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is cut or wrapped
+WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is truncated or wrapped
 BAR = 30  # characters of the longest bar
-MANY_ROWS = 2_000  # above this a table is printed as lines divided by tabs
+MANY_ROWS = 2_000  # above this a table is printed as tab-separated lines
 
-_hidden: dict[str, str] = {}  # connection strings of this run, and what is shown instead
+_hidden: dict[str, str] = {}  # connection strings of this run, and the text shown instead
 
-# typer brings its own copy of click from 0.16 on and needs click before; this is the usage error of either.
+# typer bundles its own copy of click from 0.16 on and needs click before; this is the usage error of either.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
@@ -66,14 +66,14 @@ def _top(
 
 
 def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    """Run a command and return its exit code: 0, 2 for a user error, 130 after Ctrl-C."""
     _hide(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an id the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show must not fail
     try:
         with warnings.catch_warnings():
-            for category in (UnknownItemsWarning, InterruptedFitWarning):  # the commands say these themselves
+            for category in (UnknownItemsWarning, InterruptedFitWarning):  # the commands print these themselves
                 warnings.simplefilter("ignore", category)
             command = typer.main.get_command(app)
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
@@ -83,8 +83,8 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     except _ClickError as error:
         return _mistake(_usage(error))
     except (BrokenPipeError, SystemExit):
-        # The reader of a pipe has seen enough; typer and rich leave in that case, by themselves.
-        # Python flushes stdout once more at exit: let that go nowhere.
+        # The reader has closed the pipe; typer and rich exit by themselves in that case.
+        # Python flushes stdout once more at exit: send that to /dev/null.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
@@ -103,7 +103,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
 
 
 def _hide(words: Sequence[str]) -> None:
-    """From now on a connection string that was typed is shown without its account."""
+    """From now on, show connection strings from the command line without user name and password."""
     typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
     _hidden.clear()
     if typed:
@@ -113,14 +113,14 @@ def _hide(words: Sequence[str]) -> None:
 
 
 def safe(text: str) -> str:
-    """The text without any password that was typed."""
+    """The text without passwords from the command line."""
     for url, shown in _hidden.items():
         text = text.replace(url, shown)
     return text
 
 
 def _as_options(text: str) -> str:
-    """The library advises in words of Python, such as user='customer'; here that is --user 'customer'."""
+    """The library gives hints in Python, such as user='customer'; here that is --user 'customer'."""
     name = r"(?<![\w.(?&/-])(user|item|value|time|event|format|separator|encoding)="
     text = re.sub(name + r"(?=['\d…])", r"--\1 ", text.replace("text_ids=True", "--text-ids"))
     return re.sub(name + r"(?=\W|$)", r"--\1", text)
@@ -148,7 +148,7 @@ def note(text: str) -> None:
 
 
 def printable(value: Any) -> str:
-    """An id as it can be shown: control characters, which could steer the terminal, are spelled out."""
+    """An id that is safe to print: control characters, which could affect the terminal, are escaped."""
     text = safe(str(value))
     if text.isprintable():
         return text
@@ -156,7 +156,7 @@ def printable(value: Any) -> str:
 
 
 def stdout() -> Console:
-    """The console of stdout: no markup, so that an item called [red] is printed as it is."""
+    """The console of stdout: no markup, so that an item called [red] is printed verbatim."""
     console = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, emoji=False, width=WIDE)
@@ -164,26 +164,26 @@ def stdout() -> Console:
 
 
 def say(text: str = "", style: str | None = None) -> None:
-    """A line of the result, for a person."""
+    """A line of the result, as text."""
     stdout().print(Text(text), style=style, soft_wrap=True)
 
 
 def show_json(value: Any) -> None:
-    """The whole result, for a program: one JSON document."""
+    """The whole result as one JSON document."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(plain(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """As ``wording.plain``, without any password that was typed."""
+    """Like ``wording.plain``, without passwords from the command line."""
     return wording.plain(value, safe)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table for a person. A column whose name starts with ">" is aligned to the right."""
+    """Print a table. A column whose name starts with ">" is right-aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     names = [name.removeprefix(">") for name in columns]
-    if len(rows) > MANY_ROWS:  # a table must be measured before it is printed; lines need not be
+    if len(rows) > MANY_ROWS:  # a table must be measured before it is printed, lines need not be
         for row in [names, *rows]:
             print("\t".join(row))
         return
@@ -220,7 +220,7 @@ def show_bars(
     digits: int = 4,
     more: tuple[str, Sequence[str]] | None = None,
 ) -> None:
-    """Signed contributions as bars, and their sum; ``more`` is the name and the cells of one more column."""
+    """Signed contributions as bars, and their sum; ``more``: name and cells of an extra column."""
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     most = max((abs(part) for _, part in parts), default=0.0)
     rows = []
@@ -235,7 +235,7 @@ def show_bars(
 class Work:
     """The progress line: called by the library with (stage, fraction done).
 
-    What follows " · " in a stage is shown but does not make it another one: the bar and the time left go on.
+    Text after " · " in a stage is shown but does not start a new stage: the bar and the time left continue.
     """
 
     def __init__(self, bars: Progress) -> None:
@@ -254,7 +254,7 @@ class Work:
         self._bars.update(self._task, completed=fraction, description=label)
 
     def begin(self, what: str) -> None:
-        """A piece of work that cannot say how far it is."""
+        """Start work without a known fraction done."""
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task, self._stage, self._prefix = self._bars.add_task(what, total=None), None, what
@@ -262,7 +262,7 @@ class Work:
 
 @contextmanager
 def working() -> Iterator[Work]:
-    """A progress line on stderr with the time left; it vanishes at the end and is silent in a pipe."""
+    """A progress line on stderr with the time left; it disappears at the end and is silent in a pipe."""
     console = Console(stderr=True, markup=False, highlight=False)
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()

@@ -50,7 +50,7 @@ def datasets(
 
 
 def describe(name: str, folder: str | None = None) -> dict[str, Any]:
-    """Where a public data set comes from, what one may do with it, and whether it is on this machine."""
+    """Source and licence of a public data set, and whether it is on this machine."""
     import offdiag as od
 
     known = od.datasets.describe(name)

@@ -1,4 +1,4 @@
-"""The demonstration: one split, four models, the same users, and reasons for what is recommended."""
+"""The demonstration: one split, four models, the same users, and reasons for the recommendations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PICKS = 5
 
 
 class Work(Protocol):
-    """Progress of the parts (see console.Work)."""
+    """Progress of the steps (see console.Work)."""
 
     def __call__(self, stage: str, fraction: float) -> None: ...
     def begin(self, what: str) -> None: ...
@@ -35,7 +35,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The study, the model it speaks with, and the split it was made on."""
+    """The study, the model that recommends in it, and the split."""
 
     study: writer.Study
     model: Any
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def invented(n_users: int, n_items: int, seed: int) -> Interactions:
-    """A catalogue with readable names; users choose about 30 items, fewer of a small catalogue."""
+    """A synthetic catalogue with readable names; users choose about 30 items, fewer if it is small."""
     import offdiag as od
 
     if n_users < 20 or n_items < 20:
@@ -101,10 +101,10 @@ def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
 
 
 def _samples(model: Any, held_out: HeldOut) -> list[writer.Sample]:
-    """The first users with a short history and something to find; chosen before anything is recommended."""
+    """The first users with a short history and hidden items; chosen before anything is recommended."""
     lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
     good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
-    if len(good) < SAMPLES:  # odd data: take the shortest histories there are
+    if len(good) < SAMPLES:  # unusual data: take the shortest histories available
         order = np.argsort(lengths, kind="stable")
         good = order[(hidden[order] >= 1) & (lengths[order] >= 1)]
     samples = []
@@ -119,7 +119,7 @@ def _samples(model: Any, held_out: HeldOut) -> list[writer.Sample]:
 
 
 def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool) -> writer.Study:
-    """Report and model, and for invented data the tables themselves, so that one can go on with them."""
+    """Write the report, the model and, for synthetic data, the tables, for use with other commands."""
     from offdiag import persist
 
     edlae = outcome.study.results["EDLAE"]
@@ -130,7 +130,7 @@ def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, wi
     study = replace(outcome.study, files=files)
     work.begin("writing")
     folder.mkdir(parents=True, exist_ok=True)
-    # All files are made aside and moved at the end: whoever interrupts keeps the old ones together.
+    # All files are written to a temporary folder and moved at the end: an interrupted run keeps the old ones.
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
         writer.write(study, aside / "report.html")
@@ -145,7 +145,7 @@ def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, wi
 
 
 def check_folder(folder: Path) -> None:
-    """Say now, not after the work, that nothing can be written there."""
+    """Raise now, not after the work, if the folder is not writable."""
     place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     if not place.is_dir():
         raise OffdiagError(f"--out takes a folder, received {str(folder)!r}, but {str(place)!r} is a file")
@@ -164,7 +164,7 @@ def _write_table(inter: Interactions, path: Path) -> None:
 
 
 def as_json(study: writer.Study, folder: Path) -> dict[str, Any]:
-    """The whole study for a program."""
+    """The whole study as JSON."""
     best = study.best
     return {
         "source": study.source,
@@ -206,7 +206,7 @@ def as_json(study: writer.Study, folder: Path) -> dict[str, Any]:
 
 
 def show(study: writer.Study, folder: Path) -> None:
-    """The study for a person, on stdout."""
+    """Print the study on stdout."""
     from offdiag.cli import console
 
     train = study.train

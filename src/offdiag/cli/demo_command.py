@@ -1,4 +1,4 @@
-"""`offdiag demo`: the study of `demo.py` on invented data or a table, as a report and a model."""
+"""`offdiag demo`: the study of `demo.py` on synthetic data or a table, as a report and a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`offdiag evaluate`: how good saved models are on users they have not seen, and how they differ."""
+"""`offdiag evaluate`: the accuracy of saved models on unseen users, and how they differ."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def evaluate(
 
 @dataclass
 class Evaluation:
-    """Results of several models on the same users, and what the reader should know about them."""
+    """Results of several models on the same users, and notes for the reader."""
 
     data: str
     files: list[str]
@@ -88,7 +88,7 @@ class Evaluation:
     notes: list[str] = field(default_factory=list)
 
     def comparisons(self) -> list[tuple[str, Comparison]]:
-        """Each model but the first, compared with the first."""
+        """Every other model compared with the first."""
         first, *others = self.results
         return [(file, other.compare(first)) for file, other in zip(self.files[1:], others, strict=True)]
 
@@ -147,7 +147,7 @@ def measure(
     columns: Columns,
     work: console.Work,
 ) -> Evaluation:
-    """Hide a part of each user's items, or take ``targets``, and let every model find them."""
+    """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
     from offdiag.ranking import encode
 
@@ -185,7 +185,7 @@ def _check_same_items(files: Sequence[str], models: Sequence[Recommender]) -> No
 
 
 def _known_items(inter: Interactions, model: Recommender, source: str, notes: list[str]) -> Interactions:
-    """Only the columns the model knows, and a note about the others."""
+    """Only the columns that the model knows, with a note about the others."""
     from offdiag.data.ids import positions
 
     known = positions(inter.item_ids, model.item_ids_) >= 0
@@ -205,7 +205,7 @@ def _known_items(inter: Interactions, model: Recommender, source: str, notes: li
 
 
 def metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
-    """Rows of a table from `Result.to_dict()`, as a model file also keeps it."""
+    """Rows of a table from `Result.to_dict()`, which is also stored in model files."""
     return [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
 
 

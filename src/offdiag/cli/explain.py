@@ -1,4 +1,4 @@
-"""`offdiag explain`: why an item is recommended, and what the weight between two items says."""
+"""`offdiag explain`: why an item is recommended, and what the weight between two items means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = (
     'Examples: `offdiag explain films.od --history "Alien,Blade Runner" --item Brazil`, '
     "`offdiag explain films.od --pair Alien Aliens`"
 )
-THIRD_ITEMS = 10  # named in the reason of a pair; the others are one row
+THIRD_ITEMS = 10  # named in the reason of a pair; the others share one row
 
 
 def explain(
@@ -34,8 +34,8 @@ def explain(
 ) -> None:
     """Show what each item of a history adds to the score of another item, and its rank without that item.
 
-    The parts sum to the score exactly. With --pair, show through which items two items have something in common; this
-    needs a model that was saved with `--updatable`, and its key.
+    The parts sum to the score exactly. With --pair, show through which other items two items are related; this needs a
+    model that was saved with `--updatable`, and its key.
     """
     import offdiag as od
 
@@ -94,7 +94,7 @@ def show(reason: Explanation) -> None:
 
 
 def show_pair(reason: PairReason) -> None:
-    """What two items have in common, in per cent: their own weight, each third item, what is left."""
+    """What two items have in common, in per cent: their own weight, each third item, and the rest."""
     a, b = console.printable(reason.item), console.printable(reason.other)
     console.say(f"weight of {a} on {b}: {reason.weight:+.4f}; if it were the only one: {reason.alone:+.4f}")
     if not reason.together:

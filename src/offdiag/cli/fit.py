@@ -1,4 +1,4 @@
-"""`offdiag fit`: settings from options, a model from a table, a file from a model."""
+"""`offdiag fit`: take settings from options, fit a model to a table, save it to a file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fit(
 ) -> None:
     """Learn a model from a table of interactions and save it to one file.
 
-    Settings that are not given are chosen from the data (auto). What they mean in full: docs/api.md.
+    Settings that are not given are chosen from the data (auto). For details see docs/api.md.
     """
     import offdiag as od
     from offdiag import persist
@@ -159,7 +159,7 @@ def read(
 def _check_where(
     learner: Any, model: str, checkpoint: str | None, cluster: str | None, keep: int | None, validate: bool
 ) -> None:
-    """That the options which say where and how it is computed go together."""
+    """Check that the options about where and how the fit runs are compatible."""
     if checkpoint is not None and not learner.checkpoints_in_folder:
         raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
     if keep is not None and cluster is None:
@@ -172,7 +172,7 @@ def _check_where(
 def check_updatable(
     cls: Any, updatable: bool, event: str | None, min_users: int, min_items: int, key_file: str | None
 ) -> None:
-    """That later events can be counted as these were, and that there is a place for the key."""
+    """Check that later events can be counted in the same way, and that there is a place for the key."""
     from offdiag.files import keys
 
     if not updatable:
@@ -192,11 +192,11 @@ def check_updatable(
 
 
 def measured(learner: Any, split: Any, metrics: Any, work: console.Work) -> Any:
-    """Fit on the training part and measure on the test users; a net stops early by the validation users."""
+    """Fit on the training part and measure on the test users; neural networks stop early by the validation users."""
     import offdiag as od
 
     also = {"validation": split.validation} if learner.stops_early else {}
     trial = learner.fit(split.train, progress=work, **also)
     if getattr(trial, "stopped_", None) == "interrupted":
-        raise KeyboardInterrupt  # the fit that counts has not begun, so there is nothing worth saving
+        raise KeyboardInterrupt  # the final fit has not started, so there is nothing worth saving
     return od.evaluate(trial, split.test, metrics=metrics, progress=work)

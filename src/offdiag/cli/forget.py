@@ -1,4 +1,4 @@
-"""`offdiag forget`: users are taken out of a saved model, and a certificate says so."""
+"""`offdiag forget`: remove users from a saved model, and issue a certificate."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def forget(
     json: Json = False,
     columns: LogColumns = LogColumns(),  # noqa: B008 - frozen
 ) -> None:
-    """Take users out of a model, exactly as if they had never been there, and certify it.
+    """Remove users from a model, exactly as if they had never been in it, and certify it.
 
     All of them or none: a user who is not in the model, or whose rows are not those that were counted, is an error.
-    A run that was killed is simply run again.
+    If a run was killed, run the command again.
     """
     from offdiag.living import events as log
 
@@ -100,7 +100,7 @@ def forget(
 def _certificate_of(
     request: str | None, ledger: Ledger, finished: switch.Note | None, certificate: str | None
 ) -> dict[str, Any]:
-    """The certificate of this very request, if an interrupted run has carried it out; else nothing."""
+    """The certificate of this request if an interrupted run has completed it, otherwise {}."""
     if request is None:
         return {}
     if finished is not None and finished.request == request and finished.certificate is not None:
@@ -117,7 +117,7 @@ def _certificate_of(
 
 
 def subject_of(ledger: Ledger, nonce: str, request: str) -> str:
-    """Who was forgotten, as a digest that only the holder of the model's key can compare with anybody."""
+    """The forgotten users, as a digest that only the holder of the model's key can check against a user."""
     from offdiag.living.certificate import digest_of
 
     return digest_of(ledger.roll(), nonce, request)
@@ -130,7 +130,7 @@ def _note(plan: LogPlan, about: dict[str, Any], certificate: str | None) -> swit
 
 
 def _new_certificate(fitted: Recommender, plan: LogPlan, steps: list[Certificate], target: str) -> dict[str, Any]:
-    """What may be kept as a proof: no user, no item, and nothing that depends on which or how many items they had."""
+    """What may be kept as proof: no user, no item, and nothing that depends on which or how many items they had."""
     from offdiag import __version__
 
     done: dict[str, Any] = {"action": "forget", "nonce": secrets.token_hex(16)}
@@ -150,7 +150,7 @@ def _new_certificate(fitted: Recommender, plan: LogPlan, steps: list[Certificate
 
 
 def _screen_only(plan: LogPlan, steps: list[Certificate]) -> dict[str, Any]:
-    """What is on the screen of whoever forgets, but not in the certificate: it depends on how much they had."""
+    """Shown on the screen, but not in the certificate, because it depends on how much data the users had."""
     return {
         "method": steps[-1].method if steps else "nothing to do",
         "interactions": sum(step.interactions for step in steps),

@@ -1,4 +1,4 @@
-"""`offdiag info`: what is in a model file or in a table of interactions."""
+"""`offdiag info`: describe a model file or a table of interactions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def info(
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
-    """Say what is in a model file or in a table of interactions."""
+    """Describe a model file or a table of interactions."""
     if is_model(file):
         about = describe_model(file)
         pairs = _model_pairs(about)
@@ -47,7 +47,7 @@ def info(
 
 
 def is_model(path: str) -> bool:
-    """Whether a file starts like a saved model: a short length in 8 bytes, then JSON. Text never does."""
+    """Whether a file starts like a saved model: a small length in 8 bytes, then JSON. Text never does."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -56,12 +56,12 @@ def is_model(path: str) -> bool:
 
 
 def describe_model(path: str) -> dict[str, Any]:
-    """The header of a model file, and the items it knows best."""
+    """The header of a model file, and its most popular items."""
     import offdiag as od
     from offdiag import persist
 
     about = persist.describe(path)
-    model = od.load(path)  # mapped, not read: this also finds a damaged file
+    model = od.load(path)  # mapped, not read: this also detects a damaged file
     return {"kind": "model", "file": path, **about, "most_popular": _top(model.item_ids_, model.popularity_)}
 
 
@@ -119,7 +119,7 @@ def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
 
 
 def key_pairs(out: str, key_file: str | None) -> dict[str, str]:
-    """Where the key of a model's living state is kept, which nothing can replace."""
+    """Where the key of a model's living state is kept; a lost key cannot be replaced."""
     from offdiag.files import keys, switch
 
     if not switch.living_path(Path(os.path.realpath(out))).exists():
@@ -161,7 +161,7 @@ def _popular_text(about: dict[str, Any]) -> str:
 
 
 def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
-    """Settings as used; those that were left to the library are marked."""
+    """Settings as used; those chosen by the library are marked."""
     from offdiag.report.writer import setting_text
 
     parts = [

@@ -1,4 +1,4 @@
-"""How the command line reads its input: tables with named columns, lists of ids, and ids typed by hand."""
+"""How the command line reads its input: tables with named columns, lists of ids, and ids from the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def option(names: str, text: str, default: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Columns:
-    """Where users and items stand in a file. Each field is an option of every command that reads data."""
+    """Which columns of a file hold users and items. Each field is an option of every command that reads data."""
 
     user: str = option("--user", "Column of users: its name, or its position from 0.", "user")
     item: str = option("--item", "Column of items: its name, or its position from 0.", "item")
@@ -49,10 +49,10 @@ class Columns:
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command whose last parameter is `columns: Columns = Columns()` one option for each field of it."""
+    """Give a command whose last parameter is `columns: Columns = Columns()` one option for each of its fields."""
     import typer
 
-    annotated: Any = Annotated  # built at run time, so not a type to the checker
+    annotated: Any = Annotated  # built at run time, so not a type for the checker
     own = inspect.signature(command, eval_str=True)
     kind = type(own.parameters["columns"].default)
     hints = get_type_hints(kind)
@@ -76,7 +76,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def name_of(source: str) -> str:
-    """A file without its folders, a database without the password: what may be shown."""
+    """The name to show: a file without its folders, a database without the password."""
     from offdiag.data import sql
 
     return sql.shown(source) if sql.is_source(source) else Path(source).name
@@ -90,7 +90,7 @@ def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactio
         return od.datasets.load(source)
     return od.read(
         source,
-        duplicates=columns.duplicates,  # type: ignore[arg-type]  # od.read says what it takes
+        duplicates=columns.duplicates,  # type: ignore[arg-type]  # od.read reports invalid values
         **arguments(columns, text_ids=text_ids),
     )
 
@@ -102,7 +102,7 @@ def is_dataset(source: str) -> bool:
 
 
 def arguments(columns: Columns, *, text_ids: bool = False) -> dict[str, Any]:
-    """The options as `od.read` takes them, all but what becomes of repeated pairs."""
+    """The options as `od.read` takes them, except how to handle repeated pairs."""
     roles = {role: getattr(columns, role) for role in ("user", "item", "value", "time")}
     return {role: None if name is None else column(name) for role, name in roles.items()} | {
         "format": columns.form,
@@ -116,7 +116,7 @@ def arguments(columns: Columns, *, text_ids: bool = False) -> dict[str, Any]:
 
 
 def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
-    """The same, with item ids of the model's kind: a file of whole numbers may mean text ids such as '7'."""
+    """The same, with item ids of the model's type: whole numbers in a file may mean text ids such as '7'."""
     inter = read(source, columns)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
         return inter
@@ -142,7 +142,7 @@ def prepared(
 
 
 def parse_ids(texts: Iterable[str], model: Recommender) -> list[Any]:
-    """Ids as typed, turned into whole numbers when the model's ids are; what is no number stays text."""
+    """Ids as typed, converted to whole numbers if the model's ids are; anything that is not a number stays text."""
     from offdiag.data.ids import of_type
 
     whole = model.item_ids_.dtype.kind in "iu"
@@ -150,7 +150,7 @@ def parse_ids(texts: Iterable[str], model: Recommender) -> list[Any]:
 
 
 def parse_history(text: str, model: Recommender) -> list[Any]:
-    """Ids divided by commas; an id that holds a comma is put in double quotes, or is the whole text."""
+    """Ids separated by commas; an id that contains a comma is put in double quotes, or is the whole text."""
     if text in set(map(str, model.item_ids_.tolist())):
         return parse_ids([text], model)
     (row,) = csv.reader([" ".join(text.splitlines())], skipinitialspace=True) if text.strip() else ([],)
@@ -170,7 +170,7 @@ def read_ids(path: Path, model: Recommender) -> list[Any]:
 
 
 def parse_items(texts: Iterable[str], model: Recommender) -> list[Any]:
-    """Ids as typed, each of which the model must know."""
+    """Ids as typed; the model must know each of them."""
     ids = parse_ids(texts, model)
     for item in ids:
         _check_item(item, model)
@@ -186,7 +186,7 @@ def note_unknown(unknown: Sequence[Any], source: str = "") -> None:
 
 
 def _check_item(item: Any, model: Recommender) -> None:
-    """Refuse an item the model does not know, and name those that look like it."""
+    """Reject an item that the model does not know, and suggest similar names."""
     known = model.item_ids_.tolist()
     if item in set(known):
         return
@@ -199,7 +199,7 @@ def _check_item(item: Any, model: Recommender) -> None:
 
 
 def _similar_names(item: str, known: list[str], most: int = 3) -> list[str]:
-    """Ids that contain the text come first, then those a few letters away; capitals do not count."""
+    """Ids that contain the text come first, then those a few letters away; case is ignored."""
     lower = {name.lower(): name for name in reversed(known)}
     wanted = item.lower()
     inside = sorted((name for low, name in lower.items() if wanted and wanted in low), key=len)

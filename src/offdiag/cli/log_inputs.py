@@ -1,4 +1,4 @@
-"""How `offdiag update` and `offdiag forget` read: as the fit did, unless other columns are named."""
+"""How `offdiag update` and `offdiag forget` read data: as the fit did, unless other columns are named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogColumns:
-    """Options of the commands that read a log. Names of columns that are not given are those of the fit."""
+    """Options of the commands that read a log. Column names default to those of the fit."""
 
     user: str | None = option("--user", "Column of users; by default as in the fit.")
     item: str | None = option("--item", "Column of items; by default as in the fit.")
@@ -39,7 +39,7 @@ class LogColumns:
 
 
 def read_first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
-    """The data of a fit, and the ledger that says what was counted."""
+    """The data of a fit, and the ledger of counted events."""
     import offdiag as od
     from offdiag.data.read import read_table
     from offdiag.living import event_rows, events
@@ -59,7 +59,7 @@ def read_first(source: str, columns: Columns, event: str | None, at_least: float
 
 
 def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns, work: console.Work) -> Table:
-    """One or more sources of one layout as one log."""
+    """One or more sources with the same layout, as one log."""
     from offdiag.data.table import concatenate
 
     work.begin("reading " + ", ".join(map(inputs.name_of, sources)))
@@ -74,14 +74,14 @@ def read_log(source: str, recipe: Recipe, columns: LogColumns) -> Table:
 
 
 def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any] | None = None) -> Table:
-    """The same, to forget: times and event ids may be missing. Of a database only the rows of `ids` are held."""
+    """The same, to forget: times and event ids may be missing. From a database, only the rows of `ids` are kept."""
     from offdiag.living import events
 
     roles = _roles(recipe, columns)
     try:
         table = _read(source, recipe, columns, roles, ids)
     except OffdiagError:
-        # A time decides which of several values counts; else rows of users, items and values are enough.
+        # Times decide which of several values counts; otherwise rows of users, items and values are enough.
         needed = recipe.duplicates == "once" and roles.value is not None
         spare = ("event",) if needed else ("event", "time")
         fewer = roles.without(*(role for role in spare if getattr(columns, role) is None))
@@ -92,7 +92,7 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
 
 
 def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
-    """That a file of users to forget holds rows, not only ids."""
+    """Check that a file of users to forget holds rows, not only ids."""
     from offdiag.data import sql
     from offdiag.data.delimited import separator_of
     from offdiag.data.text_files import file_bytes
@@ -150,7 +150,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
 
 
 def _roles(recipe: Recipe, columns: LogColumns) -> Roles:
-    """The columns to read: those that the fit read, by the names given now or then."""
+    """The columns to read: those that the fit read, under the names given now or, by default, then."""
     given = {role: name for role in vars(Roles()) if (name := getattr(columns, role)) is not None}
     for role, name in given.items():
         if getattr(recipe.columns, role) is None:
@@ -173,7 +173,7 @@ def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: N
         def theirs(batch: pl.DataFrame) -> pl.DataFrame:
             column = batch.get_column("user")
             alike = column.dtype.is_integer() == some.dtype.is_integer() and not column.dtype.is_float()
-            return batch.filter(column.is_in(some)) if alike else batch  # else what is wrong is reported later
+            return batch.filter(column.is_in(some)) if alike else batch  # otherwise the error is reported later
 
         return sql.read_sql(source, **asdict(roles), query=columns.query, table=columns.table, keep=theirs)
 
@@ -191,13 +191,13 @@ def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: N
     digits = [role for role, text in wanted.items() if text and getattr(table, role).dtype == pl.Int64]
     if not digits or _is_typed(source, columns):
         return table
-    # In a text file a column of digits may still be text: the model says so.
+    # In a text file a column of digits may still be text; the model decides.
     as_text = read_table(source, **more, text_ids=True)
     return replace(table, **{role: getattr(as_text, role) for role in digits})
 
 
 def _is_typed(source: str, columns: LogColumns) -> bool:
-    """Whether the source itself says what is a number and what is text."""
+    """Whether the source itself distinguishes numbers from text."""
     from offdiag.data import sql
 
     return sql.is_source(source) or _is_parquet(source, columns)
@@ -223,7 +223,7 @@ def _one_column(frame: Any, name: str | int, source: str) -> Any:
 
 
 def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
-    """One id per line, below the name of the column or not; or the column of that name in a table."""
+    """One id per line, with or without the column name as header; or the column of that name in a table."""
     import polars as pl
 
     from offdiag.data.delimited import separator_of, split_lines
@@ -232,7 +232,7 @@ def _lines(source: str, columns: LogColumns, name: str | int) -> Any:
     text = file_bytes(_existing(source), columns.encoding).decode("utf-8")
     lines = [line for line in text.splitlines() if line.strip()]
     if lines:
-        divided = columns.separator or separator_of(lines[0]).strip(" ")  # an id may hold a space
+        divided = columns.separator or separator_of(lines[0]).strip(" ")  # an id may contain a space
         divided = inputs.SEPARATORS.get(divided, divided)
         if len(divided) == 1 and name in (head := next(split_lines([lines[0]], divided))) and len(head) > 1:
             at = head.index(str(name))

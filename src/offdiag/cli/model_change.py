@@ -1,4 +1,4 @@
-"""What `offdiag update` and `offdiag forget` share: a saved model takes all of a change, or none of it."""
+"""Shared by `offdiag update` and `offdiag forget`: a change is applied to a saved model completely or not at all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
 
 @contextmanager
 def open_model(model: str, out: str | None, sources: list[str], key_file: str | None) -> Iterator[ModelChange]:
-    """A saved model and its ledger, with the lock held; what a killed run has begun is finished first."""
+    """A saved model and its ledger, with the lock held; the change of a killed run is completed first."""
     target = target_of(model, out, sources)
     finished: switch.Note | None = None
 
@@ -75,7 +75,7 @@ class ModelChange:
     key_file: str | None
     fitted: Recommender
     ledger: Ledger
-    finished: switch.Note | None  # of a run that was killed and has been completed now
+    finished: switch.Note | None  # of a killed run whose change has now been completed
     unchanged: Callable[[], None]  # raises if another program has replaced the file
     work: console.Work
 
@@ -87,9 +87,9 @@ class ModelChange:
         rotate_key: bool = False,
         note: Callable[[list[Certificate]], switch.Note] | None = None,
     ) -> list[Certificate]:
-        """Change the model and save it; `note` is what to keep of the change until both files are in place.
+        """Change the model and save it; `note` records the change until both files are in place.
 
-        Both halves of the plan: add first and remove then, so that no item is lost in between.
+        Both halves of the plan: add first, then remove, so that no item is lost in between.
         """
         steps = []
         if plan.add is not None:
@@ -111,7 +111,7 @@ class ModelChange:
         self.work.begin("saving")
         first_format = self.fitted._past.first_format
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EarlierFormatWarning)  # printed below, as a command does
+            warnings.simplefilter("ignore", EarlierFormatWarning)  # printed below, in the style of a command
             save(
                 self.fitted,
                 self.target,

@@ -1,4 +1,4 @@
-"""Which model `offdiag fit` and `offdiag tune` learn, with which settings, and what became of it."""
+"""Which model `offdiag fit` and `offdiag tune` fit, with which settings, and how the fit ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def model_class(name: str) -> Any:
 
 
 def new_model(name: str, given: Mapping[str, Any], seed: int) -> Any:
-    """The model of that name with the settings given (not None), checked; the seed goes to those that draw."""
+    """The model of that name with the given settings (not None), checked; the seed is for models that have one."""
     model = model_class(name)()
     known = model.get_params()
     settings = {setting: value for setting, value in given.items() if value is not None}
@@ -58,13 +58,13 @@ def option_name(setting: str) -> str:
 
 @functools.cache
 def settings() -> dict[str, dict[str, Setting]]:
-    """Every setting of any model: what it is in each model that has it, by the model's name on the command line."""
+    """Every setting of any model: its definition in each model that has it, by the model's command-line name."""
     from offdiag.models.fields import settings_of
 
     found: dict[str, dict[str, Setting]] = {}
     for command in sorted(catalogue.COMMANDS, key=lambda name: name != DEFAULT):
         for setting, known in settings_of(model_class(command)).items():
-            if setting != "seed":  # --seed is that of the held-out users, too
+            if setting != "seed":  # --seed also chooses the held-out users
                 found.setdefault(setting, {})[command] = known
     return found
 
@@ -72,7 +72,7 @@ def settings() -> dict[str, dict[str, Setting]]:
 class SettingsCommand(TyperCommand):
     """A command that also has an option for every setting of any model.
 
-    They are made when the command is used: all models must be imported for them, which other commands do not wait for.
+    They are created when the command is used: they import all models, which would slow down other commands.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -85,8 +85,8 @@ class SettingsCommand(TyperCommand):
 
 @functools.cache
 def _options() -> list[Any]:
-    """One option for each setting, made by Typer from a signature."""
-    annotated: Any = Annotated  # made while running, so not a type to the checker
+    """One option for each setting, built by Typer from a signature."""
+    annotated: Any = Annotated  # built at run time, so not a type for the checker
     made = []
     for name, models in sorted(settings().items(), key=lambda item: list(PANELS).index(_family(item[1]))):
         panel = _family(models)
@@ -106,7 +106,7 @@ def _options() -> list[Any]:
 
 
 def help_text(models: Mapping[str, Setting], panel: str = SEVERAL) -> str:
-    """The first sentence about a setting and the models that have it; several where it means several things."""
+    """The first sentence about a setting and the models that have it; several if it has several meanings."""
     meanings: dict[str, list[str]] = {}
     for command, known in models.items():
         meanings.setdefault(known.summary, []).append(command)
@@ -115,7 +115,7 @@ def help_text(models: Mapping[str, Setting], panel: str = SEVERAL) -> str:
 
 
 def _by_family(commands: Iterable[str]) -> list[str]:
-    """The same models, those of a complete family by its name."""
+    """The same models, with a complete family replaced by its name."""
     left = list(commands)
     for family in PANELS:
         members = [entry.command for entry in catalogue.MODELS.values() if entry.family == family]
@@ -131,7 +131,7 @@ def _family(models: Iterable[str]) -> str:
 
 
 def _type(models: Mapping[str, Setting]) -> Any:
-    """Text where one of the models takes a word, too."""
+    """Text if one of the models also takes a word."""
     kinds = {_kind(known) for known in models.values()}
     return kinds.pop() if len(kinds) == 1 else str
 
@@ -143,7 +143,7 @@ def _kind(known: Setting) -> type:
 
 
 def _metavar(models: Mapping[str, Setting]) -> str:
-    """What is to be typed, with the widest bounds of all models."""
+    """The placeholder for the value, with the widest bounds of all models."""
     kinds = list(models.values())
     first = min(kinds, key=lambda known: (known.low, known.above))
     if first.choices:
@@ -160,7 +160,7 @@ def _metavar(models: Mapping[str, Setting]) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    """What was typed for a setting, as the model takes it."""
+    """The typed value of a setting, converted for the model."""
     from offdiag.cli import compress, console
 
     kinds = settings()[name].values()
@@ -174,7 +174,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def check_named(name: str, settings: Iterable[str]) -> None:
-    """That the model of that name has every one of the settings."""
+    """Check that the model of that name has all of the settings."""
     known = [setting for setting in model_class(name)().get_params() if setting != "seed"]
     for setting in settings:
         if setting not in known:
@@ -182,7 +182,7 @@ def check_named(name: str, settings: Iterable[str]) -> None:
 
 
 def assignments(texts: Iterable[str] | None, option: str) -> dict[str, str]:
-    """name=value, several times: the names with underscores, the values as they were typed."""
+    """name=value, repeatable: the names with underscores, the values as typed."""
     out: dict[str, str] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
@@ -208,7 +208,7 @@ def typed(text: str) -> Any:
 
 
 def with_more(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of the options and those of --set; a setting has one value."""
+    """The settings from the options and from --set; a setting may be given only once."""
     for name in more:
         if given.get(name) is not None:
             raise OffdiagError(f"{name} was given by {option_name(name)} and by --set; give it once")
@@ -216,7 +216,7 @@ def with_more(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, An
 
 
 def check_target(out: str, data: str, option: str = "out", example: str = "model.od") -> None:
-    """Say now, not after a long fit, that the file cannot be written there."""
+    """Raise now, not after a long fit, if the file cannot be written."""
     folder = Path(out).resolve().parent
     if Path(out).is_dir():
         raise OffdiagError(f"--{option} takes a file name, received the folder {out!r}; add a name such as {example}")
@@ -232,7 +232,7 @@ def check_target(out: str, data: str, option: str = "out", example: str = "model
 
 
 def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:
-    """How an iterative fit ended, from the attributes of the model or from its file; nothing for the other models."""
+    """How an iterative fit ended, from the attributes of the model or from its file; empty for other models."""
     if "best_epoch_" in learned:
         return {"epochs": learned["epochs_"], "best_epoch": learned["best_epoch_"]}
     if "gap_" in learned:
@@ -240,14 +240,14 @@ def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:
     if "stopped_" not in learned:
         return {}
     found = {name: learned[f"{name}_"] for name in ("objective", "stopped")}
-    found["iterations"] = len(learned["objectives_"]) - 1  # the first is that of the start
+    found["iterations"] = len(learned["objectives_"]) - 1  # the first is the starting value
     if learned.get("kkt_residual_") is not None:
         found["kkt_residual"] = learned["kkt_residual_"]
     return found
 
 
 def outcome_pairs(found: Mapping[str, Any]) -> dict[str, str]:
-    """The same for a person."""
+    """The same as text."""
     if not found:
         return {}
     if "epochs" in found:

@@ -1,4 +1,4 @@
-"""`offdiag reproduce PAPER`: figures and statements of papers, made again.
+"""`offdiag reproduce PAPER`: reproduce figures and claims of papers.
 
 Steck (2020) is a group with a command per figure and takes any data; the theory papers are one command each.
 """
@@ -19,7 +19,7 @@ EXAMPLE = "Example: `offdiag reproduce steck2020 figure1`"
 
 
 class _Listed(TyperGroup):
-    """A group whose error for an unknown name says which names there are."""
+    """A group whose error for an unknown name lists the known ones."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None:
@@ -96,7 +96,7 @@ def pretorius2018(
 
 
 def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **images: str | None) -> None:
-    """Run a theory paper, write its page, and tell what held; exit code 1 when a number is not as expected."""
+    """Run a theory paper, write its page, and print which claims held; exit code 1 if a number is not as expected."""
     from importlib import import_module
 
     from offdiag.cli import demo
@@ -160,9 +160,9 @@ def figure1(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
-    """Figure 1: accuracy against rank for EDLAE, the zero-diagonal model and DLAE, and how alike similar items are.
+    """Figure 1: accuracy against rank for EDLAE, the zero-diagonal model and DLAE, and how close similar items are.
 
-    All models get the same dropout and l2; with auto, those that are chosen for the full-rank EDLAE.
+    All models get the same dropout and l2; with auto, the values chosen for the full-rank EDLAE.
     """
     from offdiag.cli import demo, steck2020_figure1
     from offdiag.papers.steck2020 import figure1_page
@@ -236,7 +236,7 @@ def table1(
 ) -> None:
     """Table 1: five low-rank autoencoders, five published rivals and the full-rank family, tuned on validation users.
 
-    Beside what was published, with standard errors, time and memory. A run that is stopped goes on where it was.
+    Shown next to the published values, with standard errors, time and memory. A stopped run resumes where it was.
     """
     from offdiag.cli import demo, steck2020_table1
     from offdiag.papers.steck2020 import table1_page

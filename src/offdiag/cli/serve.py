@@ -55,7 +55,7 @@ def serve(
         str | None, typer.Option("--access-log", metavar="FILE", help="A line of JSON per request; - is stdout.")
     ] = None,
 ) -> None:
-    """Serve models over HTTP, with a page at /, until Ctrl-C. A new model file is taken up without a pause."""
+    """Serve models over HTTP, with a page at /, until Ctrl-C. New model files are loaded without a pause."""
     from offdiag.server import process
     from offdiag.server.limits import Limits
 
@@ -73,7 +73,7 @@ def serve(
 
 
 def _check_log(log: str | None, read: list[str]) -> None:
-    """That no line of the log lands in a file that is served."""
+    """Check that the log is not written to a file that is served."""
     for name in read if log is not None and os.path.exists(log) else []:
         if os.path.exists(name) and os.path.samefile(str(log), name):
             raise OffdiagError(

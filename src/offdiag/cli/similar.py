@@ -1,4 +1,4 @@
-"""`offdiag similar`: the items that go with one item."""
+"""`offdiag similar`: the items most similar to an item."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def similar(
     ] = "score",
     json: Json = False,
 ) -> None:
-    """Items that somebody with only this one item would be recommended, or whose embedding is most like its own."""
+    """Show the items recommended to a user who has only this item, or those with the most similar embeddings."""
     import offdiag as od
 
     fitted = od.load(model)

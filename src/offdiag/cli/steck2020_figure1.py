@@ -8,7 +8,7 @@ from offdiag.papers.steck2020.figure1 import Figure1, middle
 
 
 def show(figure: Figure1, files: list[str]) -> None:
-    """The figure for a person, on stdout."""
+    """Print the figure on stdout."""
     train = figure.train
     console.say(f"Data: {figure.source}")
     console.say(

@@ -1,4 +1,4 @@
-"""Table 1 of [Steck20] on the terminal: what is asked, and what came out."""
+"""Table 1 of [Steck20] on the terminal: options and results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from offdiag.cli import console
 from offdiag.errors import OffdiagError
 from offdiag.papers.steck2020 import sources, table1, table1_page
 
-LEAST = 50  # users and items of an invented catalogue that leave something to measure
+LEAST = 50  # fewest users and items of a synthetic catalogue that leave something to measure
 
 
 def asked(data: list[str] | None, users: int, items: int) -> list[sources.Source]:
-    """The data sets named, or an invented catalogue."""
+    """The named data sets, or a synthetic catalogue."""
     if data:
         return sources.parsed(data)
     if users < LEAST or items < LEAST:
@@ -28,7 +28,7 @@ def parsed_rows(text: str | None) -> list[str] | None:
 
 
 def make(given: list[sources.Source], folder: Path, **words: Any) -> tuple[table1.Table1, list[str]]:
-    """Run and write; after Ctrl-C one line says that the finished rows are kept."""
+    """Run and write; after Ctrl-C, one line reports that the finished rows are kept."""
     try:
         with console.working() as work:
             found = table1.run(given, folder=folder, progress=work, **words)
@@ -40,7 +40,7 @@ def make(given: list[sources.Source], folder: Path, **words: Any) -> tuple[table
 
 
 def show(said: dict[str, Any], files: list[str]) -> None:
-    """The table for a person, on stdout."""
+    """Print the table on stdout."""
     for part in said["data"]:
         console.say(f"\n{part['title']}", style="bold")
         console.show_pairs({name: value for name, value in table1_page.facts(part) if name != "note"})

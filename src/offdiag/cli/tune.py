@@ -1,4 +1,4 @@
-"""`offdiag tune`: settings by validation users, one measurement on test users, and a model of everybody."""
+"""`offdiag tune`: settings chosen on validation users, one measurement on test users, and a model of all users."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tune(
 ) -> None:
     """Find the settings of a model that are best on validation users, and measure them once on test users.
 
-    Bounds come from the data; nothing needs to be given. Needs optuna (the extra tune).
+    Bounds are derived from the data; no setting is required. Needs optuna (the extra tune).
     """
     from offdiag.evaluation import _parse
 
@@ -95,7 +95,7 @@ def tune(
             result = _measured(tuned, split, work)
             if out is not None:
                 _save(tuned.model, inter, ledger, out, key_file, result, work)
-        except KeyboardInterrupt:  # what the search found is not lost with it
+        except KeyboardInterrupt:  # the results of the search are kept
             console.note(f"the best settings found: {tune_output.settings_text(tuned)}")
             raise
     about = tune_output.about(tuned, result, inter, split)
@@ -108,7 +108,7 @@ def tune(
 
 
 def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[str, Any]:
-    """The settings of --fixed, and the seed of a model that draws; a value the model refuses is told now."""
+    """The settings of --fixed, and the seed if the model uses random numbers; an invalid value raises now."""
     held = {name: model_options.typed(value) for name, value in model_options.assignments(fixed, "fixed").items()}
     model_options.check_named(model, held)
     learner = model_options.new_model(model, held, seed)
@@ -116,7 +116,7 @@ def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[st
 
 
 def bounds(name: str, text: str) -> Any:
-    """low:high, low:high:log, or choices divided by commas, as od.tune takes them."""
+    """low:high, low:high:log, or choices separated by commas, as od.tune takes them."""
     wanted = f"--range takes {name}=LOW:HIGH, {name}=LOW:HIGH:log or choices {name}=A,B,C"
     if "," in text:
         parts = [part.strip() for part in text.split(",")]
@@ -132,7 +132,7 @@ def bounds(name: str, text: str) -> Any:
 
 
 def _check_files(data: str, out: str | None, plot: str | None, study: str | None) -> None:
-    """Say now that a file cannot be written, or that two are the same."""
+    """Raise now if a file cannot be written, or if two are the same."""
     named = {"out": (out, "model.od"), "plot": (plot, "trials.svg"), "study": (study, "edlae.study")}
     places: dict[Path, str] = {}
     for option, (name, example) in named.items():
@@ -160,7 +160,7 @@ def _searched(
 
 
 def _steady(work: console.Work) -> Callable[[str, float], None]:
-    """Progress that never goes back, as one piece of work: else the time left would start anew at every trial."""
+    """Progress that never goes back, as one stage: otherwise the time left would restart with every trial."""
     most = 0.0
 
     def tell(stage: str, fraction: float) -> None:

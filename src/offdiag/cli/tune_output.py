@@ -1,4 +1,4 @@
-"""The result of `offdiag tune`: everything for a program, tables for a person."""
+"""The result of `offdiag tune`: everything as JSON, or tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from offdiag import Interactions, Result, Tuned
     from offdiag.data.split import Split
 
-SHOWN = 10  # trials of the table for a person
+SHOWN = 10  # trials in the printed table
 
 
 def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> dict[str, Any]:
-    """Everything for a program."""
+    """Everything, as JSON."""
     from offdiag.plots import tuning
 
     found, held = tuned.to_dict(), split.validation
@@ -45,7 +45,7 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> di
 
 
 def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
-    """The same for a person, on stdout."""
+    """Print the same as tables on stdout."""
     from offdiag.report.writer import setting_text
 
     states = [trial.state for trial in tuned.trials]

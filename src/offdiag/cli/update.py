@@ -1,4 +1,4 @@
-"""`offdiag update`: a saved model counts the events of a log that it has not counted yet."""
+"""`offdiag update`: add the events of a log that a saved model has not counted yet."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def update(
 ) -> None:
     """Count the events that a model has not counted yet, exactly as a new fit would.
 
-    EVENTS may hold the whole log: what was counted before is not counted twice. Of a user who is in the model already,
-    all events must be in EVENTS. Running it again changes nothing; a run that was killed is simply run again.
+    EVENTS may hold the whole log: no event is counted twice. If a user is already in the model, EVENTS must hold all
+    of their events. Running it again changes nothing; if a run was killed, run the command again.
     """
     from offdiag.living.events import plan_update
 

@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster, with the results of one machine; see docs/cluster.md. Needs the extra ``cluster``."""
+"""Fits on a Dask cluster, with the same results as on one machine; see docs/cluster.md. Needs the extra ``cluster``."""
 
 from offdiag.cluster.auto import unseen_user_l2
 from offdiag.cluster.counting import gram

@@ -1,4 +1,4 @@
-"""What "auto" means when the data is spread over workers: the same rule from the same sums."""
+"""How "auto" is resolved when the data is spread over workers: the same rule, from the same sums."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from offdiag.gramian.user_weights import on_grid, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 
-_CHOSEN = ("dropout", "l2", "user_power")  # others that may be "auto" change no result
+_CHOSEN = ("dropout", "l2", "user_power")  # other settings that may be "auto" do not affect the result
 
 
 def settled(model: Any, settings: dict[str, Any], parts: Parts, progress: Progress | None = None) -> dict[str, Any]:
-    """The settings with every "auto" replaced, by the rule of the model's own class."""
+    """The settings with every "auto" resolved by the rule of the model's class."""
     left = [name for name, value in settings.items() if isinstance(value, str) and value == "auto" and name in _CHOSEN]
     if not left:
         return settings
@@ -41,8 +41,8 @@ def unseen_user_l2(
 ) -> float:
     """The l2 at which EASE would best predict a user it has not seen, on the most popular items.
 
-    The l2 that ``fit`` of a full-rank model on one machine starts from: left-out users are taken at equal distances
-    from all, in the order of the parts.
+    The l2 that ``fit`` of a full-rank model on one machine starts from: left-out users are evenly spaced among all
+    users, in the order of the parts.
     """
     with stage(parts.client, "choosing l2", progress) as work:
         sums = work.gather([work.submit(_squares, part, parts.n_items, user_power) for part in parts.futures], 0, 0.3)
@@ -56,7 +56,7 @@ def unseen_user_l2(
         counts = np.array(work.gather([work.submit(_able, rows) for rows in popular], 0.3, 0.6))
         n = int(counts.sum())
         if n < 10:
-            return 3.5 * float(unit)  # too few to learn from; about right on ordinary data
+            return 3.5 * float(unit)  # too few users to choose from; about right on ordinary data
         chosen = np.arange(n) if n <= users else np.linspace(0, n - 1, users).astype(np.int64)
         ends = np.cumsum(counts)
         mine = [
@@ -73,7 +73,7 @@ def unseen_user_l2(
 
 
 def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64], float, float, float, int]:
-    """Sums of squares per item; of all users weighted; entries, weighted entries, and users who have any."""
+    """Sum of squares per item, its weighted total, entries, weighted entries, and the number of users with entries."""
     data, indices, indptr, _ = part
     squares = np.ones(len(indices)) if data is None else data.astype(np.float64) ** 2
     n_u = np.diff(indptr)
@@ -84,7 +84,7 @@ def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64]
 
 
 def _popular(part: Part, m: int, top: NDArray[np.int64], user_power: float) -> tuple[Any, ...]:
-    """The columns of popular items, and what each user counts."""
+    """The columns of popular items, and the weight of each user."""
     rows = sparse.csr_array(matrix_of(part, m)[:, top])
     return rows.data, rows.indices, rows.indptr, weights_of(np.diff(part[2]), user_power)
 

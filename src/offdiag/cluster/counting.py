@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SEGMENT = 1 << 26  # bytes of G that are added in one task
-IDLE = 300 << 20  # bytes of a worker that has loaded the libraries
+IDLE = 300 << 20  # bytes that a worker uses once the libraries are loaded
 
 
 def gram(
@@ -38,10 +38,10 @@ def gram(
     progress: Progress | None = None,
     reports: list[Report] | None = None,
 ) -> Gram:
-    """od.gram of users that are spread over workers: bit for bit the same for 0/1 data, to rounding otherwise.
+    """od.gram of users spread over workers: bit for bit the same for 0/1 data, otherwise up to rounding.
 
-    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker counts one whole Gram, and sums its
-    share of all of them: m(m+1)/2 numbers and a few per cent, beside its users' rows. The result is on this machine.
+    ``data``: Parts (od.cluster.read) or any source that it takes. Each worker counts one whole Gram, and sums its
+    share of all of them: m(m+1)/2 numbers plus a few per cent, and its users' rows. The result is on this machine.
     """
     client = session.current(client)
     parts = read(data, client=client, progress=progress, reports=reports)
@@ -56,7 +56,7 @@ def gram(
     exact = parts.n_users <= EXACT_FLOAT32 or dtype == np.float64
     wide = dtype if exact else np.dtype(np.float64)
     n_bytes = layout.size(m) * wide.itemsize
-    workers = max(len(session.workers_of(client)), 1)  # none: the only one is being started again
+    workers = max(len(session.workers_of(client)), 1)  # 0 while the only worker is being restarted
     groups = _groups(parts.entries, min(workers, len(parts.futures)))
     rows = 3 * parts.nbytes // len(groups)
     less = "use od.cluster.fit_full_rank, which never holds the whole Gram, or keep fewer items"

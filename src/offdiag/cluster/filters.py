@@ -22,8 +22,8 @@ def prepare(
     min_items: int = 0,
     progress: Progress | None = None,
 ) -> Parts:
-    """The filters of `offdiag fit`: values of ``at_least`` become 1 and others go; then items with at least
-    ``min_items`` users stay, and of those users with at least ``min_users`` items. One pass, as od.prepare.min_counts.
+    """The filters of `offdiag fit`: values of at least ``at_least`` become 1, others are dropped; then items with
+    ``min_items`` users or more are kept, and users with ``min_users`` of them. One pass, as od.prepare.min_counts.
     """
     for name, count in (("min_users", min_users), ("min_items", min_items)):
         if not checks.is_whole(count) or count < 0:

@@ -28,8 +28,8 @@ from offdiag.weights import Dense, Packed, Sparse
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-TILE = 2_048  # items of a tile
-BLOCKS = 250  # tiles in a row, at most, unless told: their number cubed is the number of tasks
+TILE = 2_048  # items per tile
+BLOCKS = 250  # most tiles in a row unless ``tile`` is given: the number of tasks is its cube
 LESS = "use a smaller tile, more workers, od.SparseEDLAE, or keep fewer items"
 
 Model = TypeVar("Model")
@@ -45,11 +45,11 @@ def fit_full_rank(
     progress: Progress | None = None,
     reports: list[Report] | None = None,
 ) -> Model:
-    """Fit EASE, DLAE, EDLAE or RDLAE on a cluster; the weights are those of ``model.fit`` to rounding.
+    """Fit EASE, DLAE, EDLAE or RDLAE on a cluster; the weights are those of ``model.fit`` up to rounding.
 
-    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. ``keep``: only the strongest entries of every
-    column come back, as sparse weights: that is how a model becomes usable that fits no single machine. Without it
-    all m(m+1)/2 numbers do. ``tile``: items of a tile, the unit of work and of transport.
+    ``data``: Parts (od.cluster.read) or any source that it takes. ``keep``: return only this many of the strongest
+    entries of every column, as sparse weights; this makes a model usable that is too large for one machine. Without
+    it all m(m+1)/2 numbers are returned. ``tile``: items per tile, the unit of work and of transfer.
     """
     client = session.current(client)
     settings = _settings(model)
@@ -96,7 +96,7 @@ def solve(
     progress: Progress | None = None,
     reports: list[Report] | None = None,
 ) -> tuple[Inverse, Gram]:
-    """The inverse on the workers, and what a Gram knows beside its values (which it does not have here)."""
+    """The inverse on the workers, and a Gram with its totals but without its values."""
     m, dtype = parts.n_items, np.dtype(dtype)
     edges = _edges(m, tile)
     _check_memory(parts, edges, dtype)
@@ -132,7 +132,7 @@ def _edges(m: int, tile: int | None) -> NDArray[np.int64]:
 
 
 def _check_memory(parts: Parts, edges: NDArray[np.int64], dtype: Any) -> None:
-    """A triangle of tiles and the interactions by columns; then two triangles and rows of tiles on their way."""
+    """A triangle of tiles and the interactions by columns; then two triangles and the rows of tiles in transit."""
     m, tile = parts.n_items, int(np.diff(edges).max())
     workers = max(len(session.workers_of(parts.client)), 1)
     triangle = m * (m + tile) // 2 * dtype.itemsize
@@ -161,7 +161,7 @@ def _part_totals(part: Any, m: int) -> tuple[Any, Any, Any]:
 
 
 def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> tiles.Tiles:
-    """The upper tiles of the Gram. A worker is sent the columns of two blocks, never other workers' counts."""
+    """The upper tiles of the Gram. A worker receives the columns of two blocks, never other workers' counts."""
     first = np.concatenate([[0], np.cumsum(parts.users)])
     cut = [
         work.submit(tiles.column_blocks, part, edges, int(start), float(user_power))
@@ -206,7 +206,7 @@ class Inverse:
         return B
 
     def gather(self, progress: Progress | None = None) -> Packed:
-        """All of it on this machine: m(m+1)/2 numbers."""
+        """The whole matrix on this machine: m(m+1)/2 numbers."""
         m, dtype = len(self.scale), self.scale.dtype
         cholesky.check_feasible(m, dtype.itemsize)
         values = np.empty(layout.size(m), dtype=dtype)
@@ -221,7 +221,7 @@ class Inverse:
         return Packed(values, self.scale, self.diagonal)
 
     def strongest(self, keep: int, progress: Progress | None = None) -> Sparse:
-        """Of every column the ``keep`` largest |B_ji| and the diagonal, chosen on the workers; the rest is dropped."""
+        """The ``keep`` largest |B_ji| of every column and the diagonal, chosen on the workers; the rest is dropped."""
         m = len(self.scale)
         found: dict[int, list[Future]] = {block: [] for block in range(self.n_blocks)}
         columns, rows, data = [np.arange(m)], [np.arange(m)], [self.diagonal]

@@ -1,4 +1,4 @@
-"""Parts: users' rows spread over the workers, with common columns; read from partitions without ever meeting in one."""
+"""Parts: users' rows spread over the workers, with common columns; never all in one process while they are read."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from offdiag.progress import Progress
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# (values or None when all are 1, columns, row pointer, user ids): arrays, so that Dask knows what a part weighs
+# (values or None when all are 1, columns, row pointer, user ids): arrays, so that Dask knows the size of a part
 Part = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any]]
-BYTES_PER_ROW = 64  # of a table while it is read and sorted
-SAMPLE = 256  # user ids of a part that stand for it when ranges are chosen
-IN_TASK = 8 << 20  # bytes of a matrix that travel in one task
+BYTES_PER_ROW = 64  # bytes per row of a table while it is read and sorted
+SAMPLE = 256  # user ids sampled from a part to choose the ranges
+IN_TASK = 8 << 20  # bytes of a matrix that are sent with one task
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +58,11 @@ class Parts:
 
     @property
     def nbytes(self) -> int:
-        """Of the matrices, about: columns, row pointers and, where not all are 1, values."""
+        """Approximate size of the matrices: columns, row pointers and, unless all are 1, values."""
         return self.nnz * (4 if self.binary else 8) + self.n_users * 16
 
     def gather(self) -> Interactions:
-        """All of it here, as od.read would give it: users in ascending order."""
+        """All interactions on this machine, as od.read returns them: users in ascending order."""
         memory.require(4 * self.nbytes, "the whole of the interactions", "leave them on the cluster")
         with stage(self.client, "gathering") as work:
             parts: list[Part] = work.gather(self.futures)
@@ -105,9 +105,9 @@ def read(
 
     ``source``: a folder, pattern or list of Parquet files that every worker can read, a Dask DataFrame, or (for small
     data) Interactions or a sparse matrix. Ids, values, duplicates and errors are those of od.read. Users whose rows
-    lie in several partitions are brought together; times decide between duplicates and are then dropped.
+    are in several partitions are merged; times decide between duplicates and are then dropped.
     ``verify=True`` also compares the pages of Parquet files with the checksums stored in them, which costs a second
-    read by pyarrow and finds nothing where the writer stored none.
+    read by pyarrow and finds nothing if the writer stored no checksums.
     """
     client = session.current(client)
     if isinstance(source, Parts):
@@ -139,16 +139,16 @@ def read(
 
 
 def _read(work: Stage, found: list[tuple[Any, str]], wanted: Wanted) -> Parts:
-    """The parts of partitions that were found to be of one layout."""
+    """The parts of partitions that are known to have the same layout."""
     raws = [work.submit(sources.assembled, f, where, wanted) for f, where in found]
     spans = work.gather([work.submit(_span, raw) for raw in raws], 0.1, 0.6)
     ids = tree(work, sources.union, [work.submit(itemgetter(4), raw) for raw in raws])
     order = sorted(range(len(spans)), key=lambda at: spans[at][0])
     raws = [raws[at] for at in order]
-    ranges = min(len(spans), max(4 * len(session.workers_of(work.client)), 16))  # partitions × ranges are tasks
+    ranges = min(len(spans), max(4 * len(session.workers_of(work.client)), 16))  # there are partitions × ranges tasks
     bounds = _bounds([sample for *_, sample in spans], ranges)
     if _overlap([spans[at] for at in order]) and _shared(work, raws, bounds):
-        raws = []  # let go before the rows are read again
+        raws = []  # released before the rows are read again
         split = [work.submit(sources.split_by_user, f, where, wanted, bounds, ids) for f, where in found]
         pieces = [[work.submit(itemgetter(at), pieces) for pieces in split] for at in range(len(bounds) + 1)]
         joined = [work.submit(sources.joined, wanted.duplicates, piece) for piece in pieces]
@@ -160,7 +160,7 @@ def _read(work: Stage, found: list[tuple[Any, str]], wanted: Wanted) -> Parts:
 
 
 def described(work: Stage, futures: list[Future], item_ids: NDArray[Any], start: float = 0.0) -> Parts:
-    """Parts from the futures of non-empty ones."""
+    """Parts from the futures of non-empty parts."""
     about = np.array(work.gather([work.submit(_about, part) for part in futures], start, 1.0), dtype=np.int64)
     full = about[:, 0] > 0
     futures = [future for future, some in zip(futures, full, strict=True) if some]
@@ -172,19 +172,19 @@ def _about(part: Part) -> tuple[int, int, int]:
 
 
 def _numbered(raw: Raw, item_ids: NDArray[Any]) -> Part:
-    """A partition with the columns of all."""
+    """A partition with the columns common to all partitions."""
     data, indices, indptr, user_ids, own = raw
     return data, np.searchsorted(item_ids, own).astype(np.int32)[indices], indptr, user_ids
 
 
 def _named(raw: Raw) -> Part:
-    """The same where the item ids are the columns already."""
+    """The same if the item ids already are the columns."""
     data, indices, indptr, user_ids, columns = raw
     return data, columns.astype(np.int32)[indices], indptr, user_ids
 
 
 def _span(raw: Raw) -> tuple[Any, Any, NDArray[Any]]:
-    """First and last user, and user ids at equal distances in the rows."""
+    """First and last user, and user ids evenly spaced over the rows."""
     user_ids, indptr = raw[3], raw[2]
     at = np.searchsorted(indptr[1:], np.linspace(0, max(indptr[-1], 1), SAMPLE, endpoint=False), side="right")
     return user_ids[0], user_ids[-1], user_ids[np.minimum(at, len(user_ids) - 1)]
@@ -206,7 +206,7 @@ def _bounds(samples: list[NDArray[Any]], ranges: int) -> NDArray[Any]:
 
 
 def _shared(work: Stage, raws: list[Future], bounds: NDArray[Any]) -> bool:
-    """Whether some user is in two partitions: their ids are compared range by range, so none meets all."""
+    """Whether any user is in two partitions; ids are compared range by range, so no worker holds all of them."""
     slices = [work.submit(_user_slices, raw, bounds) for raw in raws]
     checks = [
         work.submit(_any_repeated, [work.submit(itemgetter(at), part) for part in slices])
@@ -225,7 +225,7 @@ def _any_repeated(ids: list[NDArray[Any]]) -> bool:
 
 
 def _spread(client: Client, inter: Interactions) -> Parts:
-    """A matrix of this process, cut into as many parts as workers or more; the scheduler keeps them in case of loss."""
+    """A matrix of this process, split into at least one part per worker; the scheduler keeps them in case of loss."""
     X = inter.matrix
     binary = bool((X.data == 1).all())
     parts = max(len(session.workers_of(client)), -(-8 * X.nnz // IN_TASK), 1)

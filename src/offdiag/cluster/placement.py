@@ -1,4 +1,4 @@
-"""How tasks are laid over workers: homes, sums that meet in a tree, results fetched in batches."""
+"""How tasks are placed on workers: homes, tree reductions, results fetched in batches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from offdiag.cluster.stages import Stage
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-GATHERED_AT_ONCE = 1 << 28  # bytes asked for in one message
+GATHERED_AT_ONCE = 1 << 28  # bytes fetched in one request
 
 
 @dataclass(frozen=True)
 class Homes:
-    """Which worker a task should run on; a preference, so that another takes over when one is lost."""
+    """Which worker a task should run on; only a preference, so another takes over when one is lost."""
 
     workers: list[str]
 
@@ -38,7 +38,7 @@ class Homes:
 
 
 def tree(work: Stage, function: Callable[..., Any], futures: Sequence[Future], at_once: int = 8) -> Future:
-    """function(function(a, b, …), function(…), …): results meet a few at a time, so no worker holds them all."""
+    """function(function(a, b, …), function(…), …): results are combined a few at a time; no worker holds all."""
     level = list(futures)
     while len(level) > 1:
         level = [
@@ -49,15 +49,15 @@ def tree(work: Stage, function: Callable[..., Any], futures: Sequence[Future], a
 
 
 def total(*arrays: NDArray[Any]) -> NDArray[Any]:
-    """Their sum."""
-    out = arrays[0].copy()  # what came in belongs to its own task
+    """The sum of the arrays."""
+    out = arrays[0].copy()  # the arguments belong to other tasks
     for array in arrays[1:]:
         out += array
     return out
 
 
 def in_batches(sizes: Sequence[int], most: int = GATHERED_AT_ONCE) -> Iterator[range]:
-    """Consecutive ranges whose sizes sum to at most ``most``, or hold one."""
+    """Consecutive ranges whose sizes sum to at most ``most``, or that hold a single element."""
     lo = total = 0
     for at, size in enumerate(sizes):
         if at > lo and total + size > most:

@@ -1,4 +1,4 @@
-"""A connection to Dask workers: opened, looked at and closed; a user's mistake here is one line, not a traceback."""
+"""A connection to Dask workers: opened, checked and closed; a user error gives one line, not a traceback."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from offdiag.wording import one_line, size
 if TYPE_CHECKING:
     from distributed import Client
 
-SILENCE = 30.0  # seconds without an answer of the scheduler, after which it is taken for lost
-USABLE = 0.8  # of a worker's limit: above it Dask stops giving the worker tasks
-# No data on disk: a worker that would have to spill is too small, and is told so at the start or by being ended.
+SILENCE = 30.0  # seconds without an answer after which the scheduler is considered lost
+USABLE = 0.8  # fraction of a worker's memory limit above which Dask stops giving it tasks
+# No data on disk: a worker that would have to spill is too small, which is reported at the start or when Dask kills it.
 _LOCAL_SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
 }
-# Dask ends a local worker for good if it is down 15 s after it was lost, though that may be because it was lost again
-# and its nanny is just starting it. Nannies live in this process, so none is ever truly gone.
+# Dask removes a local worker for good if it is down 15 s after it was lost, even if it was only lost a second time
+# and its nanny is just restarting it. Nannies live in this process, so no worker is ever truly gone.
 _NEVER_GIVEN_UP = {"distributed.deploy.lost-worker-timeout": "1000 h"}
 
 
 def dask_distributed() -> Any:
-    """The library, or the line that says how to get it."""
+    """The library, or an error that explains how to install it."""
     try:
         import distributed
     except ImportError:
@@ -55,13 +55,13 @@ def connect(
     memory_limit: int | str | None = None,
     timeout: float = 5.0,
 ) -> Iterator[Client]:
-    """A Dask client, closed at the end with everything that was started for it.
+    """A Dask client; on exit it is closed, along with everything that was started for it.
 
     ``address``: "tcp://host:port" of a running scheduler; "local", "local:4" or None starts that many workers on this
-    machine, each a process of one thread (as many as cores unless ``workers`` says). ``memory_limit`` is per local
-    worker, bytes or "4GB"; by default they share what is free. ``timeout``: seconds to wait for the scheduler.
+    machine, each a single-threaded process (one per core unless ``workers`` is given). ``memory_limit``: per local
+    worker, bytes or "4GB"; by default they share the free memory. ``timeout``: seconds to wait for the scheduler.
 
-    A script that starts local workers needs ``if __name__ == "__main__":``, because each imports it once more.
+    A script that starts local workers needs ``if __name__ == "__main__":``, because each worker imports it again.
     """
     distributed = dask_distributed()
     local = address is None or address == "local" or address.startswith("local:")
@@ -136,11 +136,11 @@ def _local(distributed: Any, opened: ExitStack, n: int, memory_limit: int | str 
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C is for this process, after the block. Workers that start in it never hear it: they are told to end."""
+    """Delay Ctrl-C until after the block. Workers started in it never receive it; this process stops them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # Python's own, which would lift the mask when it starts
+    resource_tracker.ensure_running()  # Python's own process, which would unblock the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -149,9 +149,9 @@ def _ctrl_c_waits() -> Iterator[None]:
 
 
 def _pin(cores: list[int], index: int) -> None:
-    """This process, with the threads it has and those they will start, on one of the cores.
+    """Pin this process to one of the cores, with its threads and those they will start.
 
-    Our loops use every core that a process may run on, and for local workers that would be all of them.
+    Our loops use every core that a process may run on, so each local worker would use all of them.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
@@ -164,9 +164,9 @@ def _pin(cores: list[int], index: int) -> None:
 
 
 def _pin_plugin(distributed: Any) -> Any:
-    """The class that pins every worker, also one that takes the place of another."""
+    """The plugin class that pins every worker, including replacements."""
 
-    class Pin(distributed.WorkerPlugin):  # type: ignore[misc]  # made here, for Dask loads on first use
+    class Pin(distributed.WorkerPlugin):  # type: ignore[misc]  # defined here because Dask is imported on first use
         name = "offdiag-pin"
 
         def __init__(self, cores: list[int]) -> None:
@@ -183,13 +183,13 @@ def _pin_plugin(distributed: Any) -> Any:
 
 def _remote(distributed: Any, opened: ExitStack, address: str, timeout: float) -> Client:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of versions that differ: said below, in one line
+        warnings.simplefilter("ignore")  # about version mismatches: reported below, in one line
         quiet = logging.getLogger("distributed")
         level = quiet.level
         quiet.setLevel(logging.CRITICAL)
         try:
             client = within(timeout + 2, lambda: distributed.Client(address, timeout=timeout))
-        except Exception as error:  # whatever is raised by what is no scheduler
+        except Exception as error:  # anything may be raised if it is not a scheduler
             raise OffdiagError(
                 f"no Dask scheduler answered at {address!r} within {timeout:g} s ({one_line(error)}); start one with "
                 "`dask scheduler` and give its address, e.g. tcp://host:8786"
@@ -206,7 +206,7 @@ def _close(thing: Any) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What must agree between the processes of a cluster."""
+    """Versions that must match between the processes of a cluster."""
     import distributed
 
     import offdiag
@@ -216,7 +216,7 @@ def versions() -> dict[str, str]:
 
 
 def check_workers(client: Client, timeout: float = 10.0) -> None:
-    """That there are workers and that they run what this process runs."""
+    """Check that there are workers and that their versions match those of this process."""
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:
@@ -226,7 +226,7 @@ def check_workers(client: Client, timeout: float = 10.0) -> None:
         ) from None
     try:
         there = client.run(versions)
-    except Exception as error:  # whatever a foreign process may raise on our function
+    except Exception as error:  # a foreign process may raise anything when it runs our function
         raise OffdiagError(
             f"the workers cannot run offdiag ({one_line(error)}); install the same version, with its extra, on each"
         ) from None
@@ -241,7 +241,7 @@ def check_workers(client: Client, timeout: float = 10.0) -> None:
 
 
 def current(client: Client | None) -> Client:
-    """The client given, or the one that is open."""
+    """The given client, or the open one."""
     if client is not None:
         return client
     distributed = dask_distributed()
@@ -254,7 +254,7 @@ def current(client: Client | None) -> Client:
 
 
 def workers_of(client: Client) -> dict[str, dict[str, Any]]:
-    """What the scheduler knows of each worker, by address."""
+    """What the scheduler knows about each worker, by address."""
     try:
         return dict(within(SILENCE, lambda: client.scheduler_info(n_workers=-1))["workers"])
     except TimeoutError:
@@ -262,7 +262,7 @@ def workers_of(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def within(seconds: float, call: Callable[[], Any]) -> Any:
-    """The result of a call that may hang, or TimeoutError; it is left to itself then."""
+    """The result of a call that may hang, or TimeoutError, in which case the call is abandoned."""
     ended: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
 
     def run() -> None:
@@ -282,13 +282,13 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
 
 
 def limit_of(client: Client) -> int | None:
-    """The smallest memory limit of a worker; None when they have none."""
+    """The smallest memory limit of any worker; None if there is no limit."""
     limits = [worker["memory_limit"] for worker in workers_of(client).values() if worker["memory_limit"]]
     return min(limits) if limits else None
 
 
 def require(client: Client, n_bytes: int, what: str, instead: str) -> None:
-    """Raise before work that cannot fit in a worker: the figure needed, the figure there, and the way out."""
+    """Raise before work that cannot fit in a worker; the error gives the memory needed, the limit, and a way out."""
     limit = limit_of(client)
     if limit is not None and n_bytes > USABLE * limit:
         raise NotEnoughMemory(

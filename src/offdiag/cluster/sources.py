@@ -1,4 +1,4 @@
-"""Where a partition comes from, and whether all of them have one layout: asked of every one before any work."""
+"""Where partitions come from, and whether all have the same layout, which is checked before any work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUFFIXES = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns are read, and how; small, so that it travels with every task."""
+    """Which columns to read, and how; small, because it is sent with every task."""
 
     user: str | int
     item: str | int
@@ -41,14 +41,14 @@ class Wanted:
 
 
 def files(source: Any) -> list[str]:
-    """The Parquet files of a folder (with the folders in it), a pattern or a list, in order of their paths."""
+    """The Parquet files of a folder (including subfolders), a pattern or a list, sorted by path."""
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(part, (str, os.PathLike)) for part in source):
             raise OffdiagError("expected a list of paths of Parquet files, received something else or nothing")
         found = [str(part) for part in source]
     elif Path(source).is_dir():
         paths = (path for suffix in SUFFIXES for path in Path(source).rglob(f"*{suffix}"))
-        # Writers leave unfinished files under names that begin with . or _
+        # Writers give unfinished files names that begin with . or _
         found = sorted(str(p) for p in paths if not any(n[0] in "._" for n in p.relative_to(source).parts))
         if not found:
             raise OffdiagError(f"expected Parquet files in the folder {str(source)!r}, received none; check the path")
@@ -92,7 +92,7 @@ def _frame_type(frame: Any, at: int) -> str:
 
 
 def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[str], wanted: Wanted) -> list[int]:
-    """Rows of each partition; an error names the first that cannot be read or differs from the first one."""
+    """Rows of each partition; an error names the first that cannot be read or differs from earlier ones."""
     bad = [text for text in found if isinstance(text, str)]
     if bad:
         raise OffdiagError(bad[0] + (f" ({len(bad) - 1} more like it)" if len(bad) > 1 else ""))
@@ -103,7 +103,7 @@ def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[st
         for role, position in find_columns(names, wanted.columns(), where).items():
             kind = _kind(types[names[position]], role, wanted.text_ids)
             if not rows and kind == "nothing":
-                continue  # an empty table may not know its types
+                continue  # an empty table may have no types
             before, known = first.setdefault(role, (where, kind))
             if kind != known:
                 raise OffdiagError(
@@ -116,7 +116,7 @@ def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[st
 
 
 def _kind(dtype: str, role: str, text_ids: bool) -> str:
-    """What matters of a type: what an id becomes, whether a value is a number."""
+    """The part of a type that matters: what an id becomes, whether a value is a number."""
     name = dtype.partition("(")[0].partition("[")[0].lower()
     if name in ("null", "unknown"):
         return "nothing"
@@ -140,7 +140,7 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
             if wanted.verify:
                 verify_pages(source, [names[position] for position in at.values()], where)
             frame = pl.read_parquet(source, columns=sorted(set(at.values())))
-        # From here on by name: a position means another column once the others are left out.
+        # From here on by name: positions change once other columns are left out.
         named = {role: names[position] for role, position in at.items()}
     else:
         named = {role: name for role, name in wanted.columns().items() if name is not None}  # type: ignore[misc]
@@ -154,7 +154,7 @@ Piece = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32], NDArray[np.flo
 
 
 def assembled(source: Any, where: str, wanted: Wanted) -> Raw:
-    """(values or None when all are 1, columns, row pointer, user ids, item ids) of one partition, as od.read has it."""
+    """(values or None when all are 1, columns, row pointer, user ids, item ids) of one partition, as in od.read."""
     inter = assemble(load(source, where, wanted), wanted.duplicates)
     X = inter.matrix
     return None if (X.data == 1).all() else X.data, X.indices, X.indptr, inter.user_ids, inter.item_ids
@@ -163,7 +163,7 @@ def assembled(source: Any, where: str, wanted: Wanted) -> Raw:
 def split_by_user(
     source: Any, where: str, wanted: Wanted, bounds: NDArray[Any], item_ids: NDArray[Any]
 ) -> tuple[Piece, ...]:
-    """The rows of a partition, one piece for each range of user ids: the users of the piece, and its rows in order."""
+    """The rows of a partition, split by ranges of user ids: the users of each piece, and its rows in order."""
     table = load(source, where, wanted)
     user_ids, users = number(checked_ids(table.user, "user", where))
     own, items = number(checked_ids(table.item, "item", where))
@@ -194,7 +194,7 @@ def _array(column: pl.Series) -> NDArray[Any]:
 
 
 def joined(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
-    """The pieces of one range of users, from all partitions in their order, as one; item ids are columns here."""
+    """The pieces of one range of users from all partitions, joined in order; item ids are columns here."""
     import polars as pl
 
     pieces = [piece for piece in pieces if len(piece[1])]
@@ -214,5 +214,5 @@ def joined(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
 
 
 def union(*ids: NDArray[Any]) -> NDArray[Any]:
-    """Ascending distinct ids of all."""
+    """The distinct ids of all arrays, ascending."""
     return ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids))

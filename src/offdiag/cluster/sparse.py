@@ -1,7 +1,8 @@
-"""SparseEDLAE on a cluster: neighbours of ranges of items and blocks of columns, each a task for one worker.
+"""SparseEDLAE on a cluster: each task finds the neighbours of a range of items, or solves a block of columns.
 
-Every worker is given the interactions once, by popularity, and the Gram of the popular items; a task then costs its
-own supports and their weights. Sums do not depend on who adds them, so the bytes are those of one machine.
+Every worker receives the interactions once, by popularity, and holds the Gram of the popular items; a task then
+transfers only its own supports and their weights. Sums do not depend on where they are computed, so the bytes are
+those of one machine.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from offdiag.solvers import gram_rows, popularity_order, support
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-TASKS = 8  # per worker and stage at least: what is left to the slowest at the end is an eighth of its share
-IN_FLIGHT = 2  # tasks handed out per worker: one at work, and the next with its data on the way
-BYTES_PER_ENTRY = 40  # of the interactions by user and by item, and while they are put together
-LEAST_BLOCK, LARGEST_BLOCK = 1 << 26, 1 << 32  # bytes of the Gram when the worker may choose
+TASKS = 8  # at least, per worker and stage: at the end the slowest worker has at most an eighth of its share left
+IN_FLIGHT = 2  # tasks submitted per worker: one running, and the next with its data in transit
+BYTES_PER_ENTRY = 40  # bytes for the interactions by user and by item, including while they are built
+LEAST_BLOCK, LARGEST_BLOCK = 1 << 26, 1 << 32  # bytes of the Gram when block_bytes is "auto"
 LESS = "ask for fewer neighbours or a smaller block_bytes, or give the workers more memory"
 
 Model = TypeVar("Model")
@@ -51,7 +52,7 @@ def fit_sparse(
 ) -> Model:
     """Fit a SparseEDLAE on a cluster: the same bytes as ``model.fit`` on one machine.
 
-    ``data``: Parts (od.cluster.read) or what od.cluster.read takes. Each worker holds all interactions (about 20 bytes
+    ``data``: Parts (od.cluster.read) or any source that it takes. Each worker holds all interactions (about 20 bytes
     each) and ``block_bytes`` of the Gram; this machine only the supports and the weights. ``max_bytes`` as in ``fit``.
     """
     client = session.current(client)
@@ -90,7 +91,7 @@ def fit_sparse(
 
 
 def _block_bytes(client: Client, parts: Parts, wanted: int | str) -> int:
-    """What of the Gram a worker may hold at a time, beside the interactions; raises where there is no room for it."""
+    """Bytes of the Gram that a worker may hold at a time, besides the interactions; raises if they do not fit."""
     taken = IDLE + BYTES_PER_ENTRY * parts.nnz + 24 * parts.n_users
     limit = session.limit_of(client)
     if isinstance(wanted, str):
@@ -101,7 +102,7 @@ def _block_bytes(client: Client, parts: Parts, wanted: int | str) -> int:
 
 
 def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, ...]:
-    """((rank, g, sums, cost of each item, scale), then the arrays of Rows), from all users in ascending order."""
+    """((rank, g, sums, cost of each item, scale), arrays of Rows …), from all users in ascending order."""
     matrices = [matrix_of(part, m) for part in parts]
     X = matrices[0] if len(matrices) == 1 else sparse.vstack(matrices, format="csr")
     del matrices
@@ -124,7 +125,7 @@ def _choose(
     work: Stage, copies: list[Future], homes: Homes, H: NDArray[np.float64], k: int, dtype: str, cost: NDArray[Any]
 ) -> support.Supports:
     """The supports of all items, range by range."""
-    filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, and a share for every item
+    filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, plus a constant cost per item
     whole = work.submit(_same, H)
     jobs = [(whole, k, dtype, lo, hi) for lo, hi in shares(filled, TASKS * len(homes))]
     found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
@@ -142,10 +143,10 @@ def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: st
 
 @dataclass(frozen=True)
 class _Solver:
-    """Blocks of columns handed out to workers that hold the interactions and the rows of popular items."""
+    """Distributes blocks of columns to workers that hold the interactions and the rows of popular items."""
 
     client: Client
-    copies: list[Future]  # of the interactions, one for each home
+    copies: list[Future]  # of the interactions, one per home
     homes: Homes
     H: NDArray[np.float64]
     block_bytes: int
@@ -159,7 +160,7 @@ class _Solver:
         plan = gram_rows.plan(supports, dtype.itemsize, self.block_bytes, at_most)
         with self._stage("counting popular items") as work:
             below = work.submit(_same, supports.below)
-            # Counted at every home: that takes less time than to send it, and less memory.
+            # Counted at every home: this takes less time and memory than sending it.
             heads = [
                 work.submit(_head, rows, below, plan.n_head, dtype.str, **self.homes.near(home))
                 for home, rows in enumerate(self.copies)
@@ -178,7 +179,7 @@ class _Solver:
 
 @dataclass(frozen=True)
 class _Held:
-    """The rows of popular items and the interactions behind them, with the weight that Dask should see."""
+    """The rows of popular items and the interactions behind them, with the size that Dask should see."""
 
     shelf: gram_rows.Shelf
 
@@ -188,7 +189,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Jobs(Sequence[tuple[Any, ...]]):
-    """What a worker needs to know of each block beside what it has: its supports, in ascending order of the items."""
+    """What a worker needs for each block besides the data it holds: the supports, in ascending order of the items."""
 
     H: Future
     supports: support.Supports
@@ -224,7 +225,7 @@ def _solved(
     ptr = np.concatenate([[0], np.cumsum(of_all)])
     none = np.zeros(0, dtype=np.int64)
     supports = support.Supports(ptr, rows, values.copy(), none.astype(np.int32), none)
-    shelf = copy.copy(head.shelf)  # what came in belongs to its own task, and is used again
+    shelf = copy.copy(head.shelf)  # the argument belongs to another task and is used again
     shelf.place = shelf.place.copy()
     shelf.hold(supports, items)
     explained = np.zeros(m)

@@ -1,4 +1,4 @@
-"""A stage of work on the cluster: waits without hanging, explains what went wrong, and reports what it took."""
+"""A stage of work on the cluster: waits without hanging, explains errors, and reports time, memory and traffic."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from offdiag.cluster.placement import Homes
 
-PATIENCE = 30.0  # seconds without any worker that can work, after which they are taken for lost
+PATIENCE = 30.0  # seconds without a usable worker after which all are considered lost
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a stage took: seconds, the largest resident memory of each worker, and bytes that workers sent."""
+    """The cost of a stage: seconds, peak resident memory of each worker, and bytes that workers sent."""
 
     stage: str
     seconds: float
@@ -45,14 +45,14 @@ class Report:
 
 
 def _forget_peak(dask_worker: Any) -> int:
-    """Start measuring anew; what the worker has sent so far."""
+    """Reset the peak memory; returns the bytes that the worker has sent so far."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
 
 
 def _usage(dask_worker: Any) -> tuple[int, int]:
-    """(largest resident memory since then, what the worker has sent in all)."""
+    """(peak resident memory since the reset, total bytes that the worker has sent)."""
     sent = int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -63,7 +63,7 @@ def _usage(dask_worker: Any) -> tuple[int, int]:
 
 @dataclass
 class Stage:
-    """One named piece of work; ``done`` of ``of`` tasks have finished."""
+    """One named piece of work."""
 
     client: Client
     name: str
@@ -74,21 +74,21 @@ class Stage:
     _limit: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        with suppress(OSError, TimeoutError):  # asked now: later there may be no worker left to tell
+        with suppress(OSError, TimeoutError):  # queried now: later there may be no worker left to ask
             self._limit = session.limit_of(self.client)
 
     def submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future:
-        """A task; its key is fresh, so that equal names never mean an old result."""
+        """Submit a task under a new key, so that an equal name never returns an old result."""
         with warnings.catch_warnings():
-            # What travels with a task is there again when its worker is lost; what is scattered would not be.
+            # Data sent with a task survives the loss of its worker; scattered data would not.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(function, *arguments, pure=False, **options)
 
     def wait(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> None:
-        """Until all have finished, or the first failed; the progress runs from ``start`` to ``stop``."""
+        """Wait until all have finished, or the first has failed; the progress runs from ``start`` to ``stop``."""
         pause, told, looked = 0.005, -1.0, time.monotonic()
         while True:
-            # All of them, every time: a result that was there can be lost with its worker, and comes again.
+            # All of them, every time: a finished result can be lost with its worker, and is then computed again.
             left = sum(not self._finished(future) for future in futures)
             fraction = start + (stop - start) * (1 - left / max(len(futures), 1))
             if self.progress and fraction > told:
@@ -103,18 +103,18 @@ class Stage:
                 self._look()
 
     def _finished(self, future: Future) -> bool:
-        """Whether the result is there; raises if it never will be."""
+        """Whether the result is available; raises if it never will be."""
         if future.status in ("error", "cancelled"):
             self._fail(future)
         return bool(future.status == "finished")
 
     def gather(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> list[Any]:
-        """Their results, in order."""
+        """The results of the futures, in order."""
         self.wait(futures, start, stop)
         return self._fetched(list(futures))
 
     def _fetched(self, futures: list[Future]) -> list[Any]:
-        """What they hold; asked for in a thread, because the workers may be lost now, and Dask would wait for ever."""
+        """The results; fetched in a thread, because Dask would wait forever if the workers were lost now."""
         found: list[Any] = []
 
         def fetch() -> None:
@@ -138,10 +138,10 @@ class Stage:
     def each(
         self, function: Callable[..., Any], shared: Sequence[Future], jobs: Sequence[Any], homes: Homes, at_once: int
     ) -> Iterator[tuple[int, Any]]:
-        """(number, result) of function(shared[home], *job) for each job, as they are done.
+        """(number, result) of function(shared[home], *job) for each job, as they finish.
 
-        ``shared`` is what all need, a copy at every home. ``jobs`` are made when it is their turn, so that few are held
-        at a time; the next goes to the worker that has the least to do.
+        ``shared``: data that all jobs need, a copy at every home. ``jobs`` are created when it is their turn, so few
+        are held at a time; the next goes to the least busy worker.
         """
         running: dict[int, tuple[int, Future]] = {}
         handed_out = done = 0
@@ -162,7 +162,7 @@ class Stage:
                 yield number, result
 
     def _some(self, futures: Sequence[Future]) -> None:
-        """Until at least one has finished."""
+        """Wait until at least one has finished."""
         pause, looked = 0.002, time.monotonic()
         while not any(self._finished(future) for future in futures):
             time.sleep(pause)
@@ -177,7 +177,7 @@ class Stage:
         raise OffdiagError(f"{self.name}: the cluster gave a task up ({future.status}); run it again")
 
     def _look(self) -> None:
-        """Notice a cluster that will never finish: no scheduler, no workers, or none that takes tasks."""
+        """Detect a cluster that will never finish: no scheduler, no workers, or none that accepts tasks."""
         if self.client.status != "running":
             raise OffdiagError(f"{self.name}: the connection to the scheduler is {self.client.status}; start it again")
         with self.explained():
@@ -201,7 +201,7 @@ class Stage:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """What Dask raises, as a line that says what to do."""
+        """Turn errors raised by Dask into one line that says what to do."""
         from concurrent.futures import CancelledError
 
         import distributed
@@ -228,7 +228,7 @@ def stage(
     reports: list[Report] | None = None,
     lower: str | None = None,
 ) -> Iterator[Stage]:
-    """A Stage, and at its end its Report in the list."""
+    """A Stage; on exit its Report is appended to the list."""
     work = Stage(client, name, progress) if lower is None else Stage(client, name, progress, lower=lower)
     if progress:
         progress(name, 0.0)

@@ -1,13 +1,13 @@
-"""Symmetric matrices as tiles on workers, and the inverse of a positive definite one; no worker holds a whole matrix.
+"""Symmetric matrices as tiles on workers, and the inverse of a positive definite one; no worker holds a full matrix.
 
 Problem   C = H⁻¹ by H = RᵀR, M = R⁻ᵀ, C = MᵀM, upper tiles of R and C, lower tiles of M; all products are AᵀB.
-Cost      m³ flops over all workers; m² numbers at the peak, two triangles; each worker receives 3 triangles in all.
-Equals    ``scipy.linalg.inv`` of the whole, to rounding.
+Cost      m³ flops over all workers; m² numbers at the peak, two triangles; each worker receives 3 triangles in total.
+Equals    ``scipy.linalg.inv`` of the whole matrix, up to rounding.
 
 A tile is an ordinary array; tile (i, j) holds the rows of block i and the columns of block j. The tiles of column j
 belong to worker j mod W: a task runs where the column it adds to is, and the other tiles it needs, those of one row of
-R or one column of M, come once to every worker. The parts are waited for in turn, because Dask drops a copy only when
-no task that it knows of will need it.
+R or one column of M, are sent once to every worker. The steps are awaited one by one, because Dask drops a copy only
+when no submitted task will need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from offdiag.solvers import blas, cholesky
 if TYPE_CHECKING:
     from distributed import Future
 
-DEPTH = 4  # products that one task adds: fewer tasks, and 2·DEPTH + 2 tiles in a worker's memory at once
+DEPTH = 4  # products that one task adds: more means fewer tasks, but 2·DEPTH + 2 tiles in a worker's memory at once
 
 Tile = NDArray[np.floating]
 Tiles = dict[tuple[int, int], "Future"]
@@ -37,13 +37,13 @@ Block = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[n
 
 
 def column_blocks(part: Part, edges: NDArray[np.int64], first_user: int, user_power: float) -> tuple[Block, ...]:
-    """A part cut into blocks of columns; each keeps only the users who have something in it."""
+    """A part split into blocks of columns; each keeps only the users with entries in it."""
     X = matrix_of(part, int(edges[-1]))
     n_u = np.diff(X.indptr)
     weight = weights_of(n_u, user_power) if user_power else None
     rows = np.repeat(np.arange(len(n_u)), n_u)
     of = np.searchsorted(edges, X.indices, side="right") - 1
-    order = np.argsort(of, kind="stable")  # block by block, in each the entries in their order
+    order = np.argsort(of, kind="stable")  # by block, entries in their original order
     ends = np.searchsorted(of[order], np.arange(len(edges)))
     blocks: list[Block] = []
     for at, (a, b) in enumerate(pairwise(ends.tolist())):
@@ -60,7 +60,7 @@ def column_blocks(part: Part, edges: NDArray[np.int64], first_user: int, user_po
 
 
 def stacked(pieces: list[Block]) -> Block:
-    """The same columns of consecutive parts, as one block."""
+    """The same columns of consecutive parts, stacked into one block."""
     ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(piece[1]) for piece in pieces]))])
     values = None
     if any(piece[3] is not None for piece in pieces):
@@ -119,7 +119,7 @@ def _added(out: Tile, pairs: tuple[Tile, ...], alpha: float) -> Tile:
 
 
 def factor(tile: Tile, H_ii: NDArray[np.float64]) -> Tile:
-    """The upper triangular R of RᵀR = tile; the error is that of the solver on one machine."""
+    """The upper triangular R of RᵀR = tile; raises the same error as the solver on one machine."""
     try:
         R = linalg.cholesky(tile, lower=False, check_finite=False)
     except linalg.LinAlgError:
@@ -140,7 +140,7 @@ def inverted(R: Tile) -> Tile:
 
 
 def mirrored(tile: Tile) -> Tile:
-    """A diagonal tile made symmetric to the bit."""
+    """A diagonal tile made exactly symmetric."""
     out = np.triu(tile)
     return out + np.triu(tile, 1).T
 
@@ -158,21 +158,21 @@ def strongest(tile: Tile, keep: int, first_row: int, is_diagonal: bool, turned: 
 
 
 def merged(keep: int, *found: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The same over the tiles of one block of columns."""
+    """The ``keep`` largest over the tiles of one block of columns."""
     rows, values = (np.concatenate([pair[at] for pair in found]) for at in (0, 1))
     best = _largest(np.abs(values), keep)
     return np.take_along_axis(rows, best, axis=0), np.take_along_axis(values, best, axis=0)
 
 
 def _largest(size: Tile, keep: int) -> NDArray[np.int64]:
-    """Positions of the largest of each column, ascending."""
+    """Positions of the largest entries of each column, ascending."""
     if len(size) <= keep:
         return np.repeat(np.arange(len(size))[:, None], size.shape[1], axis=1)
     return np.sort(np.argpartition(-size, keep - 1, axis=0)[:keep], axis=0)
 
 
 def invert(work: Stage, A: Tiles, H_ii: list[NDArray[np.float64]]) -> Tiles:
-    """The upper tiles of the inverse; ``A``, the upper tiles of H, is emptied on the way."""
+    """The upper tiles of the inverse; ``A``, the upper tiles of H, is emptied in the process."""
     n, homes = len(H_ii), Homes.of(work.client)
     R = _factor(work, homes, A, H_ii)
     work.wait(list(R.values()), 0.0, 1 / 3)
@@ -184,7 +184,7 @@ def invert(work: Stage, A: Tiles, H_ii: list[NDArray[np.float64]]) -> Tiles:
 
 
 def _factor(work: Stage, homes: Homes, A: Tiles, H_ii: list[NDArray[np.float64]]) -> Tiles:
-    """R of RᵀR = A, row by row; what finished rows take from the rest is subtracted DEPTH rows at a time."""
+    """R of RᵀR = A, row by row; the contribution of finished rows to the rest is subtracted DEPTH rows at a time."""
     n = len(H_ii)
     R: Tiles = {}
     for k in range(n):
@@ -206,7 +206,7 @@ def _factor(work: Stage, homes: Homes, A: Tiles, H_ii: list[NDArray[np.float64]]
 
 
 def _triangle(work: Stage, homes: Homes, R: Tiles, n: int) -> Tiles:
-    """M = R⁻ᵀ: M_ij = −R_iiᵀ⁻¹ Σ_{j ≤ k < i} R_kiᵀ M_kj; column i of R is let go once row i of M is asked for."""
+    """M = R⁻ᵀ: M_ij = −R_iiᵀ⁻¹ Σ_{j ≤ k < i} R_kiᵀ M_kj; column i of R is released once row i of M is submitted."""
     M: Tiles = {}
     for i in range(n):
         for j in range(i):
@@ -220,7 +220,7 @@ def _triangle(work: Stage, homes: Homes, R: Tiles, n: int) -> Tiles:
 
 
 def _square(work: Stage, homes: Homes, M: Tiles, n: int) -> Tiles:
-    """C = MᵀM: C_ij = Σ_{k ≥ j} M_kiᵀ M_kj for i ≤ j, column i of M after column."""
+    """C = MᵀM: C_ij = Σ_{k ≥ j} M_kiᵀ M_kj for i ≤ j, in order of the columns i of M."""
     C: Tiles = {}
     for i in range(n):
         for j in range(i, n):

@@ -1,1 +1,1 @@
-"""Files to matrices: formats, ids, splits. No algebra lives here."""
+"""From files to matrices: formats, ids, splits. No algebra here."""

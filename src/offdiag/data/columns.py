@@ -9,7 +9,7 @@ Column = str | int  # a name, or a position from 0
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of users, items and, if there are any, of values, times and event ids."""
+    """The columns of users and items and, if present, of values, times and event ids."""
 
     user: Column = "user"
     item: Column = "item"

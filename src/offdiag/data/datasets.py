@@ -1,6 +1,6 @@
-"""The public data sets of the field: where they are, how to check them, how to read them.
+"""Public data sets for recommendation: where they are, how to check them, how to read them.
 
-Nothing here touches the network except `download`. Every set is also read from a local folder or archive.
+Nothing here touches the network except `download`. Every set can also be read from a local folder or archive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a complete set holds: interactions, users and items that have any."""
+    """Size of a complete set: interactions, and users and items that have any."""
 
     interactions: int
     users: int
@@ -45,9 +45,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One public data set. `checksums` go with `addresses`; None where its publisher gives none.
+    """One public data set. `checksums` match `addresses`; None where the publisher gives none.
 
-    `counts` are those of the version that results are published on; None where the set changes over time.
+    `counts` are those of the version used in published results; None where the set changes over time.
     """
 
     name: str
@@ -110,7 +110,7 @@ _ALL = (
         "netflix",
         "Netflix Prize: 100,480,507 ratings, 480,189 users, 17,770 films",
         ("https://archive.org/download/nf_prize_dataset.tar/nf_prize_dataset.tar.gz",),
-        (None,),  # no checksum by the publisher, who has withdrawn the set
+        (None,),  # no published checksum; the set has been withdrawn
         "withdrawn by Netflix; research use under the terms of the Prize",
         parsers.netflix,
         parsers.netflix_titles,
@@ -149,7 +149,7 @@ _ALL = (
     ),
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
-# Sets that are easily mistaken for another one, by their number of ratings.
+# Sets that are easily mistaken for another, by number of ratings.
 _OTHER_VERSIONS = {10_000_054: "ml-10m", 25_000_095: "ml-25m", 32_000_204: "ml-32m", 100_836: "ml-latest-small"}
 
 
@@ -166,20 +166,20 @@ def describe(name: str) -> Dataset:
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Interactions:
-    """The whole set as published: ratings or counts as values, times where there are any.
+    """The whole set as published: ratings or counts as values, and times if the set has them.
 
     `folder` is a folder or archive that holds the published files under their own names; without it, the
-    place where `download` puts them. What is there is read, also a part of it; `complete` checks.
+    place where `download` puts them. An incomplete set is read too; `complete` checks.
     """
     dataset = describe(name)
     return assemble(dataset.parse(_source(dataset, folder)), None)
 
 
 def complete(name: str, folder: str | os.PathLike[str] | None = None) -> Interactions:
-    """The same as `load`, with an error unless it is all of the published version of the set.
+    """Like `load`, but raises an error unless the set is the complete published version.
 
-    An archive under its published name must have its published checksum, where there is one; the interactions,
-    users and items must be as many as published. Both the expected and the received figure are named.
+    An archive under its published name must have its published checksum, if there is one; the numbers of
+    interactions, users and items must be as published. The error names the expected and the received value.
     """
     dataset = describe(name)
     return _complete(dataset, _source(dataset, folder))
@@ -198,7 +198,7 @@ def _complete(dataset: Dataset, source: Path, otherwise: str = "") -> Interactio
 
 
 def check_counts(name: str, inter: Interactions, expected: Counts, where: str = "") -> None:
-    """An error that names both counts when `inter` is not all of a published version."""
+    """Raise an error that names both counts if `inter` is not a complete published version."""
     users = int(np.count_nonzero(np.diff(inter.matrix.indptr)))
     items = int(np.count_nonzero(np.bincount(inter.matrix.indices, minlength=inter.n_items)))
     received = Counts(inter.nnz, users, items)
@@ -214,7 +214,7 @@ def check_counts(name: str, inter: Interactions, expected: Counts, where: str = 
 
 
 def titles(name: str, folder: str | os.PathLike[str] | None = None) -> dict[int, str] | dict[str, str]:
-    """Item id → title, for the sets that publish titles beside the interactions."""
+    """Item id → title, for the sets that publish titles with the interactions."""
     dataset = describe(name)
     if dataset.titles is None:
         raise OffdiagError(f"expected a set with titles, received {name!r}, which has none; show its ids instead")
@@ -232,11 +232,11 @@ def published(
     held_out_users: int | None = None,
     validation: bool = False,
 ) -> split.Split:
-    """The preparation and split under which results on this set are published.
+    """The preparation and split used for published results on this set.
 
     ml-20m, netflix and msd follow Liang et al. (2018) and must be `complete`. With `held_out_users` the same is done
-    to whatever is there, to try it on less data.
-    gowalla is the fixed split of LightGCN: train.txt (with valid.txt, where that exists) and test.txt;
+    to the data found, to try it on less data.
+    gowalla is the fixed split of LightGCN: train.txt (with valid.txt, if it exists) and test.txt;
     `validation=True` keeps valid.txt apart for tuning.
     """
     dataset = describe(name)
@@ -275,9 +275,9 @@ def cache_folder() -> Path:
 
 
 def download(name: str, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None) -> Path:
-    """Fetch the set into `folder` (default: the cache) and return that folder; what is there is kept.
+    """Fetch the set into `folder` (default: the cache) and return that folder; existing files are kept.
 
-    A file appears under its name only when complete and, where a checksum is published, right.
+    A file appears under its name only when complete and, if a checksum is published, verified.
     """
     dataset = describe(name)
     place = Path(folder) if folder is not None else cache_folder() / name

@@ -1,4 +1,4 @@
-"""Delimited text: find separator, header and column types from the first lines, then let polars read."""
+"""Delimited text: detect separator, header and column types in the first lines, then read with polars."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_delimited(
     lines = _head_lines(head, complete, path.name)
     layout = _layout(lines, wanted, separator, header, path.name)
     if len(layout.separator) > 1:
-        # polars wants one byte; the unit separator never stands in text.
+        # polars wants one byte; the unit separator does not occur in text.
         whole = source if isinstance(source, bytes) else file_bytes(path, encoding)
         source = whole.replace(layout.separator.encode(), b"\x1f")
         lines = [line.replace(layout.separator, "\x1f") for line in lines]
@@ -143,7 +143,7 @@ def split_lines(lines: list[str], separator: str) -> Iterator[list[str]]:
 
 
 def _has_header(first: list[str], second: list[str] | None, wanted: list[str | int]) -> bool:
-    """Names asked for, or words above numbers, make a header; a first line of numbers is none."""
+    """A requested name, or a word above a number, means a header; a first line of numbers does not."""
     if any(isinstance(column, str) and column in first for column in wanted):
         return True
     if second is not None and any(not _is_number(a) and _is_number(b) for a, b in zip(first, second, strict=False)):
@@ -194,7 +194,7 @@ def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, n
     try:
         frame = _polars(source, layout, types)
     except pl.exceptions.PolarsError:
-        # A later line does not fit the type of the first ones: read as text and look again.
+        # A later line does not fit the type of the first ones: read as text and check again.
         try:
             frame = _polars(source, layout, dict.fromkeys(types, pl.String))
         except pl.exceptions.PolarsError as error:
@@ -239,7 +239,7 @@ def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame
     wanted = {role: names[position] for role, position in layout.found.items()}
     frame = load(sorted(set(wanted.values())))
     if frame.get_column(wanted["user"]).has_nulls() and frame.get_column(wanted["item"]).has_nulls():
-        # polars gives a blank line as a row of gaps; only a row with no field at all is one.
+        # polars returns a blank line as a row of nulls; only a row where all fields are null is blank.
         blank = load(names).select(pl.all_horizontal(pl.all().is_null())).to_series()
         frame = frame.filter(~blank)
     return frame.select(**wanted)
@@ -251,9 +251,9 @@ def _is_whole(cell: str) -> bool:
 
 def _whole_numbers(column: pl.Series) -> pl.Series:
     """Text that holds only whole numbers without leading zeros becomes int64, also when written as 5.0."""
-    point = r"^(-?\d{1,15})\.0+$"  # longer ones were rounded before they were written
+    point = r"^(-?\d{1,15})\.0+$"  # longer ones were rounded when written
     known = column.drop_nulls()
-    # A look at the beginning spares most text columns the whole search.
+    # Checking the beginning first saves the full search for most text columns.
     for some in (known.head(100), known):
         if not len(some) or whole_numbers(some.str.replace(point, "${1}")).has_nulls():
             return column

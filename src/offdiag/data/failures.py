@@ -1,4 +1,4 @@
-"""What polars makes of a bad table, as one error: it may raise, or panic, which is no ordinary exception."""
+"""One error for anything polars does with a bad table: it may raise, or panic, which is not an ordinary exception."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from offdiag.errors import OffdiagError
 
 @contextmanager
 def polars_failures(expected: str, name: str, advice: str, *others: type[Exception]) -> Iterator[None]:
-    """One line for everything that a bad table makes of polars, and for the `others`."""
+    """Turn any polars failure on a bad table, and the `others`, into a one-line error."""
     import polars as pl
 
     kinds: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, *others)
@@ -21,7 +21,7 @@ def polars_failures(expected: str, name: str, advice: str, *others: type[Excepti
     except kinds as error:
         raise _explained(expected, name, advice, error) from None
     except BaseException as error:
-        # A panic of the Rust code is no Exception, and its class is made when it happens: it is known by name only.
+        # A Rust panic is not an Exception and its class is created when it happens: only its name identifies it.
         if type(error).__name__ != "PanicException":
             raise
         raise _explained(expected, name, advice, error) from None

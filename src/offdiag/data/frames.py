@@ -1,4 +1,4 @@
-"""Columns of a pandas, polars or pyarrow table, brought to polars."""
+"""Columns of a pandas, polars or pyarrow table, converted to polars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     import polars as pl
 
-# Names people give these columns, in lower case without separators; used only to suggest, never to guess.
+# Common names of these columns, in lower case without separators; used only for suggestions, never to guess.
 _ALIASES = {
     "user": (
         "user", "userid", "uid", "username", "users", "customer", "customerid", "client", "clientid", "member",
@@ -31,7 +31,7 @@ _ALIASES = {
 
 
 def is_frame(source: Any) -> bool:
-    """A pandas or polars DataFrame, a polars LazyFrame or a pyarrow Table, told by name: none is imported."""
+    """A pandas or polars DataFrame, a polars LazyFrame or a pyarrow Table, recognised without an import."""
     package, kind = type(source).__module__.partition(".")[0], type(source).__name__
     return (package, kind) in {
         ("pandas", "DataFrame"),
@@ -42,7 +42,7 @@ def is_frame(source: Any) -> bool:
 
 
 def find_columns(names: list[Any], wanted: dict[str, str | int | None], where: str) -> dict[str, int]:
-    """Position of each wanted column, by name or position; the error lists what is there and what to try."""
+    """Position of each wanted column, by name or position; the error lists the columns found and what to try."""
     found: dict[str, int] = {}
     missing: list[str] = []
     for role, column in wanted.items():
@@ -85,7 +85,7 @@ def columns_of_frame(
     where: str = "the table",
     event: str | int | None = None,
 ) -> Table:
-    """The wanted columns of any of the three kinds of table."""
+    """The wanted columns of a table of any of the three libraries."""
     import polars as pl
 
     package = type(frame).__module__.partition(".")[0]
@@ -117,7 +117,7 @@ def _from_arrow(column: Any) -> pl.Series:
 
 
 def _from_pandas(column: Any, role: str, where: str) -> pl.Series:
-    """NumPy columns go over as they are; the rest value by value, so that a mixture of types is noticed."""
+    """NumPy columns are passed on as they are; others value by value, so that mixed types are detected."""
     import polars as pl
 
     kind = getattr(column.dtype, "kind", "O")
@@ -145,7 +145,7 @@ def _from_pandas(column: Any, role: str, where: str) -> pl.Series:
     try:
         return pl.Series(values, strict=False)
     except (UnicodeError, OverflowError, TypeError, ValueError) as error:
-        # Half a surrogate pair, a number beyond 128 bits, objects of somebody's own class
+        # An unpaired surrogate, a number beyond 128 bits, objects of a custom class
         raise OffdiagError(
             f"expected numbers or text in the {role} column of {where}, received values that are neither "
             f"({str(error).splitlines()[0][:100]}); repair or convert the column first"

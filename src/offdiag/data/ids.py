@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-MAX_LENGTH = 4096  # characters of a text id; in an array all ids take the room of the longest
-WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero belongs to the id, so 007 is text
+MAX_LENGTH = 4096  # characters of a text id; in an array every id takes as much memory as the longest
+WHOLE = r"^(?:0|-?[1-9]\d{0,18})$"  # a leading zero is part of the id, so 007 is text
 
 
 def of_type(item: Any, whole: bool) -> Any:
-    """An id that came in the other type, where that is unambiguous: "82" is 82 among whole numbers, 82 is "82" in text.
+    """Convert an id of the other type if unambiguous: "82" becomes 82 among whole numbers, 82 becomes "82" among text.
 
-    Text counts as a number only where reading a table would turn it into one; what cannot be converted stays as it is.
+    Text counts as a number only where reading a table would turn it into one; other ids are returned unchanged.
     """
     if whole and isinstance(item, str) and re.fullmatch(WHOLE, item, re.ASCII) and -(2**63) <= int(item) < 2**63:
         return int(item)
@@ -31,16 +31,16 @@ def of_type(item: Any, whole: bool) -> Any:
 
 
 def whole_numbers(column: pl.Series) -> pl.Series:
-    """Text as int64, with gaps where it is none: not written like one, or too large."""
+    """Text as int64, null where it is not a whole number or too large."""
     import polars as pl
 
     return column.set(~column.str.contains(WHOLE), None).cast(pl.Int64, strict=False)
 
 
 def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
-    """The column as Int64 or String without gaps, or an error that names the row.
+    """The column as Int64 or String without nulls, or an error that names the row.
 
-    Integers stay integers (also whole floats, which is how tables with gaps store them); all else is text.
+    Integers stay integers (also whole floats, which is how tables with nulls store them); all else is text.
     """
     import polars as pl
 
@@ -100,7 +100,7 @@ def number(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int32]]:
             present[offset] = True
             place = np.cumsum(present, dtype=np.int32)
             place -= 1
-            return np.flatnonzero(present) + base, np.take(place, offset, mode="clip")  # quicker than indexing
+            return np.flatnonzero(present) + base, np.take(place, offset, mode="clip")  # faster than indexing
     distinct = column.unique().sort()
     if column.dtype == pl.String:
         codes = column.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy(writable=True)
@@ -121,7 +121,7 @@ def text_array(ids: list[str]) -> NDArray[Any]:
             f"expected ids of at most {MAX_LENGTH:,} characters, received one of {len(longest):,} that begins with "
             f"{longest[:40]!r}; use shorter ids, for example a hash of the long ones"
         )
-    width = 4 * max(len(longest), 1)  # in an array all ids take the room of the longest
+    width = 4 * max(len(longest), 1)  # in an array every id takes as much memory as the longest
     memory.require(
         width * len(ids), f"an array of {len(ids):,} ids, each as wide as {longest[:40]!r},", "use shorter ids"
     )
@@ -129,7 +129,7 @@ def text_array(ids: list[str]) -> NDArray[Any]:
 
 
 def as_text(column: pl.Series, noun: str, where: str) -> pl.Series:
-    """Ids as they are written; what has no one way of being written is refused."""
+    """Ids as text; types without a unique text form are rejected."""
     import polars as pl
 
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
@@ -144,7 +144,7 @@ def not_plain(dtype: Any, noun: str, where: str) -> OffdiagError:
 
 
 def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
-    """Ids handed over beside a matrix: one per row or column, distinct, of one type; default 0 … n−1."""
+    """Ids given with a matrix: one per row or column, distinct, of one type; default 0 … n−1."""
     if ids is None:
         return np.arange(n, dtype=np.int64)
     values = list(ids)
@@ -160,7 +160,7 @@ def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
 
 
 def positions(ids: Any, known: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each id stands among the known ones, -1 if nowhere. Types must agree: 7 is not "7" and True is not 1."""
+    """Position of each id among the known ones, -1 if unknown. Types must agree: 7 is not "7" and True is not 1."""
     out = np.full(len(ids), -1, dtype=np.int64)
     if known.dtype.kind not in "iuU":
         place_of = {x: place for place, x in enumerate(known.tolist())}
@@ -180,7 +180,7 @@ def positions(ids: Any, known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _comparable(ids: Any, known: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which ids have the type of the known ones and fit into it: the others equal none of them."""
+    """Which ids have the type of the known ones and fit into it; the others cannot match."""
     if known.dtype.kind in "iu":
         low, high = np.iinfo(known.dtype).min, np.iinfo(known.dtype).max
         if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
@@ -194,7 +194,7 @@ def _comparable(ids: Any, known: NDArray[Any]) -> NDArray[np.bool_]:
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "U":
         shorter: NDArray[np.bool_] = np.strings.str_len(ids) <= width
         return shorter
-    # NumPy drops NUL characters at the end, which would make an equal of another id.
+    # NumPy drops trailing NUL characters, so the id would match a different one.
     return np.array([isinstance(x, str) and len(x) <= width and not x.endswith("\0") for x in ids], dtype=bool)
 
 

@@ -21,10 +21,10 @@ Which = NDArray[Any] | Sequence[Any] | slice
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """A users × items matrix (CSR, float32, canonical) and what its rows and columns stand for.
+    """A users × items matrix (CSR, float32, canonical) with the ids of its rows and columns.
 
-    `times` and `rows` run along `matrix.data`: when each interaction happened, and where it first stood in
-    the table it came from (only the order matters). `rows` is None when the table was in storage order.
+    `times` and `rows` run along `matrix.data`: when each interaction happened, and its first row in
+    the source table (only the order matters). `rows` is None when the table was in storage order.
     """
 
     matrix: sparse.csr_array
@@ -34,7 +34,7 @@ class Interactions:
     rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        if self.matrix.dtype != np.float32:  # else a part of it, which is, would not hold the same values
+        if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
             with np.errstate(over="ignore"):
                 object.__setattr__(self, "matrix", self.matrix.astype(np.float32))
         object.__setattr__(self, "user_ids", _id_array(self.user_ids))
@@ -66,7 +66,7 @@ class Interactions:
 
     @property
     def table_order(self) -> NDArray[np.int64]:
-        """Sorting key of each stored interaction by its place in the source table."""
+        """Sorting key of each stored interaction by its position in the source table."""
         return np.arange(self.nnz, dtype=np.int64) if self.rows is None else self.rows
 
     def select_users(
@@ -74,8 +74,8 @@ class Interactions:
     ) -> Interactions:
         """The users with these ids, or picked by a mask or a slice, in that order; all columns stay.
 
-        An unknown id is an error. Whole numbers are positions where ids are text or are the positions themselves;
-        where they could mean different users, say which: ``ids=`` or ``positions=``.
+        An unknown id is an error. Whole numbers are positions if ids are text or equal to the positions;
+        where they could mean different users, use ``ids=`` or ``positions=``.
         """
         index = _selected(which, ids, positions, self.user_ids, "user")
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
@@ -88,7 +88,7 @@ class Interactions:
     ) -> Interactions:
         """The items with these ids, or picked by a mask or a slice, in that order; all rows stay.
 
-        Whole numbers are read as by ``select_users``.
+        Whole numbers are read as in ``select_users``.
         """
         index = _selected(which, ids, positions, self.item_ids, "item")
         if len(np.unique(index)) != len(index):
@@ -109,7 +109,7 @@ class Interactions:
         return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, keep_rows=moved))
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
-        """The stored interactions where the mask (along matrix.data) is true; users and items all stay."""
+        """The stored interactions where the mask (along matrix.data) is true; all users and items stay."""
         picked = np.flatnonzero(mask)
         indptr = np.searchsorted(picked, self.matrix.indptr)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
@@ -145,7 +145,7 @@ def _id_array(ids: Any) -> NDArray[Any]:
 def _selected(
     which: Which | None, ids: Which | None, positions: Which | None, known: NDArray[Any], noun: str
 ) -> NDArray[np.int64]:
-    """Rows or columns that were asked for in one of the three ways."""
+    """Rows or columns selected in one of the three ways."""
     ways = sum(way is not None for way in (which, ids, positions))
     if ways != 1:
         raise OffdiagError(f"expected one way to select {noun}s, received {ways}; give ids=, positions= or a mask")
@@ -165,7 +165,7 @@ def _selected(
     if not whole or np.array_equal(known, np.arange(len(known))):
         return _by_position(index, len(known), noun)
     chosen = _by_id(index, known, noun)
-    # The same numbers may be meant as positions. Guessing would select somebody else without a word.
+    # The same numbers may be meant as positions. Guessing could silently select other users.
     as_positions = np.where(index < 0, index + len(known), index)
     if index.min() >= -len(known) and index.max() < len(known) and not np.array_equal(chosen, as_positions):
         raise OffdiagError(

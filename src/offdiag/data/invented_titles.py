@@ -1,4 +1,4 @@
-"""Invented titles for the synthetic catalogue."""
+"""Made-up titles for the synthetic catalogue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECOND = (
 
 
 def genre_names(n: int) -> list[str]:
-    """n different genres; after the known ones they are numbered."""
+    """n different genres; once the list is used up, they are numbered."""
     known = len(GENRES)
     return [GENRES[i % known] + (f" {i // known + 1}" if i >= known else "") for i in range(n)]
 

@@ -24,7 +24,7 @@ def read_lines(path: Path, form: str, separator: str | None, text_ids: bool, enc
 
 
 def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None, text_ids: bool = False) -> Table:
-    """The same from bytes (UTF-8). Without a separator any white space divides."""
+    """The same from bytes (UTF-8). Without a separator, any whitespace separates."""
     import polars as pl
 
     # In a basket or counted file the line number is the user, so an empty line is a user without items.

@@ -1,4 +1,4 @@
-"""Parquet files, and one error for whatever a damaged one does to the reader."""
+"""Parquet files, with one error for any failure on a damaged one."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def read_parquet(path: Path) -> pl.DataFrame:
 
 
 def check_file(path: str | Path) -> None:
-    """As ``check_pages``, for a file on disk; call it where ``reading_parquet`` explains errors."""
+    """Like ``check_pages``, for a file on disk; call it within ``reading_parquet``, which explains errors."""
     if os.path.getsize(path):
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             check_pages(data)
 
 
 def check_pages(data: bytes | mmap.mmap) -> None:
-    """Refuse pages whose stated size would make polars end the process."""
+    """Reject pages whose stated size would make polars abort the process."""
     there = memory.available()
     parquet_sizes.check(data, 1 << 62 if there is None else there)
 
@@ -51,7 +51,7 @@ def verify_pages(path: str, columns: list[str], name: str) -> None:
     except ImportError:
         raise OffdiagError("verify=True needs pyarrow on every worker; install it, or leave verify out") from None
 
-    with reading_parquet(name):  # polars reads checksums over
+    with reading_parquet(name):  # polars ignores checksums
         file = parquet.ParquetFile(path, page_checksum_verification=True)
         for _ in file.iter_batches(columns=columns):
             pass

@@ -1,7 +1,7 @@
-"""The sizes that a Parquet file states for its pages, compared with the file before anything is decoded.
+"""Check the page sizes stated in a Parquet file against the file before anything is decoded.
 
-polars allocates what a page header asks for. One damaged byte there can ask for 2^61 bytes, and Rust ends the whole
-process when it cannot have them, so the headers are read here first. Nothing is decoded: a few microseconds per page.
+polars allocates what a page header asks for. One damaged byte there can ask for 2^61 bytes, and Rust aborts the whole
+process if the allocation fails, so the headers are read here first. Nothing is decoded: a few microseconds per page.
 The format: Thrift's compact protocol, as parquet.thrift uses it.
 """
 
@@ -11,35 +11,35 @@ from collections.abc import Callable
 from typing import Any
 
 MAGIC = b"PAR1"
-DEPTH = 16  # of nested structs; the format has 6
+DEPTH = 16  # of nested structs; the format uses 6
 
 Struct = dict[int, Any]
 
 
 class DamagedError(ValueError):
-    """A number that no whole Parquet file states."""
+    """A number that no intact Parquet file contains."""
 
 
 def check(data: Any, available: int) -> None:
-    """Raise DamagedError if a page of a Parquet file cannot be what its header says.
+    """Raise DamagedError if a page of a Parquet file cannot match its header.
 
     ``data``: the bytes of the file, or a map of them. ``available``: bytes of memory, which no single page may exceed.
     """
     footer = int.from_bytes(data[-8:-4], "little")
     if len(data) < 12 or data[-4:] != MAGIC or footer > len(data) - 12:
-        return  # not Parquet, or encrypted: the reader says so
+        return  # not Parquet, or encrypted: the reader reports it
     try:
         about, _ = _struct(data, len(data) - 8 - footer)
         for group in about.get(4, []):
             for chunk in group.get(1, []):
                 if 3 in chunk and 1 not in chunk:  # not encrypted, and not in another file
                     _check_column(data, chunk[3], available)
-    except (TypeError, AttributeError):  # a text where a number should be, and the like
+    except (TypeError, AttributeError):  # text instead of a number, and the like
         raise DamagedError("a field is not of its type") from None
 
 
 def _check_column(data: Any, column: Struct, available: int) -> None:
-    """The pages of one column of one row group follow each other."""
+    """Check the consecutive pages of one column of one row group."""
     values, at, counted = column.get(5, 0), column.get(9, 0), 0
     if 0 < column.get(11, 0) < at:
         at = column[11]  # the dictionary comes first
@@ -67,7 +67,7 @@ def _at_most(count: int, most: int) -> int:
 
 
 def _struct(data: Any, at: int, depth: int = 0) -> tuple[Struct, int]:
-    """The fields of a struct by their number, and where it ends."""
+    """The fields of a struct by number, and where it ends."""
     found: Struct = {}
     field = 0
     while True:

@@ -13,9 +13,9 @@ from offdiag.errors import OffdiagError
 
 
 def binarize(inter: Interactions, at_least: float | None = None) -> Interactions:
-    """Every interaction of at least `at_least` becomes 1, the others go; None keeps every one.
+    """Every interaction of at least `at_least` becomes 1, the others are removed; None keeps all.
 
-    Users and items stay, even when nothing of theirs is left; `min_counts` removes those.
+    Users and items stay, even without any interactions left; `min_counts` removes those.
     """
     if at_least is not None and not np.isfinite(at_least):
         raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
@@ -40,7 +40,7 @@ def min_counts(
     """Keep items with at least `items` users, then users with at least `users` items (or the reverse order).
 
     One pass, as the published protocols do: the second filter can leave an item just below its minimum again.
-    `until_stable=True` repeats until both minima hold. With the defaults only empty users and items go.
+    `until_stable=True` repeats until both minima hold. With the defaults, only empty users and items are removed.
     """
     for name, count in (("users", users), ("items", items)):
         if not checks.is_whole(count) or count < 0:

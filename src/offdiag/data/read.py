@@ -1,4 +1,4 @@
-"""read: any table of interactions becomes Interactions."""
+"""Read any table of interactions as Interactions."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def read(
 
     `source` is a path (CSV, TSV, MovieLens `::`, Parquet; each also `.gz`), a list of such paths read as one
     table, a pandas, polars or pyarrow table, a scipy sparse matrix or 2-D array, or Interactions (returned
-    as they are). Or a connection string (`postgresql://…`, `duckdb:///file.db`, `sqlite:///file.db`, others through
+    unchanged). Or it is a connection string (`postgresql://…`, `duckdb:///file.db`, `sqlite:///file.db`, others through
     SQLAlchemy), or `env:NAME` for one in the environment, with a `query` or the name of a `table`.
 
     `user`, `item`, `value`, `time` name columns, or give their positions from 0. A file whose first line
-    holds only numbers has no header; there users are column 0 and items column 1 unless said otherwise.
+    holds only numbers has no header; there users are column 0 and items column 1 unless given.
 
-    `duplicates`: what becomes of a (user, item) pair that comes more than once. "sum" adds the values (counts
+    `duplicates`: how to merge a (user, item) pair that occurs more than once. "sum" adds the values (counts
     the rows when there is no value column); "once" keeps the latest value (1 without a value column). By
     default "sum" with a value column and "once" without. The latest of their times is kept.
 
     `format`: "adjacency" (`user item item …` per line), "baskets" (`item item …`, users are line numbers
-    from 0) and "counted" (`n item item …`, likewise); found from the file name for tables.
+    from 0) and "counted" (`n item item …`, likewise); detected from the file name for tables.
 
-    Ids stay integers when all are whole numbers, else text; `text_ids=True` reads them as text always.
-    A value of 0 means no interaction. `user_ids` and `item_ids` go with a matrix only.
+    Ids stay integers when all are whole numbers, else text; `text_ids=True` always reads them as text.
+    A value of 0 means no interaction. `user_ids` and `item_ids` are for a matrix only.
 
     Example:
         >>> import offdiag as od
@@ -108,7 +108,7 @@ def read_table(
     query: str | None = None,
     table: str | None = None,
 ) -> Table:
-    """The rows as they come, nothing merged: what `read` makes Interactions of. `event` is a column of event ids."""
+    """The rows as read, nothing merged; `read` turns them into Interactions. `event` is a column of event ids."""
     if sql.is_source(source):
         if format is not None:
             raise OffdiagError(f"expected no format with a database, received {format!r}; leave it out")
@@ -210,10 +210,10 @@ def _from_matrix(
         ),
         duplicates,
     )
-    # assemble numbers only what occurs; put the empty rows and columns back.
+    # assemble numbers only ids that occur; put the empty rows and columns back.
     indptr = np.zeros(n_users + 1, dtype=np.int64)
     indptr[present.user_ids + 1] = np.diff(present.matrix.indptr)
     np.cumsum(indptr, out=indptr)
     matrix = csr(present.matrix.data, present.item_ids[present.matrix.indices], indptr, (n_users, n_items))
-    # A matrix has no table; its own order is the only one there is.
+    # A matrix has no source table: its own order is the only one.
     return Interactions(matrix, rows, cols)

@@ -1,4 +1,4 @@
-"""Put (row, column) pairs into CSR order quickly; the one place where entries are sorted."""
+"""Sort (row, column) pairs into CSR order quickly; the only place where entries are sorted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sort_pairs(
     Equal pairs stay in their given order. The positions are None when the pairs are sorted already.
 
     Row, column and position usually fit in 63 bits together. Sorting those packed integers uses NumPy's
-    vectorised sort, several times quicker than an argsort, and is stable because no two are equal.
+    vectorised sort, several times faster than an argsort, and is stable because no two are equal.
     """
     n = len(rows)
     if n < 2 or _is_sorted(rows, cols):

@@ -1,4 +1,4 @@
-"""Splits: what a model may learn from, and what it is asked to predict.
+"""Splits: what a model may learn from, and what it has to predict.
 
 In `strong` and `liang` the users of validation and test are not in train: a part of their interactions is
 their history, the rest the targets. In `weak`, `last_out` and `by_time` every user is in train and the rows
@@ -28,7 +28,7 @@ class HeldOut:
     histories: sparse.csr_array
     targets: sparse.csr_array
     user_ids: NDArray[Any]
-    item_ids: NDArray[Any] | None = None  # of the columns, so that a model of other columns is noticed
+    item_ids: NDArray[Any] | None = None  # of the columns, so that a model with other columns is detected
 
     def __repr__(self) -> str:
         return (
@@ -38,7 +38,7 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """train, and test and perhaps validation over the same columns as train."""
+    """Train and test parts, and optionally validation, over the same columns."""
 
     train: Interactions
     validation: HeldOut | None
@@ -49,7 +49,7 @@ class Split:
 
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:
-    """Strong generalisation: `held_out` users (a fraction, or a number) for validation, as many for test.
+    """Strong generalisation: `held_out` users (a fraction or a number) for validation, the same number for test.
 
     `fold_in` of each held-out user's interactions, drawn at random, is the history and the rest the targets,
     at least one of each; a user with a single interaction keeps it as history. All columns stay.
@@ -69,9 +69,9 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
 
 
 def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
-    """The protocol of Liang et al. (2018), draw for draw, so that its published splits come out identical.
+    """The protocol of Liang et al. (2018), draw for draw, so that it reproduces the published splits exactly.
 
-    Users without interactions are left out first. Columns are the items of the train users in the order of
+    Users without interactions are dropped first. Columns are the items of the train users in the order of
     their first appearance in the table; interactions of held-out users with other items are dropped. Of a
     held-out user with at least 5 left, int(0.2 n) are targets. Rows are in ascending order of user id.
     """
@@ -94,7 +94,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
 
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(positions=np.sort(index)).select_items(positions=items)
-        rng = np.random.RandomState(seed)  # seeded anew for validation and for test
+        rng = np.random.RandomState(seed)  # seeded again for validation and for test
         indptr = some.matrix.indptr
         is_target = np.zeros(some.nnz, dtype=bool)
         # Draws number a user's interactions in table order, not in the order they are stored.
@@ -113,7 +113,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
 
 
 def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, seed: int = 0) -> Split:
-    """Weak generalisation: of every user, a random part of the interactions is held out.
+    """Weak generalisation: a random part of every user's interactions is held out.
 
     At least one of each user with two or more is a target, and at least one stays in train. With
     `validation` another part is held out for tuning; the histories of test then include it.
@@ -126,7 +126,7 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
     rng = np.random.default_rng(seed)
     sizes = np.diff(inter.matrix.indptr)
     n_test = _share(sizes, held_out)
-    # An interaction is only taken for validation when one still stays in train.
+    # An interaction is held out for validation only if another one stays in train.
     n_validation = np.minimum(_share(sizes, validation), np.maximum(sizes - n_test - 1, 0)) if validation else None
     rank = _random_rank(inter, rng)
     rows = row_of_entries(inter.matrix.indptr)
@@ -138,7 +138,7 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
 def last_out(inter: Interactions, validation: bool = True) -> Split:
     """The last interaction of each user is the test target, the one before it the validation target.
 
-    Needs times; of equal times the later row of the table is the last. At least one interaction stays in
+    Needs times; for equal times the later row of the table is the last. At least one interaction stays in
     train: a user with two has no validation target, a user with one has no target at all.
     """
     _needs_times(inter, "last_out")
@@ -157,7 +157,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
     """Interactions before `at` are train (and history), those at or after it are the targets of test.
 
     `at` is a number in the unit of the time column, or a date (datetime or ISO text, UTC) when that column
-    held dates or Unix seconds. With `validation_at` before `at`, what lies between is for validation.
+    held dates or Unix seconds. With `validation_at` before `at`, interactions between the two are for validation.
     """
     times = _needs_times(inter, "by_time")
     moment = _moment(at)
@@ -182,8 +182,8 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
 def given(train: Interactions, test: Interactions, validation: Interactions | None = None) -> Split:
     """A split that already exists as separate tables, e.g. train.txt and test.txt of a published benchmark.
 
-    Columns are the items of all tables, ascending. The histories of test are the user's rows in train and in
-    validation; users of test that are not in train have an empty history.
+    Columns are the items of all tables, ascending. The histories of test are the users' rows in train and in
+    validation; test users that are not in train have an empty history.
     """
     tables = [train, test] if validation is None else [train, validation, test]
     items = _union([t.item_ids for t in tables], "item")
@@ -198,15 +198,15 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     in_train = np.isin(users, train.user_ids)
     if in_train.all():
         return split
-    # Rows of train are its own users; validation and test keep everybody.
+    # Rows of train are its own users; validation and test keep all users.
     return Split(spread[0].select_users(positions=in_train), split.validation, split.test)
 
 
 def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
-    """A split without validation users, as many published ones are, with a random part of train held out to tune on.
+    """Hold out a random part of train to tune on, for a split without validation users (as many published ones are).
 
     At least one interaction of each user with two or more becomes a validation target and leaves train. The test part
-    stays as it is: once settings are chosen, fit on the train part of the split that came in.
+    stays as it is: once settings are chosen, fit on the train part of the original split.
     """
     if not isinstance(split, Split):
         raise OffdiagError(f"expected a split with train and test to carve from, received {type(split).__name__}")
@@ -235,7 +235,7 @@ def _spread(inter: Interactions, users: NDArray[Any], items: NDArray[Any]) -> In
 
 
 def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None) -> Split:
-    """Rows of every part are the users of inter. The history of test is all that is not a test target."""
+    """Rows of every part are the users of inter. The history of test is everything except the test targets."""
     if is_validation is None:
         train = inter.select_entries(~is_test)
         test = HeldOut(train.matrix, inter.select_entries(is_test).matrix, inter.user_ids, inter.item_ids)
@@ -254,7 +254,7 @@ def _held_out(inter: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
 
 
 def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
-    """How many of n to hold out: the nearest number, at least 1, and at least 1 stays; none of a single one."""
+    """How many of n to hold out: rounded, at least 1 held out and at least 1 kept; none if n is 1."""
     rounded = np.rint(sizes * fraction).astype(np.int64)
     return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))
 
@@ -265,14 +265,14 @@ def _draw(inter: Interactions, n_drawn: NDArray[np.int64], rng: np.random.Genera
 
 
 def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:
-    # As many random bits as fit beside row and position in one sortable integer, and never fewer than 16.
+    # As many random bits as fit next to row and position in one sortable integer, and never fewer than 16.
     spare = 63 - (inter.nnz - 1).bit_length() - inter.n_users.bit_length() if inter.nnz else 16
     n_keys = 1 << min(max(spare, 16), 31)
     return rank_within_rows(inter.matrix.indptr, rng.integers(0, n_keys, inter.nnz, dtype=np.int64), n_keys)
 
 
 def _last_of_rows(inter: Interactions, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask of the latest interaction of each row among some of them, ties by place in the table."""
+    """Mask of the latest interaction of each row within `among`, ties by position in the table."""
     times = _needs_times(inter, "last_out")
     sizes = np.diff(inter.matrix.indptr)
     starts = inter.matrix.indptr[:-1][sizes > 0]

@@ -1,6 +1,6 @@
 """Rows of a database as a stream: PostgreSQL, DuckDB and SQLite through ADBC, others through SQLAlchemy.
 
-A source is a connection string, or `env:NAME` for one in the environment. It is read-only where the driver can say so,
+A source is a connection string, or `env:NAME` for one in the environment. It is read-only if the driver supports that,
 nothing is ever committed, and no part of a password reaches a message: errors are scrubbed and carry no cause.
 """
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ROWS = 1 << 16  # at least so many at a time, where a driver gives fewer
+_ROWS = 1 << 16  # per batch; smaller batches from a driver are joined
 _SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
-Tables = Generator[Any, None, None]  # Arrow tables of some rows each
+Tables = Generator[Any, None, None]  # Arrow tables, one per batch of rows
 Statement = Callable[[Callable[[str], str]], str]
 
 
@@ -37,17 +37,17 @@ def is_source(source: object) -> bool:
 
 
 def may_hold_a_secret(text: str) -> bool:
-    """Whether a text that names no file could be a mistyped connection string: it is not repeated then."""
+    """Whether text that names no file could be a mistyped connection string, which must not be repeated."""
     return "@" in text or ("=" in text and _SECRET.search(text) is not None)
 
 
 def shown(source: str) -> str:
-    """The source as it may be told: no user, no password, no settings."""
+    """The source as it may be printed: no user, no password, no settings."""
     if not _URL.match(source):
         return source
     scheme, _, rest = source.partition("://")
     account, _, place = rest.rpartition("@")
-    # A password may hold an @ or a ? that should have been percent-encoded: then nobody knows where it ends.
+    # A password may hold an @ or a ? that should have been percent-encoded: then its end is ambiguous.
     return f"{scheme}://…" if "?" in account else f"{scheme}://{place.partition('?')[0]}"
 
 
@@ -64,7 +64,7 @@ def read_sql(
     text_ids: bool = False,
     keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> Table:
-    """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it comes."""
+    """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it arrives."""
     wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
     columns = read_columns(source, wanted, query=query, table=table, keep=keep)
     place = _place(source)
@@ -85,7 +85,7 @@ def read_columns(
     keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
     only_one: bool = False,
 ) -> dict[str, pl.Series]:
-    """A column for each role of `wanted`. With `only_one`, a result of one column is taken whatever its name."""
+    """A column for each role of `wanted`. With `only_one`, a single-column result is used whatever its name."""
     import polars as pl
 
     url, place = _connection_string(source), _place(source)
@@ -100,7 +100,7 @@ def read_columns(
                 found = find_columns(each.column_names, dict(roles), place)
             part = pl.DataFrame({role: _series(each.column(at)) for role, at in found.items()})
             parts.append(part if keep is None else keep(part))
-    # One chunk after another, not copied together: the result is held once.
+    # Chunks are not copied into one: the result is in memory only once.
     whole = pl.concat(parts, how="vertical_relaxed", rechunk=False)
     return {role: whole.get_column(role) for role in roles}
 
@@ -121,22 +121,22 @@ def _connection_string(source: str) -> str:
 
 
 def file_of(source: str) -> Path | None:
-    """The file behind a source, if it is the database of one."""
+    """The file behind a source, if it is a file database."""
     with suppress(OffdiagError):
         url = _connection_string(source) if is_source(source) else ""
         if url.partition("://")[0].lower() in ("duckdb", "sqlite"):
-            # Three slashes and a path from here, or four and one from the root.
+            # Three slashes and a relative path, or four slashes and an absolute one.
             return Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
     return None
 
 
 def _place(source: str) -> str:
-    """What messages call the source."""
+    """The name of the source in messages."""
     return f"the database of {source}" if source.startswith("env:") else shown(source)
 
 
 def _statement(query: str | None, table: str | None, columns: Sequence[str | int], place: str) -> Statement:
-    """What is sent, given how the database quotes a name."""
+    """The SQL to send, given how the database quotes a name."""
     if (query is None) == (table is None):
         raise OffdiagError(
             f"expected a query or a table to read from {place}, received {'neither' if query is None else 'both'}; "
@@ -148,7 +148,7 @@ def _statement(query: str | None, table: str | None, columns: Sequence[str | int
         sent = query.strip().rstrip(";").rstrip()
         return lambda _: sent
     names = [column for column in columns if isinstance(column, str)]
-    everything = len(names) < len(columns)  # a position means nothing if only some columns are asked for
+    everything = len(names) < len(columns)  # a position is meaningless if only some columns are selected
     place_of = str(table).split(".")
     return lambda quoted: (
         f"select {'*' if everything else ', '.join(map(quoted, names))} from {'.'.join(map(quoted, place_of))}"
@@ -186,7 +186,7 @@ def _sqlite(path: Path, statement: Statement, place: str) -> Tables:
 
 def _duckdb(path: Path, statement: Statement, place: str) -> Tables:
     driver, dbapi = _driver("adbc_driver_duckdb", place), _driver("adbc_driver_manager.dbapi", place)
-    # Its own `connect` cannot say read-only, and would create a file that is not there.
+    # Its own `connect` has no read-only option, and would create a missing file.
     how = {"path": str(path), "access_mode": "READ_ONLY"}
     with dbapi.connect(
         driver=driver.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=how, autocommit=True
@@ -215,7 +215,7 @@ def _batches(connection: Any, statement: str) -> Tables:
             if sum(part.num_rows for part in held) >= _ROWS:
                 yield pyarrow.Table.from_batches(held)
                 held = []
-        yield pyarrow.Table.from_batches(held, schema=reader.schema)  # also when nothing came: its columns are told
+        yield pyarrow.Table.from_batches(held, schema=reader.schema)  # also without rows, for its columns
 
 
 def _sqlalchemy(url: str, statement: Statement, place: str) -> Tables:
@@ -251,7 +251,7 @@ def _sqlalchemy(url: str, statement: Statement, place: str) -> Tables:
 
 
 def _series(column: Any) -> pl.Series:
-    """An Arrow column as a plain one: a UUID as text, exact decimals as numbers."""
+    """An Arrow column as a polars Series: UUIDs as text, exact decimals as numbers."""
     import polars as pl
 
     kind, name = str(getattr(column.type, "extension_name", "")), str(getattr(column.type, "type_name", ""))
@@ -273,7 +273,7 @@ def _series(column: Any) -> pl.Series:
 
 @contextmanager
 def _told(url: str, place: str) -> Iterator[None]:
-    """Whatever a driver raises becomes one line without a secret; the cause is cut off, for it may hold one."""
+    """Turn any driver error into one line without secrets; the cause is dropped, because it may hold one."""
     try:
         yield
     except OffdiagError:

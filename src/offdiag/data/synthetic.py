@@ -1,8 +1,8 @@
-"""Interactions of any size with the shape of real ones, from a seed.
+"""Synthetic interactions of any size that resemble real ones, from a seed.
 
-A few items are chosen by many users and most by few (a power law), a few users choose much (log-normal), users
-like two of the planted communities (genres), and items come in sagas whose parts are chosen together. So
-there is something to learn beyond popularity, with noise around it.
+A few items are chosen by many users and most by few (a power law), a few users choose many items (log-normal),
+users like two of the planted communities (genres), and items come in sagas whose parts are chosen together.
+So there is something to learn beyond popularity, with noise around it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def interactions(
     times: bool = False,
     seed: int = 0,
 ) -> Interactions:
-    """Exactly `nnz` interactions of value 1; every user has at least one, no pair comes twice.
+    """Exactly `nnz` interactions of value 1; every user has at least one, no pair occurs twice.
 
-    `communities` are 16 by default, fewer for less than 320 items. `structure` is the share of choices made
-    by taste (community or saga) instead of popularity alone. Item ids are invented titles when `names` is
+    `communities` is 16 by default, less for fewer than 320 items. `structure` is the share of choices made
+    by taste (community or saga) instead of popularity alone. Item ids are made-up titles when `names` is
     true (by default up to 20,000 items), else integers.
     """
     if communities is None:
@@ -87,7 +87,7 @@ def _generate(
     times: bool,
     seed: int,
 ) -> tuple[Interactions, NDArray[np.int32]]:
-    from offdiag._kernels.draws import draw_items  # compiled; only loaded when data is asked for
+    from offdiag._kernels.draws import draw_items  # compiled; loaded only when needed
 
     _check(n_users, n_items, nnz, communities, structure, seed)
     rng = np.random.default_rng(seed)
@@ -112,7 +112,7 @@ def _generate(
         order = np.argsort(titles)
         item_ids: NDArray[Any] = titles[order]
     else:
-        order = rng.permutation(n_items)  # an id must not tell the community
+        order = rng.permutation(n_items)  # an id must not reveal the community
         item_ids = np.arange(n_items, dtype=np.int64)
     column = np.empty(n_items, dtype=np.int32)
     column[order] = np.arange(n_items, dtype=np.int32)
@@ -127,7 +127,7 @@ def _generate(
 
 
 def _items(n_items: int, communities: int, rng: np.random.Generator) -> _Items:
-    # Sagas of 1 to 9 parts, dealt to communities of unequal size.
+    # Sagas of 1 to 9 parts, assigned to communities of unequal size.
     sizes = np.minimum(rng.geometric(0.35, size=n_items), 9)
     sizes = sizes[: int(np.searchsorted(np.cumsum(sizes), n_items)) + 1]
     sizes[-1] -= sizes.sum() - n_items
@@ -168,7 +168,7 @@ def _activity(n_users: int, nnz: int, most: int, rng: np.random.Generator) -> ND
 
 
 def _times(indptr: NDArray[np.int64], users: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Each user joins at some moment and goes on choosing until the end, in the order of the draws."""
+    """Each user joins at some time and keeps choosing until the end, in the order of the draws."""
     sizes = np.diff(indptr)
     joined = rng.random(len(sizes)) * 0.8
     step = np.arange(len(users)) - indptr[users]

@@ -1,4 +1,4 @@
-"""Table: the columns every source is brought to; assemble: that table as Interactions."""
+"""Table: the common columns of every source; assemble: turn that table into Interactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Duplicates = Literal["sum", "once"]
 
 @dataclass(frozen=True)
 class Table:
-    """One row per event, as read. `all_users` adds ids that have no event at all; `event` names each row."""
+    """One row per event, as read. `all_users` adds users without events; `event` identifies each row."""
 
     user: pl.Series
     item: pl.Series
@@ -33,7 +33,7 @@ class Table:
 
 
 def concatenate(tables: list[Table]) -> Table:
-    """Tables of the same layout one after another."""
+    """Concatenate tables of the same layout."""
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
@@ -103,7 +103,7 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     item_ids, items = number(item)
     value = None if table.value is None else checked_values(table.value, where)
     time = None if table.time is None else checked_times(table.time, where)
-    # With a value column the rows are amounts, which add up; without one a row only says "it happened".
+    # With a value column the rows are amounts, which add up; without one a row only means "it happened".
     rule = duplicates or ("sum" if value is not None else "once")
     return _build(users, items, value, time, user_ids, item_ids, rule)
 
@@ -121,13 +121,13 @@ def _build(
     rows, items = sort_pairs(users, items, *shape)
     indptr = row_pointer(users, shape[0])
     if rows is not None:
-        value = None if value is None else np.take(value, rows, mode="clip")  # quicker than indexing
+        value = None if value is None else np.take(value, rows, mode="clip")  # faster than indexing
         time = None if time is None else np.take(time, rows, mode="clip")
     start = np.zeros(len(items), dtype=bool)  # true where a pair (user, item) begins
     np.not_equal(items[1:], items[:-1], out=start[1:])
     start[indptr[:-1][np.diff(indptr) > 0]] = True
     if not start.all():
-        extra = np.flatnonzero(~start)  # the second and further rows of a pair: few, so work only on these
+        extra = np.flatnonzero(~start)  # the second and later rows of a pair: few, so work only on these
         value, time = _merged(value, time, start, extra, rule)
         items = items[start]
         rows = np.flatnonzero(start) if rows is None else rows[start]

@@ -1,4 +1,4 @@
-"""Bytes of a text file as UTF-8 with plain line ends: unpacked, decoded, and never more than memory can hold."""
+"""Bytes of a text file as UTF-8 with plain line ends: decompressed, decoded, and never more than fits in memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 
-HEAD = 1 << 18  # bytes from which the layout of a file is found
-BYTES_PER_ROW = 64  # of a table while it is read and sorted, besides its text, which is held twice
-_BLOCK = 1 << 24  # unpacked bytes between two looks at the memory
-_NOT_OF_FILES = ("punycode", "idna", "undefined")  # codecs of names, quadratic in the length of what they decode
+HEAD = 1 << 18  # bytes used to detect the layout of a file
+BYTES_PER_ROW = 64  # memory of a table while it is read and sorted, besides its text, which is held twice
+_BLOCK = 1 << 24  # decompressed bytes between two checks of the memory
+_NOT_OF_FILES = ("punycode", "idna", "undefined")  # codecs for host names, quadratic in the length of the input
 
 
 def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
-    """The whole file as UTF-8, unpacked when it is gzip, with the line ends of Unix where it has those of old Macs."""
+    """The whole file as UTF-8, decompressed if it is gzip, with line ends of old Macs converted to those of Unix."""
     check_encoding(encoding)
     raw = unpacked(path) if is_gzip(path) else path.read_bytes()
     raw = as_utf8(raw, encoding, path.name)
@@ -27,7 +27,7 @@ def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
 
 
 def unpacked(path: Path) -> bytes:
-    """A gzip file, unpacked as far as memory goes: a small file can hold thousands of times its size."""
+    """Decompress a gzip file as far as memory allows: a small file can expand to thousands of times its size."""
     there = memory.available()
     content, size, lines = io.BytesIO(), 0, 0
     try:
@@ -57,12 +57,12 @@ def is_utf8(encoding: str) -> bool:
 
 
 def check_encoding(encoding: object) -> None:
-    """Refuse what is no encoding of text files before anything is read."""
+    """Reject an unsuitable encoding before anything is read."""
     try:
         if isinstance(encoding, str) and encoding.lower() not in _NOT_OF_FILES:
             b"a".decode(encoding, "ignore")
             return
-    except (LookupError, ValueError):  # a name that is not known, or has characters no name has
+    except (LookupError, ValueError):  # an unknown name, or one with invalid characters
         pass
     raise OffdiagError(f"expected the name of a text encoding, received {encoding!r}; try 'latin-1'")
 
@@ -74,7 +74,7 @@ def as_utf8(raw: bytes, encoding: str, name: str) -> bytes:
                 raw.decode("utf-8")
             return raw.removeprefix(b"\xef\xbb\xbf")
         return raw.decode(encoding).encode("utf-8")
-    except UnicodeError:  # also half a surrogate pair, which some codecs produce
+    except UnicodeError:  # also unpaired surrogates, which some codecs produce
         raise OffdiagError(
             f"expected {encoding} text, received other bytes in {name}; give encoding=, e.g. 'latin-1' or 'utf-16'"
         ) from None

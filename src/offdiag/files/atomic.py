@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and of which a killed program leaves nothing that anybody else can read."""
+"""Files that appear whole or not at all; a killed program leaves nothing behind that others can read."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ try:
 except ImportError:  # Windows: no locks, so nothing is swept
     fcntl = None  # type: ignore[assignment]
 
-STALE_SECONDS = 60.0  # where there are no locks, a temporary file that nobody has written to for so long is abandoned
+STALE_SECONDS = 60.0  # without locks, a temporary file not written to for this long counts as abandoned
 
 
 @contextmanager
 def replacing(target: Path, ready: Callable[[], None] | None = None, *, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `target` at the end, or vanishes if anything goes wrong.
+    """A new file that replaces `target` at the end, or is removed if anything goes wrong.
 
-    `ready` is called just before, and may still refuse by an error. The file has the rights of the one it replaces, or
-    `mode`; while it is written, only its owner can read it.
+    `ready` is called just before, and may still stop it by raising. The file gets the permissions of the one it
+    replaces, or `mode`; while it is written, only its owner can read it.
     """
     sweep(target.parent)
     check_replaceable(target)
@@ -42,7 +42,7 @@ def replacing(target: Path, ready: Callable[[], None] | None = None, *, mode: in
 
 
 class Pending:
-    """A file that is being written. It has no name until it is complete, where the system can do that."""
+    """A file that is being written. Where the system supports it, it has no name until it is complete."""
 
     def __init__(self, target: Path, mode: int | None) -> None:
         self._folder, self._mode = target.parent, _mode_for(target) if mode is None else mode
@@ -53,8 +53,8 @@ class Pending:
             descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         self.file: IO[bytes] = os.fdopen(descriptor, "w+b")
         if fcntl is not None:
-            with suppress(OSError):  # some network disks have no locks
-                # Held until the file is closed, wherever it has been moved to: it says that the writer is alive.
+            with suppress(OSError):  # some network file systems have no locks
+                # Held until the file is closed, wherever it has been moved to: shows that the writer is alive.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unnamed(self) -> int | None:
@@ -64,21 +64,21 @@ class Pending:
             return os.open(self._folder, os.O_TMPFILE | os.O_RDWR, 0o600)
         except OSError as error:
             if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM):
-                return None  # this disk cannot, or what is wrong is reported by the ordinary way
+                return None  # not supported here; other problems show up with a named file
             raise
 
     def finish(self) -> None:
-        """Everything written is on the disk."""
+        """Flush everything to disk and set the permissions."""
         self.file.flush()
         os.fsync(self.file.fileno())
         if hasattr(os, "fchmod"):
             os.fchmod(self.file.fileno(), self._mode)
 
     def move(self, target: Path) -> None:
-        """Give the file this name, whatever had it before."""
+        """Give the file this name, replacing any file that has it."""
         if self._name is None:
             name = self._folder / f".offdiag-{secrets.token_hex(6)}.tmp"
-            # A link cannot take the place of another file, so it goes by a name of its own.
+            # A link cannot replace an existing file, so the file first gets a temporary name.
             folder = os.open(self._folder, os.O_RDONLY)
             try:
                 os.link(f"/proc/self/fd/{self.file.fileno()}", name, src_dir_fd=folder, follow_symlinks=True)
@@ -99,25 +99,25 @@ class Pending:
 
 @contextmanager
 def pending(target: Path, mode: int | None = None) -> Iterator[Pending]:
-    """A file that will become `target`, with its rights; removed at the end if it has not been moved there."""
+    """A file that will become `target`, with its permissions; removed at the end if not moved there."""
     new = Pending(target, mode)
     try:
         yield new
-    finally:  # Ctrl-C too: never leave half a model behind
+    finally:  # on Ctrl-C too: never leave half a model behind
         new.close()
 
 
 def _mode_for(target: Path) -> int:
-    """The rights of the file that is replaced, or those that a new file has here."""
+    """The permissions of the file that is replaced, or the default ones of a new file."""
     with suppress(OSError):
         return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0o077)  # the only way to read it; in between other threads can only be too strict
+    mask = os.umask(0o077)  # the only way to read it; meanwhile files of other threads can only be too private
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def check_replaceable(target: Path) -> None:
-    """Refuse to put a file in the place of a device, a pipe, a socket or a folder."""
+    """Refuse to replace a device, a pipe, a socket or a folder."""
     if target.exists() and not target.is_file():
         raise OffdiagError(
             f"expected the name of an ordinary file, received {str(target)!r}, which is a device, a pipe, a socket or "
@@ -126,7 +126,7 @@ def check_replaceable(target: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed programs left half-written: whatever no living program has locked."""
+    """Remove half-written files of killed programs: those that no running program has locked."""
     if fcntl is None:
         return
     for left in folder.glob(".offdiag-*.tmp"):
@@ -135,14 +135,14 @@ def sweep(folder: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            except OSError:  # a disk without locks
+            except OSError:  # a file system without locks
                 if time.time() - os.fstat(file.fileno()).st_mtime <= STALE_SECONDS:
                     continue
             left.unlink()
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names durable, where the system can."""
+    """Make renames durable, where the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -153,7 +153,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def explained(target: Path) -> Iterator[None]:
-    """An error of the system, in words."""
+    """Turn an OSError into a message with advice."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What checkpoints share: a file says which run it belongs to, another run is refused, and a kill leaves it whole."""
+"""Shared by all checkpoints: a file names its run, is rejected by any other run, and stays whole after a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from offdiag.errors import OffdiagError
 from offdiag.files import atomic, container
 
-PIECE = 1 << 24  # numbers converted at a time
+PIECE = 1 << 24  # numbers converted at once
 
 
 def write(path: Path, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -22,7 +22,7 @@ def write(path: Path, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) ->
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What the file says about itself, and its arrays, all verified; they are views of the file, to be copied."""
+    """The file's description and its arrays, all verified; the arrays are views of the file: copy them."""
     with container.opened(path) as file:
         header = container.read_header(path, file)
         mapped = container.mapped(file, header)
@@ -50,5 +50,5 @@ def other_run(path: Path, run: str, differing: list[str], place: str) -> Offdiag
 def add_matrix(digest: Any, matrix: Any, *kinds: DTypeLike) -> None:
     """Row pointers, columns and values of a CSR matrix, hashed as numbers of these types."""
     for array, kind in zip((matrix.indptr, matrix.indices, matrix.data), kinds, strict=True):
-        for lo in range(0, len(array), PIECE):  # a copy of the wider type only in pieces
+        for lo in range(0, len(array), PIECE):  # convert piece by piece to save memory
             digest.update(np.ascontiguousarray(array[lo : lo + PIECE], dtype=kind).data)

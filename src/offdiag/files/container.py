@@ -2,19 +2,19 @@
 
 Layout: 8 bytes (little-endian length of the header), the header (JSON, padded with spaces so that the data
 starts at a multiple of 64), then the tensors without gaps, wide types first so that each is aligned. Any
-safetensors reader opens it. It is written here, not by that library, because every byte is hashed on its way
-out and because weights of several gigabytes are streamed from where they lie, never copied. Tensors:
+safetensors reader opens it. It is written here, not by that library, because every byte is hashed while it
+is written and because weights of several gigabytes are streamed without a copy. Tensors:
 `item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`; and in an
 updatable file of the first format `gram.*` and `ledger.*`. The header's `__metadata__` holds
 
-    format, format_version   checked first, so that a newer file says so
+    format, format_version   checked first, so that a newer format is reported as such
     header_sha256            of the whole header, with these 64 digits themselves read as zeros
     chunk_sha256             of each MiB of tensor data, joined
     model                    JSON: class, settings, weights kind, n_users, metrics, versions, time of saving
 
 Loading always checks the exact length of the file and the hash of its header. The data is checked in full up
-to 256 MiB; of a larger file the ids, the popularity and 64 MiB spread over the rest are checked, so that a
-service starts at once, and all of it on `verify=True`. The hashes find damage; they are no signature: a
+to 256 MiB; of a larger file only the ids, the popularity and 64 MiB spread over the rest, so that a service
+starts at once, and everything with `verify=True`. The hashes detect damage; they are not a signature: a
 forger could supply wrong numbers, but nothing in a file is ever executed.
 """
 
@@ -42,7 +42,7 @@ CHUNK = 1 << 20
 FULL_CHECK_BYTES = 256 << 20
 SAMPLED_CHUNKS = 64
 MAX_HEADER = 64 << 20
-LARGE_PARTS = ("weights.", "gram.", "ledger.")  # of these a sample is checked in a large file
+LARGE_PARTS = ("weights.", "gram.", "ledger.")  # only sampled in a large file
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U64": "<u8", "I32": "<i4",
@@ -67,13 +67,13 @@ class Header:
     digests: list[str]  # one per chunk of data
     start: int  # of the data, from the start of the file
     size: int  # of the whole file
-    fingerprint: str  # SHA-256 of the header, and so of everything that is in the file
+    fingerprint: str  # SHA-256 of the header, which covers everything in the file
 
 
 def write(file: IO[bytes], about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None) -> str:
     """Write the file, and return its fingerprint."""
     total = sum(array.nbytes for array in tensors.values())
-    # Hashes have a fixed length, so the header is written twice: first to hold the place, last to be true.
+    # Hashes have a fixed length, so the header is written twice: first as a placeholder, then with the hashes.
     file.write(_header_bytes(about, tensors, [_NO_HASH] * -(-total // CHUNK)))
     digests: list[str] = []
     current, filled, done = hashlib.sha256(), 0, 0
@@ -111,7 +111,7 @@ def pieces(array: NDArray[Any]) -> Iterator[memoryview]:
 
 
 def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], digests: list[str]) -> bytes:
-    """Length and header, its own hash filled in."""
+    """Length and header, with its own hash filled in."""
     metadata = {
         "format": FORMAT,
         "format_version": str(VERSION),
@@ -126,13 +126,13 @@ def _header_bytes(about: dict[str, Any], tensors: dict[str, NDArray[Any]], diges
 
 
 def plain_header(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> bytes:
-    """The same without checksums, for a file that is authenticated in another way."""
+    """The same without checksums, for a file that is authenticated otherwise."""
     text = _padded({"__metadata__": {"about": json.dumps(about, allow_nan=False)}, **_places(tensors)})
     return len(text).to_bytes(8, "little") + text
 
 
 def parse_plain_header(plain: memoryview) -> tuple[dict[str, Any], dict[str, Tensor], int]:
-    """Description, tensors, and where their data begins; ValueError, KeyError or TypeError where it makes no sense."""
+    """Description, tensors, and where their data begins; ValueError, KeyError or TypeError if it is invalid."""
     length = int.from_bytes(plain[:8], "little")
     if length > len(plain) - 8:
         raise ValueError("the header is longer than the file")
@@ -177,12 +177,12 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """A pipe in the place of a file would keep `open` waiting for somebody who writes to it."""
+    """Without O_NONBLOCK, `open` on a pipe would wait for a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
-    """Parse and check everything before the data; what follows may rely on it."""
+    """Parse and check everything before the data, so that later code can rely on it."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
@@ -191,7 +191,7 @@ def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
     if not ours and not beginning.startswith(b'{"__metadata__":{"format'[: max(len(beginning), 1)]):
         safetensors = beginning.startswith(b"{") and size >= 8 + length
         raise _not_ours(path, "a safetensors file from elsewhere" if safetensors else "another kind of file")
-    if length > MAX_HEADER:  # never read what is only claimed to be a header
+    if length > MAX_HEADER:  # never read a header of an implausible length
         raise _damaged(path, f"its header claims {length:,} bytes")
     if size < 8 + length:
         raise _damaged(path, "it is cut off inside its header")
@@ -229,7 +229,7 @@ def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
 
 
 def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:
-    """Tensors that lie one after the other, each exactly as long as its type and shape say."""
+    """The tensors, checked to be contiguous and each exactly as long as its type and shape require."""
     tensors: dict[str, Tensor] = {}
     end = 0
     for name, entry in header.items():
@@ -244,7 +244,7 @@ def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def mapped(file: IO[bytes], header: Header, *, own: bool = False) -> mmap.mmap:
-    """The whole file as read-only memory; with ``own``, as memory that may be changed, which the file never sees."""
+    """The whole file as read-only memory; with ``own``, as writable memory; changes never reach the file."""
     return mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_COPY if own else mmap.ACCESS_READ)
 
 
@@ -268,7 +268,7 @@ def verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: Header, ever
 
     if not chosen:
         return
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # hashing leaves the interpreter lock
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # hashing releases the GIL
         if not all(pool.map(sound, sorted(chosen))):
             raise _damaged(path, "its data does not match its checksums")
 

@@ -1,8 +1,8 @@
-"""Keys of living states: 32 random bytes each, kept in a file of their own, in the environment, or by the caller.
+"""Keys of living states: 32 random bytes each, kept in a separate file, in the environment, or by the caller.
 
 A key file holds one key per line, in hexadecimal; the last line is the newest. Each living state has its own key, so
-that destroying one (``forget --rotate-key``) makes every older copy of that state unreadable, and of no other.
-Where to look, in this order: what the caller gives (a path, 32 bytes, or a function that returns them), the variables
+that destroying one (``forget --rotate-key``) makes every older copy of that state unreadable, but no other state.
+Lookup order: what the caller gives (a path, 32 bytes, or a function that returns them), the variables
 OFFDIAG_KEY and OFFDIAG_KEY_FILE, and the file ``offdiag/keys`` in the user's configuration folder.
 """
 
@@ -36,7 +36,7 @@ class Key:
 
     @property
     def id(self) -> str:
-        """16 digits that identify the key and say nothing else about it."""
+        """16 digits that identify the key and reveal nothing else about it."""
         return hashlib.blake2b(self.secret, digest_size=8, person=b"offdiag key id").hexdigest()
 
     def derive(self, purpose: bytes, salt: bytes) -> bytes:
@@ -50,7 +50,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Keys:
-    """A place to find keys: given ones, and a file that new ones are written to."""
+    """Where keys are found: those given by the caller, and a file that new ones are written to."""
 
     path: Path
     given: tuple[Key, ...] = ()
@@ -69,7 +69,7 @@ class Keys:
         return any(key.id == id for key in (*self.given, *self._stored()))
 
     def new(self) -> Key:
-        """The key of a new living state: the one given, or a new line of the key file."""
+        """The key of a new living state: the given key, or a new line of the key file."""
         if self.given:
             return self.given[0]
         with self._locked():
@@ -96,7 +96,7 @@ class Keys:
         return key
 
     def retire(self, id: str) -> None:  # noqa: A002
-        """Destroy a key, if it is in the file; one that is kept elsewhere is the caller's to destroy."""
+        """Destroy a key, if it is in the file; a key kept elsewhere must be destroyed by the caller."""
         if not any(key.id == id for key in self._stored()):
             return
         with self._locked():
@@ -131,7 +131,7 @@ class Keys:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One program at a time changes a key file."""
+        """Let only one program at a time change a key file."""
         if not self.named:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if fcntl is None or not os.access(self.path.parent, os.W_OK):
@@ -146,7 +146,7 @@ class Keys:
 
 
 def parse(text: str, where: str) -> Key:
-    """A key in hexadecimal; the message never shows it."""
+    """Parse a hexadecimal key; the error message never shows it."""
     try:
         secret = bytes.fromhex(text.strip())
     except ValueError:
@@ -160,7 +160,7 @@ def parse(text: str, where: str) -> Key:
 
 
 def default_path() -> Path:
-    """The file of the user's keys."""
+    """The user's key file."""
     if named := os.environ.get(KEY_FILE):
         return Path(named)
     if os.name == "nt":

@@ -1,4 +1,4 @@
-"""One program at a time may change a model, and nobody undoes unseen what another has done in the meantime."""
+"""Only one program at a time may change a model, and none silently overwrites a change made in the meantime."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from offdiag.errors import OffdiagError
 
 try:
     import fcntl
-except ImportError:  # Windows: only the comparison at the end
+except ImportError:  # Windows: no lock, only the final check
     fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
 def changing(path: str, settle: Callable[[], None] = lambda: None) -> Iterator[Callable[[], None]]:
-    """Hold the model file, if there is one; yields a check that it is still the same, to be made before it is replaced.
+    """Lock the model file, if it exists; yields a check that it is unchanged, to be called before it is replaced.
 
-    `settle` may replace the file once it is held, to finish what a killed program left. The lock is on the file itself,
-    so it ends with the program that holds it, however that happens.
+    `settle` may replace the file once it is locked, to finish what a killed program left. The lock is on the file
+    itself, so it is released when its program ends, for whatever reason.
     """
     target = os.path.realpath(path)
     held = _held(target, path)
@@ -47,7 +47,7 @@ def changing(path: str, settle: Callable[[], None] = lambda: None) -> Iterator[C
 
 @contextmanager
 def idle(*paths: Path) -> Iterator[bool]:
-    """Whether no program is changing these files, which stays so for as long as the context lasts."""
+    """Whether no program is changing these files; if so, none can until the context ends."""
     held: list[int] = []
     try:
         free = fcntl is not None
@@ -65,12 +65,12 @@ def idle(*paths: Path) -> Iterator[bool]:
 
 
 def _held(target: str, path: str) -> int | None:
-    """An open, locked file; None where there is no file yet, or no locks."""
+    """An open, locked file; None if there is no file yet, or locks are not supported."""
     while fcntl is not None:
         try:
             descriptor = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
-            return None  # whoever reads it reports what is wrong
+            return None  # the reader reports the problem
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -79,7 +79,7 @@ def _held(target: str, path: str) -> int | None:
                 f"expected to be alone with {path!r}, but another program is changing it; run this again when that has "
                 "finished (nothing was changed)"
             ) from None
-        except OSError:  # a disk without locks
+        except OSError:  # a file system without locks
             os.close(descriptor)
             return None
         if _is_at(descriptor, target):

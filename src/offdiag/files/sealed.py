@@ -1,9 +1,9 @@
 """An encrypted and authenticated file of tensors, for the living state of a model.
 
 Layout: 64 bytes of header (``MAGIC``, the id of the key, a random salt, zeros), then the plain text in chunks of 1 MiB,
-each encrypted with AES-256-GCM and 16 bytes longer. Every file has its own encryption key, derived from the salt, so
-the number of a chunk can be its nonce. The last chunk is marked in its nonce and the header is authenticated with every
-chunk: a file that was cut off, put together from two, or changed in one bit is refused. The plain text is 8 bytes
+each encrypted with AES-256-GCM, which adds 16 bytes. Every file has its own encryption key, derived from the salt, so
+the index of a chunk can be its nonce. The last chunk is marked in its nonce and the header is authenticated with every
+chunk: a file that was truncated, spliced from two, or changed in one bit is rejected. The plain text is 8 bytes
 (length), JSON (description and tensors), then the tensors, as in ``offdiag.files.container`` but without checksums.
 """
 
@@ -47,7 +47,7 @@ class Writer:
     def write(self, piece: bytes | memoryview) -> None:
         rest = memoryview(piece)
         while len(rest):
-            if self._filled == CHUNK:  # not before there is more: the last chunk is marked
+            if self._filled == CHUNK:  # only once more data follows: the last chunk is marked
                 self._put(last=False)
             part = rest[: CHUNK - self._filled]
             self._held[self._filled : self._filled + len(part)] = part
@@ -66,7 +66,7 @@ class Writer:
 
 
 def _cipher(key: Key, salt: bytes) -> AESGCM:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # takes a while, and few programs need it
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # slow to import, and few programs need it
 
     return AESGCM(key.derive(b"encrypt", salt))
 
@@ -76,7 +76,7 @@ def _nonce(number: int, last: bool) -> bytes:
 
 
 def key_id(path: str | os.PathLike[str]) -> str | None:
-    """The id of the key that a sealed file needs; None where there is no such file."""
+    """The id of the key that a sealed file needs; None if there is no such file."""
     try:
         with open(path, "rb") as file:
             header = file.read(HEADER)
@@ -94,7 +94,7 @@ def _id_of(path: str | os.PathLike[str], header: bytes) -> str:
 
 
 def unseal(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[memoryview, Key]:
-    """The plain text of a sealed file, in memory that may be changed, and the key it was sealed with."""
+    """The plain text of a sealed file, in writable memory, and the key it was sealed with."""
     from concurrent.futures import ThreadPoolExecutor
 
     from cryptography.exceptions import InvalidTag
@@ -119,7 +119,7 @@ def unseal(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[memoryv
                 into = plain[n * CHUNK : (n + 1) * CHUNK]
                 cipher.decrypt_into(_nonce(n, n == count - 1), chunk, header, into)
 
-        threads = min(4, os.cpu_count() or 1, count)  # decryption leaves the interpreter lock
+        threads = min(4, os.cpu_count() or 1, count)  # decryption releases the GIL
         try:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(open_some, [range(n, count, threads) for n in range(threads)]))
@@ -137,7 +137,7 @@ def _refused(path: str | os.PathLike[str]) -> OffdiagError:
 def write(
     file: IO[bytes], key: Key, about: dict[str, Any], tensors: dict[str, NDArray[Any]], progress: Progress | None = None
 ) -> None:
-    """Tensors and their description, sealed."""
+    """Write tensors and their description as a sealed file."""
     writer = Writer(file, key)
     writer.write(container.plain_header(about, tensors))
     total, done = max(sum(array.nbytes for array in tensors.values()), 1), 0
@@ -151,7 +151,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Key]:
-    """Description, tensors (in memory that may be changed) and key of a sealed file."""
+    """Description, tensors (in writable memory) and key of a sealed file."""
     plain, key = unseal(path, keys, what)
     try:
         about, tensors, start = container.parse_plain_header(plain)

@@ -1,9 +1,9 @@
-"""A model and its living state change together: two files, one moment.
+"""Replace a model and its living state together: two files, one atomic change.
 
 Two files cannot be renamed at once. So both are written next to the old ones (``.next``), then a small sealed note
-(``.change``) is put in place: from that moment the change is made, before it nothing is. Renaming the files, writing a
-certificate and destroying an old key follow from the note, and can be done again by any later command if a program is
-killed on the way.
+(``.change``) is put in place: the change takes effect at that moment, not before. Renaming the files, writing a
+certificate and destroying an old key follow from the note, and any later command can repeat them if a program is killed
+midway.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from offdiag.files.keys import Key, Keys
 
 @dataclass(frozen=True)
 class Note:
-    """What remains to be done once a change is made, apart from the renames."""
+    """What remains to be done once a change has taken effect, apart from the renames."""
 
     certificate: str | None = None  # its text
     certificate_path: str | None = None
-    request: str | None = None  # keyed digest of what was asked for, so that the same command recognises its own work
+    request: str | None = None  # keyed digest of the request, so that the same command recognises its own work
     retire: str | None = None  # id of the key to destroy
 
 
@@ -53,7 +53,7 @@ def commit(
     note: Note,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Write both files and switch to them. `serving` returns its fingerprint, which `living` is given."""
+    """Write both files and switch to them. `serving` returns its fingerprint, which is passed to `living`."""
     beside = living_path(target)
     atomic.sweep(target.parent)
     atomic.check_replaceable(target)
@@ -62,7 +62,7 @@ def commit(
     certificate = None if note.certificate_path is None else Path(note.certificate_path)
     with ExitStack() as stack:
         paper = None
-        if certificate is not None:  # whole on the disk before anything is changed: only a rename remains
+        if certificate is not None:  # complete on disk before anything is changed: only a rename remains
             stack.enter_context(atomic.explained(certificate))
             atomic.check_replaceable(certificate)
             paper = stack.enter_context(atomic.pending(certificate))
@@ -100,7 +100,7 @@ def commit(
 
 
 def complete(target: Path, keys: Keys) -> Note | None:
-    """Finish a change that was made but not carried through; None where there is none. The caller holds the lock."""
+    """Finish a change that took effect but was interrupted; None if there is none. The caller holds the lock."""
     path = _note_path(target)
     if not path.exists():
         return None
@@ -119,7 +119,7 @@ def complete(target: Path, keys: Keys) -> Note | None:
 
 
 def settle(target: Path, keys: Callable[[], Keys]) -> None:
-    """As ``complete``, for whoever only reads: as far as keys and rights allow, and not while a program is at it."""
+    """Like ``complete``, for readers: as far as keys and permissions allow, and not while a program is changing it."""
     if not _note_path(target).exists():
         return
     with lock.idle(target, _next(target), _next(living_path(target))) as free, suppress(OSError):
@@ -131,14 +131,14 @@ def settle(target: Path, keys: Callable[[], Keys]) -> None:
 
 
 def discard(target: Path) -> None:
-    """Remove what a change has left that was never made."""
+    """Remove the leftovers of a change that never took effect."""
     for path in (_note_path(target), _next(target), _next(living_path(target))):
         with suppress(OSError):
             path.unlink()
 
 
 def drop_living(target: Path) -> None:
-    """A model was saved here that cannot be changed any more: what belonged to the one before goes."""
+    """Remove the living state of the previous model: the one saved now is not updatable."""
     discard(target)
     with suppress(FileNotFoundError):
         living_path(target).unlink()
@@ -146,7 +146,7 @@ def drop_living(target: Path) -> None:
 
 def _rename(target: Path) -> None:
     for path in (living_path(target), target):
-        with suppress(FileNotFoundError):  # done before
+        with suppress(FileNotFoundError):  # already done
             os.replace(_next(path), path)
     atomic.sync_folder(target.parent)
 

@@ -1,10 +1,10 @@
-"""Sums over users that are never rounded, so that whoever leaves takes everything along: a sum is two numbers.
+"""Sums over users that are never rounded, so that removing a user leaves no trace: a sum is two numbers.
 
-A sum is kept as its nearest double (in the Gram) and the exact remainder. Whatever order users come and go in, the two
-depend only on who is there. Sums of 0/1 data, of whole numbers and of halves need no remainder, and have none.
+A sum is stored as its nearest double (in the Gram) and the exact remainder. In whatever order users are added and
+removed, the two depend only on the current users. Sums of 0/1 data, integers and halves need, and have, no remainder.
 
-What a user adds to a pair of items, w·v_i·v_j, is rounded once to a double, and to a multiple of 2^-60; sums below 2^46
-then fit into two doubles. Larger ones fit if their last digits are zeros; where they do not, that is an error.
+A user's contribution to a pair of items, w·v_i·v_j, is rounded once to a double, and to a multiple of 2^-60; sums below
+2^46 then fit into two doubles. Larger ones fit if their last digits are zeros; otherwise an error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SMALLEST = -60  # sums are multiples of 2 to this power
-LEAST = 2.0**-50  # of what a user adds to a pair
+LEAST = 2.0**-50  # smallest contribution of a user to a pair
 TOO_WIDE = (
     "the values of this model differ too much in size to be added and taken away without rounding: scale them to "
     "about 1, or binarise them, and fit again (nothing was changed)"
@@ -34,7 +34,7 @@ TOO_WIDE = (
 
 
 def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a + b rounded, and what the rounding lost [Knuth97]."""
+    """a + b rounded, and the rounding error [Knuth97]."""
     s = a + b
     c = s - a
     return s, (a - (s - c)) + (b - c)
@@ -50,7 +50,7 @@ def add(high: Floats, low: Floats, x: Floats) -> tuple[Floats, Floats]:
 
 
 def on_grid(x: Floats) -> Floats:
-    """x, rounded to a multiple of 2^SMALLEST, which must leave it some digits."""
+    """x, rounded to a multiple of 2^SMALLEST; some digits must remain."""
     if ((x != 0) & (np.abs(x) < LEAST)).any():
         raise OffdiagError(TOO_WIDE)
     big = np.ldexp(1.5, SMALLEST + 52)
@@ -58,7 +58,7 @@ def on_grid(x: Floats) -> Floats:
 
 
 def last_digit(x: NDArray[Any]) -> int:
-    """The power of 2 of the last binary digit that any of the numbers has; large for no numbers at all."""
+    """The power of 2 of the lowest binary digit in any of the numbers; large if there are no numbers."""
     x = x[x != 0].astype(np.float64)
     if not len(x):
         return 1 << 20
@@ -76,12 +76,12 @@ def is_plain(matrix: sparse.csr_array, user_power: float, largest: float, larges
 
 
 def _holds(last: int) -> float:
-    """Up to here a double holds every number with this last digit."""
+    """The bound up to which a double holds every number with this last digit."""
     return float(2.0 ** min(53 + last, 1000))
 
 
 def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGram | None]:
-    """The Gram of these rows with every sum exact, and the remainders, if there are any."""
+    """The Gram of these rows with every sum exact, and the remainders, if any."""
     g = G.own_diagonal()
     if is_plain(matrix, G.user_power, float(g.max(initial=0.0)), float(G.item_sums.max(initial=0.0))):
         return G, None
@@ -114,7 +114,7 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
 
 
 def pruned(low: SparseGram) -> SparseGram | None:
-    """The remainders that are not 0; None where there are none."""
+    """The remainders that are not 0; None if all are 0."""
     if not low.values.any() and not low.item_sums.any():
         return None
     rows = low.tocsr().copy()
@@ -136,7 +136,7 @@ def nothing(G: Users) -> SparseGram:
 
 
 def sums_after(high: Floats, low: Floats, rows: sparse.csr_array, sign: int) -> tuple[Floats, Floats]:
-    """Column sums after these rows came (+1) or went (−1)."""
+    """Column sums after these rows are added (+1) or removed (−1)."""
     values = rows.data.astype(np.float64)
     some = np.bincount(rows.indices, weights=values, minlength=len(high)).astype(np.float64)
     if float(some.max(initial=0.0)) <= _holds(last_digit(values)):
@@ -151,9 +151,9 @@ def sums_after(high: Floats, low: Floats, rows: sparse.csr_array, sign: int) -> 
 def part_after(
     high: Floats, low: Floats, rows: sparse.csr_array, user_power: float, sign: int, together: Floats
 ) -> tuple[Floats, Floats]:
-    """The sums of all pairs of some items after these rows (over the same items) came or went.
+    """The sums of all pairs of some items after these rows (over the same items) are added or removed.
 
-    ``together`` is the Gram of the rows, which is used where it is exact.
+    ``together`` is the Gram of the rows, which is used if it is exact.
     """
     largest, largest_sum = float(together.max(initial=0.0)), 0.0
     if is_plain(rows, user_power, largest, largest_sum):

@@ -6,7 +6,7 @@ part of row h+j that lies in the trailing triangle (h = ⌈m/2⌉). With e = 1 f
     A[i, j], i ≥ j, j < h   is at  P[j, i + e]
     A[i, j], i ≥ j ≥ h      is at  P[i - h + 1 - e, j - h]
 
-This is LAPACK's TRANSR='N', UPLO='L' form; every formula about positions lives here and in ``kernels``.
+This is LAPACK's TRANSR='N', UPLO='L' form; all position formulas are here and in ``kernels``.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def diagonal_positions(m: int) -> NDArray[np.int64]:
 
 
 def pack(A: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Pack the lower triangle of a symmetric array (for small matrices; the Gram is born packed)."""
+    """Pack the lower triangle of a symmetric array (for small matrices; the Gram is built packed)."""
     m = len(A)
     h, e, ld = layout(m)
     out = np.empty(size(m), dtype=A.dtype)

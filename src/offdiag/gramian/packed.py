@@ -1,4 +1,4 @@
-"""X → G = XᵀX, the one statistic every full-rank model needs; it adds and subtracts, so data can come and go."""
+"""X → G = XᵀX, the one statistic every full-rank model needs; users can be added to it and removed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from offdiag.gramian import layout
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
 from offdiag.progress import Progress
 
-EXACT_FLOAT32 = 2**24  # every integer up to here is a float32
-ROUNDING = 16 * float(np.finfo(np.float64).eps)  # what a sum may have lost, relative
+EXACT_FLOAT32 = 2**24  # float32 holds every integer up to here
+ROUNDING = 16 * float(np.finfo(np.float64).eps)  # relative error that a sum may have
 SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
 
 
 @dataclass(frozen=True, eq=False)
 class Gram(Users):
-    """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ in packed storage, with what is needed to add and remove users.
+    """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ in packed storage, with the counts needed to add and remove users.
 
     ``values`` holds the sum without the factor s. The factor makes the mean weight of an interaction 1 (``scale_of``),
     so that ``l2`` means the same at every ``user_power``; it is derived from ``activity`` (how many users have n
@@ -63,7 +63,7 @@ class Gram(Users):
         return found
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> Gram:
-        """This Gram with G[items, items] and the facts replaced; the numbers are changed in place where they may be."""
+        """This Gram with G[items, items] and the facts replaced; the numbers are changed in place if possible."""
         values = self.values if self.values.flags.writeable else self.values.copy()
         values[layout.positions(self.n_items, items, items)] = part
         return replace(self, values=values, **facts)
@@ -108,7 +108,7 @@ class Gram(Users):
                 "subtract only users that were added"
             )
         values, item_sums = self.values - other.values, self.item_sums - other.item_sums
-        # An item whose last user left is gone; where sums are rounded, they would keep a trace of it.
+        # An item without users has no sums; rounded sums would keep a trace of it.
         for i in np.flatnonzero((item_counts == 0) & (other.item_counts > 0)):
             values[layout.positions(self.n_items, np.array([i]), np.arange(self.n_items))] = 0
             item_sums[i] = 0
@@ -132,11 +132,11 @@ class Gram(Users):
 
 
 def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
-    """Whether these are whole numbers that nothing was rounded of: counts, or sums of products of whole numbers."""
+    """Whether these are integers without rounding error: counts, or sums of products of integers."""
     if user_power != 0:
         return False
     for numbers in map(np.ravel, sums):
-        for lo in range(0, len(numbers), SMALL_BAND):  # without a second array of that size
+        for lo in range(0, len(numbers), SMALL_BAND):  # avoids a second array of that size
             some = numbers[lo : lo + SMALL_BAND]
             if some.max() > 2.0**53 or not np.array_equal(np.rint(some), some):
                 return False
@@ -144,7 +144,7 @@ def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
 
 
 def check_left(g: NDArray[Any], past: NDArray[Any]) -> None:
-    """That what remains of items in use is a million times the rounding of what they were, or more."""
+    """Raise unless what is left of items in use exceeds a million times the rounding error of their earlier sums."""
     if (g <= 1e6 * ROUNDING * past).any():
         raise OffdiagError(
             "what is left of some items is lost in the rounding of what was taken from them (values of very different "
@@ -202,9 +202,9 @@ def gram(
     """G = XᵀX with every user weighted by n_u^(-user_power); one pass over the pairs of each row, on all cores.
 
     Cost: Σ_u n_u²/2 additions; memory: m(m+1)/2 numbers for G and a sixteenth of that while it runs.
-    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). Sums are made in float64
-    and rounded once to ``dtype``; unless given, that is float32 where it counts 0/1 data exactly, otherwise float64. So
-    Grams of 0/1 data add and subtract without any error (two of different precision in the wider one).
+    Equivalent to ``(X.T @ diags(w) @ X).toarray()`` with w = s·weights_of(n_u, user_power). Sums are computed in
+    float64 and rounded once to ``dtype``; the default is float32 if that counts 0/1 data exactly, otherwise float64. So
+    Grams of 0/1 data add and subtract without error (two of different precision give the wider one).
 
     Example:
         >>> import offdiag as od
@@ -262,7 +262,7 @@ def _accumulate(
                 indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc
             )
 
-    # The transpose takes 8 bytes per interaction; made for a band of items at a time it stays small beside G.
+    # The transpose takes 8 bytes per interaction; built for a band of items at a time, it stays small next to G.
     band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
     finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
     for lo, hi in shares(counts, -(-matrix.nnz // band_entries)):

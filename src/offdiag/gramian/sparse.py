@@ -1,4 +1,4 @@
-"""X → G = XᵀX where most pairs of items share no user and m² numbers would not fit: only what is not 0 is kept."""
+"""X → G = XᵀX where most pairs of items share no user and m² numbers would not fit: stores only nonzero entries."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
 from offdiag.progress import Progress, of_tasks
 
 ITEMS_AT_ONCE = 256  # a task for one core
-BELIEVED = 1e-9  # of √(G_ii G_jj): so far below 0 a sum that was rounded may fall
-NOTHING = 1e-6  # of the smallest weight of a user: below, a sum over 0/1 data is what rounding left of none
+BELIEVED = 1e-9  # of √(G_ii G_jj): how far below 0 a rounded sum may fall
+NOTHING = 1e-6  # of the smallest user weight: a smaller sum over 0/1 data is rounding residue
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class SparseGram(Users):
     """G = s·Σ_u n_u^(-user_power) x_u x_uᵀ by rows, both triangles; as ``Gram``, but for catalogues of any size.
 
     Zeros are never stored and rows ascend, so equal data gives equal arrays. 0/1 data without user weights is counted
-    exactly, in float32 while no count exceeds what it can tell apart; sums of anything else are float64.
+    exactly, in float32 as long as every count fits exactly; all other sums are float64.
     """
 
     kind: ClassVar[str] = "sparse"
@@ -82,7 +82,7 @@ class SparseGram(Users):
     def put_exactly(
         self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, dtype: Any = None
     ) -> SparseGram:
-        """The same with every number as it is: one copy of what is stored."""
+        """The same with every number unchanged: makes one copy of the stored arrays."""
         from offdiag._kernels import sparse_gram_rows
 
         where = self._where(items)
@@ -108,7 +108,7 @@ class SparseGram(Users):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> SparseGram:
-        """From the arrays of a file, checked in full, since the compiled loops take them for granted."""
+        """From the arrays of a file, fully checked because compiled loops trust them."""
         from offdiag.weights import Sparse
 
         G = cls(**arrays, user_power=float(about["user_power"]))
@@ -122,7 +122,7 @@ class SparseGram(Users):
         sign: int,
         facts: Facts,
     ) -> SparseGram:
-        """This Gram after so many users came (+1) or went (−1) that a dense part of it would be too large."""
+        """This Gram after adding (+1) or removing (−1) too many users for a dense part of it to fit."""
         from offdiag._kernels import sparse_gram_rows
 
         other = sparse_gram(rows, self.user_power)
@@ -160,7 +160,7 @@ class SparseGram(Users):
     def _filled(
         self, kernel: Any, lengths: NDArray[np.int64], dtype: Any, *args: Any
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
-        """New rows of these lengths, made by ``kernel`` on all cores."""
+        """New rows of these lengths, filled by ``kernel`` on all cores."""
         from offdiag._kernels import parallel
 
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -180,13 +180,13 @@ class SparseGram(Users):
         return np.float32 if ones and counts.max(initial=0) <= EXACT_FLOAT32 else np.float64
 
     def _least(self, facts: Facts) -> float:
-        """Far below what a pair of 0/1 data counts; 0 for other data."""
+        """A bound far below any entry of 0/1 data; 0 for other data."""
         before, after = self.item_counts == self.item_sums, facts["item_counts"] == facts["item_sums"]
         n = np.flatnonzero(facts["activity"][1:]) + 1.0
         return NOTHING * float((n**-self.user_power).min(initial=1.0)) if before.all() and after.all() else 0.0
 
     def _without_traces(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
-        """Where sums are rounded, a pair that nobody shares any more would keep what rounding left of it."""
+        """Zero the rounding residue of rounded sums for pairs that no user shares any more."""
         part = np.array(part, dtype=np.float64)
         live = facts["item_counts"][items] > 0
         before, g = self.part(items), np.diagonal(part).copy()
@@ -211,8 +211,8 @@ def of_packed(G: Gram) -> SparseGram:
 def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = None) -> SparseGram:
     """G = XᵀX by rows, every user weighted by n_u^(-user_power).
 
-    Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user, which
-    are counted before room is made for them.
+    Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user; the
+    pairs are counted before memory is allocated for them.
     """
     from offdiag._kernels import parallel, sparse_gram_rows
     from offdiag.solvers import popularity_order

@@ -1,4 +1,4 @@
-"""What each user counts in a Gram, and what every Gram knows of its users beside the numbers."""
+"""The weight of each user in a Gram, and the counts every Gram keeps about its users."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scipy import sparse
 
 from offdiag import checks
 
-DIGITS = 24  # of the weight of a user
-STEPS = 64  # of the factor of all these weights, for each doubling
+DIGITS = 24  # binary digits of a user weight
+STEPS = 64  # grid steps per doubling of the common factor of the weights
 
 
 class Facts(TypedDict):
-    """What is known of all users together, beside G."""
+    """Aggregate counts over all users, in addition to G."""
 
     activity: NDArray[np.int64]
     item_counts: NDArray[np.int64]
@@ -28,10 +28,10 @@ def checked_power(user_power: Any) -> float:
 
 
 def weights_of(n_u: NDArray[Any], user_power: float) -> NDArray[np.float64]:
-    """n_u^(-user_power) to 24 binary digits, and 0 for users without any item.
+    """n_u^(-user_power) to 24 binary digits, and 0 for users without items.
 
-    So short that sums of them in double precision are not rounded at all, as long as the sum is below 2²⁹ times the
-    smallest: then a Gram of 0/1 data does not depend on the order of users, or on who came and went.
+    With so few digits, double-precision sums of weights are exact as long as the sum is below 2²⁹ times the smallest:
+    then a Gram of 0/1 data does not depend on the order of users, or on users added and removed since.
     """
     n_u = np.asarray(n_u, dtype=np.float64)
     digits, exponent = np.frexp(np.power(n_u, -float(user_power), where=n_u > 0, out=np.zeros(len(n_u))))
@@ -48,9 +48,9 @@ def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
 def on_grid(interactions: float, weighted: float) -> float:
     """interactions/weighted, which makes the mean weight of an interaction 1, to the nearest power of 2^(1/STEPS).
 
-    The ratio itself moves with every user who comes or goes, by a millionth or so, and with it the l2 of every column:
-    nothing could be changed exactly without solving everything again. On a grid of 1.1 % it stays, and what the mean
-    then differs from 1 is far below what can be said about the best l2.
+    The exact ratio changes with every user added or removed, by a millionth or so, and with it the l2 of every column:
+    no update could be exact without solving everything again. On a grid of 1.1 % it stays the same, and the mean's
+    distance from 1 is far below the precision to which the best l2 is known.
     """
     if not weighted:
         return 1.0
@@ -58,7 +58,7 @@ def on_grid(interactions: float, weighted: float) -> float:
 
 
 def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.float64]:
-    """What each user counts in G: n_u^(−user_power) times the common scale; 0 for users without any item."""
+    """The weight of each user in G: n_u^(−user_power) times the common scale; 0 for users without items."""
     n_u = np.diff(matrix.indptr)
     return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
 
@@ -72,7 +72,7 @@ def add_histograms(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int
 
 
 class Users:
-    """What a Gram has in any storage: its facts, and what follows from them."""
+    """The part of a Gram that does not depend on its storage: its facts, and what follows from them."""
 
     values: NDArray[np.floating]  # without the factor s
     activity: NDArray[np.int64]  # activity[n] = number of users with n interactions
@@ -110,7 +110,7 @@ class Users:
         return g
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file keeps of it."""
+        """The arrays stored in a file."""
         return {
             field.name: getattr(self, field.name) for field in fields(cast(Any, self)) if field.name != "user_power"
         }
@@ -134,7 +134,7 @@ class Users:
         return {"activity": self.activity, "item_counts": counts, "item_sums": sums}
 
     def _check_facts(self) -> None:
-        """Of facts that come from a file, since compiled loops take them for granted."""
+        """Check facts read from a file, because compiled loops trust them."""
         kinds = [array.dtype.name for array in (self.activity, self.item_counts, self.item_sums)]
         shapes = (self.activity.ndim, self.item_sums.ndim, self.item_counts.shape)
         if kinds != ["int64", "int64", "float64"] or shapes != (1, 1, self.item_sums.shape):

@@ -1,4 +1,4 @@
-"""What the functions of the lab ask of matrices, of probabilities and of their results."""
+"""Checks of the matrices, probabilities and results of the lab's functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from offdiag.errors import OffdiagError
 
 Matrix = NDArray[np.float64]
 LARGEST = 1e100  # squares, and products of two squares of smaller ones, still fit into float64
-LEAST_KEEP = 1e-100  # what is kept is divided by it, squared
+LEAST_KEEP = 1e-100  # kept values are divided by it and squared
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def numbers(values: Any, name: str, kind: str = "an array", *, largest: float = LARGEST) -> Matrix:
-    """Finite float64 numbers of any shape and at most this size; lists of unequal length, words and complex refused."""
+    """Finite float64 numbers of any shape, at most this large; rejects ragged lists, strings and complex numbers."""
     try:
         found = np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:  # torch answers with the last
+    except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last
         raise OffdiagError(
             f"{name} must be {kind} of numbers, received a {type(values).__name__} that is none "
             f"({' '.join(str(error).split())}); give lists of equal length, or an array"
@@ -103,7 +103,7 @@ def random(value: Any, name: str = "rng") -> np.random.Generator:
 
 
 def shape(value: Any, name: str = "shape") -> tuple[int, ...]:
-    """Sizes; one whole number is one axis."""
+    """Sizes; a single integer means one axis."""
     sizes = (value,) if isinstance(value, int | np.integer) else listed(value, name, "whole numbers")
     return tuple(checks.whole(name, size, 1) for size in sizes)
 
@@ -125,7 +125,7 @@ def pair(values: Any, name: str, kind: str = "(U, V)") -> tuple[Any, Any]:
 
 
 def finite(compute: Callable[P, T]) -> Callable[P, T]:
-    """Refuses results that do not fit into float64 instead of returning inf or NaN."""
+    """Rejects results that do not fit into float64 instead of returning inf or NaN."""
 
     @wraps(compute)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -146,7 +146,7 @@ def in_range(found: Any, name: str) -> None:
 
 
 def blocks(width: int, block: int) -> int:
-    """How many blocks of that size the width holds."""
+    """The number of blocks of that size in the width."""
     if width % block:
         raise OffdiagError(f"the width must be a multiple of the block, received width {width} and block {block}")
     return width // block

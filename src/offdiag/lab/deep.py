@@ -1,8 +1,8 @@
 """Deep linear nets with dropout in any layer: the average over all masks, exactly and without drawing one.
 
-x → drop(p_1) → W_1 → drop(p_2) → W_2 → … → W_L, with inverted dropout (what is kept is divided by q = 1 − p), and
-the squared error of reproducing x. All masks together act on the second moments of the layers only [Steck20S sec. 5]:
-dropping raises the diagonal by the factor 1/q and leaves the rest alone, so one pass through the layers suffices.
+x → drop(p_1) → W_1 → drop(p_2) → W_2 → … → W_L, with inverted dropout (kept values are divided by q = 1 − p), and
+the squared error of reconstructing x. All masks together act only on the layers' second moments [Steck20S sec. 5]:
+dropping multiplies the diagonal by 1/q and leaves the rest unchanged, so one pass through the layers suffices.
 Everything is dense float64; G is XᵀX, as an array or a ``Gram``.
 """
 
@@ -27,10 +27,10 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Regulariser:
-    """What dropout adds to ‖X − XB‖²: one term per layer, exact together."""
+    """What dropout adds to ‖X − XB‖²: one term per layer, with an exact sum."""
 
     reconstruction: float  # ‖X − XB‖², B = W_1⋯W_L
-    penalties: Matrix  # (L,) the part of each layer, given the noise of the layers before it
+    penalties: Matrix  # (L,) the penalty of each layer, given the noise of the layers before it
 
     @property
     def penalty(self) -> float:
@@ -39,7 +39,7 @@ class Regulariser:
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A fitted net: its matrices, the expected loss there, and whether the minimiser was content."""
+    """A fitted net: its matrices, its expected loss, and whether the minimiser converged."""
 
     weights: list[Matrix]
     loss: float
@@ -56,7 +56,7 @@ class Net:
 def expected_loss(G: Any, weights: Sequence[Any], dropouts: Sequence[float], *, l2: float = 0.0) -> float:
     """E‖X − net(X)‖² over all masks, plus l2·‖W_1⋯W_L‖².
 
-    S_0 = G; a layer makes S ← S + p/q·diag(S), then S ← WᵀSW; the loss is tr G − 2 tr(GB) + tr S_L.
+    S_0 = G; each layer sets S ← S + p/q·diag(S), then S ← WᵀSW; the loss is tr G − 2 tr(GB) + tr S_L.
     Cost: one product of G with W_1 and products of the layers' own sizes.
     """
     G, Ws, odds = _checked(G, weights, dropouts, l2)
@@ -70,7 +70,7 @@ def gradient(G: Any, weights: Sequence[Any], dropouts: Sequence[float], *, l2: f
 
 
 def regulariser(G: Any, weights: Sequence[Any], dropouts: Sequence[float]) -> Regulariser:
-    """The expected loss split into the error without noise and one penalty per layer; they add up to it exactly.
+    """The expected loss split into the error without noise and one penalty per layer; the sum is exact.
 
     Switching dropout on layer by layer, layer j adds p/q·Σ_h E[x_h²]·‖row h of W_j⋯W_L‖², where the second moment of
     node h contains the noise of the layers before it.
@@ -84,7 +84,7 @@ def regulariser(G: Any, weights: Sequence[Any], dropouts: Sequence[float]) -> Re
 def one_layer_penalties(G: Any, weights: Sequence[Any], dropouts: Sequence[float]) -> Matrix:
     """‖Λ_j^½ W_j⋯W_L‖² for each layer j with Λ_j = p/q·diag(X_jᵀX_j), X_j = X W_1⋯W_{j−1} [Steck20S sec. 5].
 
-    Each is right when its layer is the only one with dropout. With several, X_j carries the noise of the layers
+    Each is exact when its layer is the only one with dropout. With several, X_j carries the noise of the layers
     before it, the second moments grow, and the sum of these terms is too small: see ``regulariser``.
     """
     G, Ws, odds = _checked(G, weights, dropouts)
@@ -209,7 +209,7 @@ def _penalties(G: Matrix, Ws: list[Matrix], odds: Matrix, noise: Matrix) -> Matr
 
 
 def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Matrix:
-    """Random with orthonormal rows or columns, whichever fit: no layer starts out nearly blind."""
+    """A random matrix with orthonormal rows or columns, whichever fit: no layer starts nearly singular."""
     Q = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))[0]
     return Q if rows >= columns else np.ascontiguousarray(Q.T)
 

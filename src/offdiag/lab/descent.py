@@ -1,7 +1,7 @@
 """Stochastic gradient descent on a linear net with one hidden layer under noise [Pal20 Alg. 1]; traces of both losses.
 
 A step takes a few samples, draws the noise, and moves U and V along the gradient of the squared error of that draw.
-What it follows on average is the deterministic objective; the trace holds that and one draw of the noisy one.
+On average it follows the deterministic objective; the trace holds that and one draw of the noisy one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Noise = Callable[[int, Rng], Matrix]
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What training left behind; ``steps`` says when the objectives were taken."""
+    """The record of a training run; ``steps`` holds the steps at which the objectives were computed."""
 
     steps: NDArray[np.int64]
     stochastic: Matrix  # ‖Y − U diag(z/θ) VᵀX‖² of the whole data under one fresh mask
@@ -64,8 +64,8 @@ def descend(
     """Algorithm 1 of the paper when ``batch`` is 1 and ``decay`` is False.
 
     ``batch`` samples share a step, each with its own mask (one mask for all when connections are dropped). With
-    ``decay`` the step size is constant for a half of the time and then falls to 0 linearly. ``record`` objectives are
-    taken, evenly in time, and always the last one.
+    ``decay`` the step size is constant for half of the time and then falls to 0 linearly. ``record`` objectives are
+    computed, evenly spaced, always including the last one.
     ``start`` is (U, V); without it both are drawn from N(0, 1), as in the paper.
     """
     X = matrix(X, "X")
@@ -98,7 +98,7 @@ def descend(
 
 
 def _step(Y: Matrix, X: Matrix, U: Matrix, V: Matrix, z: Matrix, connections: bool, rate: float) -> None:
-    """One step in place; both gradients are taken before either factor moves."""
+    """One step in place; both gradients are computed before either factor changes."""
     if connections:
         hidden = (z * V).T @ X
         error = U @ hidden - Y

@@ -1,9 +1,9 @@
-"""DropBlock in a linear net with one hidden layer: hidden units live and die in blocks [Pal20].
+"""DropBlock in a linear net with one hidden layer: hidden units are kept or dropped in blocks [Pal20].
 
 X is b×N and Y a×N (columns are samples), U a×width, V b×width; the net is UVᵀX. A mask keeps each of the
-k = width/block blocks with probability θ = 1 − drop and divides by θ what it keeps. The mean loss over masks has a
-formula, the formula a convex bound that shrinks singular values by the squared k-support norm of order ``block``, and
-the bound a minimum in closed form. ``block=1`` is dropout.
+k = width/block blocks with probability θ = 1 − drop and divides kept units by θ. The mean loss over masks has a
+formula, the formula has a convex bound that shrinks singular values by the squared k-support norm of order ``block``,
+and the bound has a minimum in closed form. ``block=1`` is dropout.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Optimum:
 
 
 class Overlapping(NamedTuple):
-    """DropBlock with blocks at any position, so set that a unit is kept as often as on the grid."""
+    """DropBlock with blocks at any position, tuned so that a unit is kept as often as on the grid."""
 
     keep: float  # of each seed: a unit lives when all of its ``block`` seeds do
     characteristic: Matrix  # cov(z_i, z_j)/(θ·θ) for |i − j| = 0 … block − 1; 0 beyond
@@ -56,8 +56,8 @@ class Overlapping(NamedTuple):
 def k_support_squared(a: Any, order: int) -> float:
     """The squared k-support norm of a vector, of any sign and in any order: min Σ a_i²/t_i, 0 ≤ t ≤ 1, Σ t ≤ order.
 
-    order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². In print ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3]; that
-    is right only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
+    order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². As printed, ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3];
+    that holds only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
     """
     return shrinkage.k_support_squared(checks.vector(a, "a"), whole("order", order, 1))
 
@@ -68,11 +68,11 @@ def prox(m: Any, order: int, beta: float) -> Matrix:
 
 
 def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
-    """The same by the search of the paper over all pairs (ρ, λ), O(order·d) candidates; for comparison.
+    """The same by the paper's search over all pairs (ρ, λ), O(order·d) candidates; for comparison.
 
-    In print ρ ends at order − 1 [Pal20 Thm. 2.7], which leaves no candidate at all for order 1; it must end at order.
+    As printed, ρ ends at order − 1 [Pal20 Thm. 2.7], which leaves no candidate for order 1; it must end at order.
     For each pair the candidate keeps m_i/(1 + beta) before ρ, m_i − beta·S/c from ρ to λ, 0 after; the pair counts
-    if its ρ is the one of its own norm, so that F follows from running sums.
+    if its ρ is that of its own norm, so that F follows from running sums.
     """
     m, order, beta = (
         checks.vector(m, "m"),
@@ -137,10 +137,10 @@ def characteristic(width: int, block: int, drop: float) -> Matrix:
 def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 0) -> Optimum:
     """The least mean loss over all U, V of this width [Pal20 Thm. 2.7], for X of any shape and rank.
 
-    Only Y X⁺X can be fitted: the prox acts on its leading ``width`` singular values and the rest stays as error. (The
-    theorem asks for X of full column rank, which fails as soon as there are more samples than features.) The bound is
+    Only Y X⁺X can be fitted: the prox acts on its leading ``width`` singular values and the rest remains as error. (The
+    theorem assumes X of full column rank, which fails as soon as there are more samples than features.) The bound is
     attained when certain projections exist, see ``lab.frames``; when they do not, the net is polished by L-BFGS from
-    the nearest there is, ``tight`` is False and ``gap`` says how far above the bound it ends.
+    the nearest candidate, ``tight`` is False and ``gap`` is the distance above the bound.
     """
     X = checks.matrix(X, "X")
     Y = checks.matrix(Y, "Y", (None, X.shape[1]))
@@ -175,8 +175,8 @@ def sgd(
 ) -> descent.Trace:
     """Algorithm 1: stochastic gradient descent under DropBlock; see ``lab.descent.descend`` for the settings.
 
-    With ``overlap`` blocks may lie anywhere, at the same chance for a unit to be kept (see ``overlapping``), and the
-    deterministic objective is that of the overlapping masks. ``cov`` gives that objective another covariance of z/θ.
+    With ``overlap`` blocks may lie anywhere, each unit is kept with the same probability (see ``overlapping``), and the
+    deterministic objective is that of the overlapping masks. ``cov`` replaces the covariance of z/θ in that objective.
     """
     checks.odds(drop)
     width, block = whole("width", width, 1), whole("block", block, 1)
@@ -198,7 +198,7 @@ def sgd(
         return np.asarray(np.lib.stride_tricks.sliding_window_view(alive, block, axis=0).all(axis=-1) / theta)
 
     def objective(U: Matrix, V: Matrix) -> float:
-        hidden, inner = V.T @ XX @ V, U.T @ U  # T Tᵀ and UᵀU: everything from second moments
+        hidden, inner = V.T @ XX @ V, U.T @ U  # T Tᵀ and UᵀU: second moments are enough
         return YY - 2 * float(np.sum((U.T @ YX) * V.T)) + float(np.sum((1 + C) * inner * hidden))
 
     return descent.descend(Y, X, width, noise, objective, **descent.known(settings))
@@ -208,8 +208,8 @@ def overlapping(theta: float, block: int) -> Overlapping:
     """Seeds and covariances of DropBlock with blocks at any position, each unit kept with probability theta.
 
     ``block`` seeds cover a unit and all must live, so a seed lives with θ^(1/block); two units i, j share
-    block − |i − j| seeds and cov/θ² = θ^−(1 − |i−j|/block) − 1. The formula in print [Pal20 sec. 5.3] is that of a unit
-    that lives if any of its seeds does, and puts the number of blocks where their size belongs.
+    block − |i − j| seeds and cov/θ² = θ^−(1 − |i−j|/block) − 1. The printed formula [Pal20 sec. 5.3] is that of a unit
+    that lives if any of its seeds does, and has the number of blocks in place of their size.
     """
     theta, block = checks.keep(theta, "theta"), whole("block", block, 1)
     shared = 1 - np.arange(block) / block

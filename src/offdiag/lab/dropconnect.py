@@ -1,6 +1,6 @@
 """DropConnect: single connections of V are dropped, not units; the net is U(Z∘V/θ)ᵀA [Pal20 sec. 4].
 
-A is b×N: the inputs, or whatever the layers before make of them. ``keep`` is θ, the chance of a connection to stay.
+A is b×N: the inputs, or the output of the layers before. ``keep`` is θ, the probability that a connection stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from offdiag.lab.checks import Matrix
 def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     """E‖Y − U(Z∘V/θ)ᵀA‖² over all masks: ‖Y − UVᵀA‖² + (1−θ)/θ·Σ_k ‖u_k‖² Σ_j V_jk² ‖row j of A‖².
 
-    Each connection adds noise of its own, so only the sizes of the inputs count and not how they vary together.
+    The noise of each connection is independent, so only the sizes of the inputs count, not how they vary together.
     """
     Y, U, V, A, odds = _checked(Y, U, V, A, keep)
     return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ (V**2).T @ np.sum(A**2, axis=1))
@@ -27,22 +27,22 @@ def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
 
 @checks.finite
 def papers_form(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
-    """The same as printed: the penalty of dropout, (1−θ)/θ·Σ_k ‖u_k‖² ‖Aᵀv_k‖² [Pal20 Thm. 4.1, Cor. 4.2].
+    """The same formula as printed: the penalty of dropout, (1−θ)/θ·Σ_k ‖u_k‖² ‖Aᵀv_k‖² [Pal20 Thm. 4.1, Cor. 4.2].
 
-    It treats a column of connections as if they were dropped together. Right where ``agree(A)``.
+    It treats a column of connections as if they were dropped together. Correct when ``agree(A)``.
     """
     Y, U, V, A, odds = _checked(Y, U, V, A, keep)
     return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ np.sum((V.T @ A) ** 2, axis=1))
 
 
 def agree(A: Any, tolerance: float = 1e-9) -> bool:
-    """Whether the rows of A are orthogonal, the one case in which both forms are equal for all U, V.
+    """Whether the rows of A are orthogonal, the only case in which both forms are equal for all U, V.
 
     ``tolerance`` is the largest cosine between two rows that still counts as 0.
     """
     A = checks.matrix(A, "A", largest=np.inf)
     tolerance = number("tolerance, a cosine,", tolerance, 0, 1)
-    # by a power of 2 per row, which is exact: squares neither overflow nor vanish
+    # scaled by a power of 2 per row, which is exact: squares neither overflow nor vanish
     A = np.ldexp(A, -np.frexp(np.abs(A).max(axis=1, keepdims=True))[1])
     lengths = np.linalg.norm(A, axis=1, keepdims=True)
     rows = np.divide(A, lengths, out=np.zeros_like(A), where=lengths > 0)

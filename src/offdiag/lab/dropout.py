@@ -42,7 +42,7 @@ class Optimum:
     V: Matrix  # (d2, width)
     value: float  # the objective there
     rank: int  # ρ, of the product
-    threshold: float  # what is taken off the first ρ singular values of M
+    threshold: float  # subtracted from the first ρ singular values of M
     singular_values: Matrix  # (rank,) of the product
 
 
@@ -75,7 +75,7 @@ def deep_expected_loss(G: Any, weights: Sequence[Any], drops: Sequence[float]) -
 def objective(M: Any, U: Any, V: Any, drop: float, second_moment: Any = None) -> float:
     """‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² for white inputs [Mianjy18 Eq. 2]; with E xxᵀ = S ≠ I, distances are measured in S.
 
-    In general ‖(M − UVᵀ)S^½‖² + λ·Σ‖u_i‖²·v_iᵀSv_i: the white formula is another number then.
+    In general ‖(M − UVᵀ)S^½‖² + λ·Σ‖u_i‖²·v_iᵀSv_i: the formula for white inputs gives a different number.
     """
     M = checks.matrix(M, "M")
     U = checks.matrix(U, "U", (M.shape[0], None))
@@ -101,9 +101,9 @@ def path_norm(U: Any, V: Any) -> float:
 def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_moment: Any = None) -> Optimum:
     """The global minimum of ``objective`` over U, V with ``width`` columns, in closed form [Mianjy18 Thm. 3.6, Alg. 3].
 
-    ρ of the leading singular values survive, all shrunk by τ = λρκ/(r + λρ), κ their mean; the factors are equalised,
-    so that every unit has ‖u_i‖² = ‖v_i‖² = ‖UVᵀ‖_*/r. ``tied`` asks for U = V and a symmetric M, whose eigenvalues
-    take the place of the singular values; negative ones cannot be matched and stay as loss [Mianjy18 Thm. 2.4].
+    ρ of the leading singular values survive, all shrunk by τ = λρκ/(r + λρ), where κ is their mean; the factors are
+    equalised: every unit has ‖u_i‖² = ‖v_i‖² = ‖UVᵀ‖_*/r. ``tied`` means U = V and needs a symmetric M, whose
+    eigenvalues replace the singular values; negative ones cannot be matched and remain as loss [Mianjy18 Thm. 2.4].
     With inputs of second moment S the problem is that of M·S^½; directions that never occur are left at 0.
     """
     width, lam = whole("width", width, 1), checks.odds(drop)
@@ -128,19 +128,19 @@ def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_momen
 
 
 def shrunk(sigma: Matrix, width: int, lam: float) -> tuple[int, float, Matrix]:
-    """ρ, τ and σ_i − τ for i ≤ ρ, from falling σ: those of min Σ(σ_i − s_i)² + λ/r·(Σs_i)², s ≥ 0, at most r of them.
+    """ρ, τ and σ_i − τ for i ≤ ρ, from decreasing σ, for min Σ(σ_i − s_i)² + λ/r·(Σs_i)², s ≥ 0, at most r of them.
 
     ρ is the last j ≤ r with σ_j > λ·(σ_1 + ⋯ + σ_j)/(r + λj) [Mianjy18 Thm. 2.4]; these j are the first ones.
     """
     j = np.arange(1, min(width, len(sigma)) + 1)
     sums = np.cumsum(sigma[: len(j)])
-    floor = max(len(sigma), width) * np.finfo(np.float64).eps * max(float(sigma[0]), 0.0)  # zeros, but for rounding
+    floor = max(len(sigma), width) * np.finfo(np.float64).eps * max(float(sigma[0]), 0.0)  # zero up to rounding
     feasible = sigma[: len(j)] > np.maximum(lam * sums / (width + lam * j), floor)
     rank = len(j) if feasible.all() else int(np.argmin(feasible))
     if rank == 0:
         return 0, 0.0, np.zeros(0)
     total, top = float(sums[rank - 1]), sigma[:rank]
-    # σ − τ without the difference of nearly equal numbers that a large λ would make of it
+    # σ − τ, without cancellation when λ is large
     left = (width * top + lam * (rank * top - total)) / (width + lam * rank)
     return rank, lam * total / (width + lam * rank), np.maximum(left, 0.0)
 
@@ -158,7 +158,7 @@ def _moment(values: Any, size: int) -> Matrix:
 
 
 def _root(S: Matrix) -> Matrix:
-    """S^½; eigenvalues that are zero but for rounding become zero, so that the inverse stays away from them."""
+    """S^½; eigenvalues that are zero up to rounding become zero, so that the inverse skips them."""
     values, vectors = np.linalg.eigh(S)
     values = np.where(values > len(S) * np.finfo(np.float64).eps * values[-1], values, 0.0)
     return np.asarray((vectors * np.sqrt(values)) @ vectors.T)

@@ -1,4 +1,4 @@
-"""Dropout as it is done: draw an input and a mask, take a step [Mianjy18 Alg. 1]; many runs side by side."""
+"""Dropout as usually done: draw an input and a mask, take a step [Mianjy18 Alg. 1]; many runs side by side."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CHUNK = 1000  # inputs drawn at a time
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What was recorded on the way, per run, and the weights at the end."""
+    """The records of each run, and the weights at the end."""
 
-    steps: NDArray[np.int64]  # (n,) steps taken at each record, the first 0
+    steps: NDArray[np.int64]  # (n,) steps taken before each record, starting with 0
     objectives: Matrix  # (runs, n) the expected loss at the iterate, exactly
     variances: Matrix  # (runs, n) of ‖u_i‖‖v_i‖ over the units; 0 when equalised
     U: Matrix  # (runs, d1, width)
     V: Matrix  # (runs, d2, width); U itself with tied weights
-    path: Matrix | None  # (runs, n, d1, width) the U of every record, if asked for
+    path: Matrix | None  # (runs, n, d1, width) U at every record, if requested
 
 
 def sgd(
@@ -49,10 +49,10 @@ def sgd(
     """Stochastic gradient descent on ‖Mx − U·diag(z)·Vᵀx/keep‖² with x ~ N(0, I) and a fresh mask per input.
 
     Step t has rate η = ``learning_rate``/(1 + decay·t): U ← U − η·e·hᵀ and V ← V − η·x·gᵀ with h = z∘Vᵀx/keep,
-    e = Uh − Mx and g = z∘Uᵀe/keep, the mean over ``batch`` inputs. In print the last factor 1/keep is missing, which
-    only rescales η; the factor 2 of the gradient is left out here as it is there. With ``tied`` both updates go to U.
-    ``start`` is (U, V), or U if tied, and one for all runs; without it, each run draws its own, normal,
-    with columns of norm 1 in the mean.
+    e = Uh − Mx and g = z∘Uᵀe/keep, averaged over ``batch`` inputs. The paper omits the last factor 1/keep, which
+    only rescales η; the factor 2 of the gradient is omitted both here and there. With ``tied`` both updates go to U.
+    ``start`` is (U, V), or U if tied, and is shared by all runs; without it, each run draws its own, normal,
+    with columns of norm 1 on average.
     """
     from offdiag._kernels.parallel import run_parallel
     from offdiag.lab.dropout_steps import take_steps
@@ -73,7 +73,7 @@ def sgd(
     chunk = max(CHUNK // batch, 1)
 
     def one(run: int) -> None:
-        # a stream for each kind of draw: what is drawn depends neither on the chunks nor on record_every
+        # one stream per kind of draw: the draws depend neither on the chunks nor on record_every
         starts, inputs, coins = (np.random.default_rng(child) for child in seeds[run].spawn(3))
         if U is None or V is None:
             Ut = starts.standard_normal((width, len(M))) / np.sqrt(len(M))

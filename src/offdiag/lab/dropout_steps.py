@@ -13,7 +13,7 @@ from offdiag.lab.checks import Matrix
 
 @compiled
 def _dot(a: Any, b: Any) -> Any:
-    # Four sums at once: a single one would wait for itself at every addition.
+    # Four independent sums: each addition to a single one would wait for the previous addition.
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) // 4 * 4
     for k in range(0, whole, 4):
@@ -30,9 +30,9 @@ def _dot(a: Any, b: Any) -> Any:
 def take_steps(
     Ut: Matrix, Vt: Matrix, X: Matrix, Y: Matrix, kept: NDArray[np.bool_], rates: Matrix, keep: float
 ) -> None:
-    """Steps in place, one per row of X (steps, batch, d2); rows of Ut and Vt are units, and dropped ones cost nothing.
+    """Steps in place, one per row of X (steps, batch, d2); rows of Ut and Vt are units; dropped units cost nothing.
 
-    With tied weights Ut and Vt are one array: both updates are made from its values before the step.
+    With tied weights Ut and Vt are one array: both updates use its values before the step.
     """
     n, batch, d2 = X.shape
     r, d1 = Ut.shape

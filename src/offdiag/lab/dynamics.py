@@ -1,6 +1,6 @@
 """How linear autoencoders learn, in closed form: plain, denoising (DAE) and with weight decay (WDAE).
 
-In the eigenbasis of Σ xxᵀ a two-layer linear net learns every direction on its own [Pretorius18 sec. B]: a mode with
+In the eigenbasis of Σ xxᵀ a two-layer linear net learns every direction independently [Pretorius18 sec. B]: a mode with
 eigenvalue λ has one weight in each layer, w1 and w2, and what matters is their product w, the share of the
 direction that is reconstructed. Gaussian noise of variance s² at the input acts through ``noise`` = ε = N·s², the
 penalty γ/2·(‖W1‖² + ‖W2‖²) through ``decay`` = N·γ; ``tau`` = N/α for N samples and learning rate α, and ``t``
@@ -79,12 +79,12 @@ class Modes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A net on its way: Vᵀ·W2·W1·V is recorded through its diagonal."""
+    """A training run: the diagonal of Vᵀ·W2·W1·V at each record."""
 
     steps: NDArray[np.int64]  # (records,)
     values: Array  # (records, n_features), leading direction first
     eigenvalues: Array  # (n_features,)
-    W1: Array  # (hidden, n_features), where the last step left it
+    W1: Array  # (hidden, n_features), after the last step
     W2: Array  # (n_features, hidden)
 
 
@@ -129,10 +129,10 @@ def _eigenbasis(X: Array) -> tuple[Array, Array]:
 def estimate(
     X: Any, reconstruct: Callable[[Any], Any], *, basis: tuple[Array, Array] | None = None, modes: int | None = None
 ) -> Modes:
-    """What any net has learnt of each direction: diag(Vᵀ (Σ x x̂ᵀ) V)/λ [Pretorius18 sec. F].
+    """How much of each direction any net has learnt: diag(Vᵀ (Σ x x̂ᵀ) V)/λ [Pretorius18 sec. F].
 
     ``reconstruct`` takes rows and returns rows: any function of an array, or a torch module, which is called as it is
-    (put it into evaluation mode first) with a tensor in the precision of its parameters. For a linear net that is
+    (switch it to evaluation mode first) with a tensor in the precision of its parameters. For a linear net that is
     aligned with the data these are the w of its modes; for any other net they are an estimate, which may leave [0, 1].
     ``basis`` saves a repeated ``eigenbasis(X)``, ``modes`` keeps the leading ones only.
     X may be of any size; eigenvalues that do not fit into float64 are inf or 0.
@@ -159,13 +159,13 @@ def estimate(
 
 
 def _rows(reconstruct: Any, X: Array) -> Any:
-    """What a function or a torch module makes of rows, without its gradients."""
+    """The output of a function or a torch module for these rows, without gradients."""
     if not callable(reconstruct):
         raise OffdiagError(
             f"reconstruct must be a function of rows or a torch module, received a {type(reconstruct).__name__}; "
             "give lambda rows: …"
         )
-    torch = sys.modules.get("torch")  # a module can only come from a torch that is loaded
+    torch = sys.modules.get("torch")  # there can be a module only if torch is loaded
     if torch is None:
         return reconstruct(X)
     if isinstance(reconstruct, torch.nn.Module):
@@ -178,7 +178,7 @@ def _rows(reconstruct: Any, X: Array) -> Any:
 
 
 def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tuple[Array, Array]:
-    """W1 = R·diag(w1)·Vᵀ and W2 = V·diag(w2)·Rᵀ for the ``hidden`` leading directions, R a random rotation."""
+    """W1 = R·diag(w1)·Vᵀ and W2 = V·diag(w2)·Rᵀ for the ``hidden`` leading directions; R is a random rotation."""
     X = checks.matrix(X, "X")
     if not 1 <= whole("hidden", hidden, 1) <= X.shape[1]:
         raise OffdiagError(f"hidden must be 1 to {X.shape[1]}, the number of features, received {hidden}")
@@ -205,8 +205,8 @@ def gradient_descent(
 ) -> Descent:
     """Plain steps of size ``rate`` down the expected loss plus γ/2·(‖W1‖² + ‖W2‖²) of a whole linear net.
 
-    Started aligned (``aligned_start``), each mode follows ``dae`` (noise = N·variance) or ``wdae`` (decay = N·γ) with
-    tau = N/rate, up to the length of a step. Every ``record`` steps the modes are noted.
+    From ``aligned_start``, each mode follows ``dae`` (noise = N·variance) or ``wdae`` (decay = N·γ) with
+    tau = N/rate, up to the error of a finite step. The modes are recorded every ``record`` steps.
     """
     X, W1, W2 = _net(X, W1, W2)
     rate, s2, gamma = one(rate=rate), one(variance=variance), one(weight_decay=weight_decay)
@@ -220,7 +220,7 @@ def gradient_descent(
             values.append(np.einsum("ij,ij->j", V, W2 @ (W1 @ V)))
         if step == steps:
             break
-        # The derivative by M = W2W1 is MS + s²M − S; it is multiplied from the thin side, so that M is never formed.
+        # The derivative by M = W2W1 is MS + s²M − S; it is multiplied from the thin side, so M is never formed.
         code = W1 @ S + s2 * W1
         down1 = W2.T @ W2 @ code - W2.T @ S + gamma * W1
         W1, W2 = W1 - rate * down1, W2 - rate * (W2 @ (code @ W1.T) - S @ W1.T + gamma * W2)

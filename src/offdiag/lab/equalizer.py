@@ -27,7 +27,7 @@ def equalize(U: Any) -> Matrix:
 
 
 def rotations(U: Any) -> tuple[Matrix, int]:
-    """``equalize``, and how many rotations it took."""
+    """``equalize``, and the number of rotations it took."""
     U = _scaled(U)
     d, r = U.shape
     A = np.hstack([U.T, np.eye(r)])  # one row per column of [U; Q]: a rotation touches two contiguous rows
@@ -37,7 +37,7 @@ def rotations(U: Any) -> tuple[Matrix, int]:
     while count < r - 1:
         i, j = int(squares.argmax()), int(squares.argmin())  # a column that has t is neither, until all have it
         above, below = squares[i] - t, t - squares[j]
-        if min(above, below) <= 4e-16 * t:  # rounding is all that is left
+        if min(above, below) <= 4e-16 * t:  # only rounding error is left
             break
         c, s = _angle(above, below, float(A[i, :d] @ A[j, :d]))
         A[[i, j]] = np.array([[c, s], [-s, c]]) @ A[[i, j]]
@@ -47,11 +47,11 @@ def rotations(U: Any) -> tuple[Matrix, int]:
 
 
 def eqz(U: Any) -> Matrix:
-    """Orthogonal Q by the paper's way: one eigendecomposition per column [Mianjy18 Alg. 2]; for comparison.
+    """Orthogonal Q by the paper's method: one eigendecomposition per column [Mianjy18 Alg. 2]; for comparison.
 
     The mean of the eigenvectors, scaled to length 1, has the mean eigenvalue as its Rayleigh quotient: it becomes a
-    column, and the rest is done on its orthogonal complement. In print an index stands for two things, and the comment
-    says that the diagonal element becomes zero: it becomes the mean, as the trace is not subtracted.
+    column, and the rest is done on its orthogonal complement. As printed, one index has two meanings, and the comment
+    says that the diagonal element becomes zero: it becomes the mean, because the trace is not subtracted.
     """
     U = _scaled(U)
     G, r = U.T @ U, U.shape[1]
@@ -59,7 +59,7 @@ def eqz(U: Any) -> Matrix:
     for done in range(r - 1):
         vectors = np.linalg.eigh(G)[1]
         w = vectors.sum(axis=1) / np.sqrt(r - done)
-        step = np.linalg.qr(w[:, None], mode="complete")[0]  # ±w, then a basis of what is orthogonal to it
+        step = np.linalg.qr(w[:, None], mode="complete")[0]  # ±w, then a basis of its orthogonal complement
         G = (step.T @ G @ step)[1:, 1:]
         Q[:, done:] = Q[:, done:] @ step
     return Q
@@ -68,8 +68,8 @@ def eqz(U: Any) -> Matrix:
 def hadamard(r: int) -> Matrix:
     """Z with entries ±1/√r, orthogonal, for r a power of two: ZᵀDZ has a constant diagonal for every diagonal D.
 
-    Z_{2n} = [[Z_n, Z_n], [−Z_n, Z_n]]/√2 from Z_1 = 1 [Mianjy18 Remark 5.2]; the factor in print, 2^((1−k)/2), is the
-    one of the whole matrix and must not be applied again at each level.
+    Z_{2n} = [[Z_n, Z_n], [−Z_n, Z_n]]/√2 from Z_1 = 1 [Mianjy18 Remark 5.2]; the printed factor, 2^((1−k)/2), is that
+    of the whole matrix and must not be applied again at each level.
     """
     r = whole("r", r, 1)
     if r & (r - 1):
@@ -81,15 +81,15 @@ def hadamard(r: int) -> Matrix:
 
 
 def universal(U: Any) -> Matrix:
-    """Q = VZ, V the full r×r basis of right singular vectors of U, Z = ``hadamard(r)`` [Mianjy18 Remark 5.2]."""
+    """Q = VZ with V the full r×r basis of right singular vectors of U and Z = ``hadamard(r)`` [Mianjy18 Remark 5.2]."""
     U = matrix(U, "U", largest=np.inf)
     Z = hadamard(U.shape[1])
-    V = np.linalg.svd(U, full_matrices=True)[2].T  # with fewer rows than columns, the compact basis would not do
+    V = np.linalg.svd(U, full_matrices=True)[2].T  # with fewer rows than columns, the compact basis is too small
     return V @ Z
 
 
 def joint(U: Any, V: Any) -> tuple[Matrix, Matrix]:
-    """Another (U, V) of the same widths and the same UVᵀ, all norms squared equal to ‖UVᵀ‖_*/r [Mianjy18 Thm. 3.3]."""
+    """Another (U, V) with the same width and UVᵀ, all squared norms equal to ‖UVᵀ‖_*/r [Mianjy18 Thm. 3.3]."""
     U = matrix(U, "U")
     V = matrix(V, "V", (None, U.shape[1]))
     W, s, Yt = np.linalg.svd(U @ V.T, full_matrices=False)
@@ -99,7 +99,7 @@ def joint(U: Any, V: Any) -> tuple[Matrix, Matrix]:
 def balanced(W: Matrix, s: Matrix, Y: Matrix, width: int) -> tuple[Matrix, Matrix]:
     """Equalised factors, ``width`` columns each, of W·diag(s)·Yᵀ; at most ``width`` of the s may differ from 0.
 
-    W√s and Y√s are filled up with zero columns before the rotation: without them the norm would be shared among the
+    W√s and Y√s are padded with zero columns before the rotation: without them the norm would be shared among the
     non-zero columns only [Mianjy18 Alg. 3].
     """
     rank = min(len(s), width)
@@ -118,7 +118,7 @@ def spread(U: Any) -> float:
 
 def _scaled(U: Any) -> Matrix:
     U = matrix(U, "U", largest=np.inf)
-    return np.asarray(U / (np.abs(U).max() or 1.0))  # squares neither overflow nor vanish; Q does not feel the scale
+    return np.asarray(U / (np.abs(U).max() or 1.0))  # squares neither overflow nor vanish; Q ignores the scale
 
 
 def _angle(above: float, below: float, g: float) -> tuple[float, float]:

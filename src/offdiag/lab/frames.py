@@ -1,8 +1,8 @@
 """The factors of a DropBlock net: projections that average to a diagonal matrix make it attain its convex bound.
 
-Wanted are k matrices Q_b (n×s) with orthonormal columns and Σ_b Q_b Q_bᵀ = k·diag(t), where Σ t = s and 0 < t ≤ 1.
-For s = 1 they exist whenever k ≥ n (Schur–Horn) and a rotation finds them. For s > 1 they need not exist: k = 2 asks
-for eigenvalues in pairs (τ, 2 − τ), and k·s ≥ n is always necessary.
+We want k matrices Q_b (n×s) with orthonormal columns and Σ_b Q_b Q_bᵀ = k·diag(t), where Σ t = s and 0 < t ≤ 1.
+For s = 1 they exist whenever k ≥ n (Schur–Horn) and a rotation finds them. For s > 1 they need not exist: k = 2 needs
+eigenvalues in pairs (τ, 2 − τ), and k·s ≥ n is always necessary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
     """[Q_1 … Q_k] (n × k·s), and how far Σ_b Q_b Q_bᵀ/k is from diag(t) in its largest entry.
 
     For s > 1 by alternating projections: make every block orthonormal, then the sum right, and again. A residual that
-    stays away from 0 means that there are none, or that they were not found.
+    stays away from 0 means that no such matrices exist, or that none were found.
     """
     t = np.asarray(t, dtype=np.float64)
     lengths = np.sqrt(k * t)  # of the rows of Q
@@ -44,7 +44,7 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
 def factors(
     m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool
 ) -> tuple[Matrix, Matrix]:
-    """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound says, if that can be.
+    """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound, if possible.
 
     Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``lab.frames``.
     """
@@ -66,7 +66,7 @@ def factors(
 
 
 def value(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> float:
-    """‖diag(m) − LR‖² + odds·Σ‖L_i R_i‖²; L and R may leave out the last of m."""
+    """‖diag(m) − LR‖² + odds·Σ‖L_i R_i‖²; L and R may leave out the last entries of m."""
     n = len(L)
     fit = np.diag(m[:n]) - L @ R
     return float(np.sum(fit**2) + np.sum(m[n:] ** 2)) + odds * float(np.sum(block_squares(L, R, block)))
@@ -94,7 +94,7 @@ def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[
     start = np.zeros((2, n, width))
     start[0, : len(L)], start[1, : len(L)] = L, R.T
     best = None
-    large = n * width > 400  # minima differ little, and there they are costly
+    large = n * width > 400  # local minima differ little there, and descents are expensive
     for trial in (0, 3) if large else range(4):
         nudged = start + size * (0.03 if trial < 2 else 1.0) * rng.standard_normal(start.shape) * (trial > 0)
         x0 = np.concatenate([nudged[0].ravel(), nudged[1].T.ravel()])
@@ -112,7 +112,7 @@ def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[
 
 
 def block_squares(U: Matrix, T: Matrix, block: int) -> Matrix:
-    """‖U_i T_i‖² of each block, T the hidden layer (width×N)."""
+    """‖U_i T_i‖² of each block, where T is the hidden layer (width×N)."""
     whole("block", block, 1)
     k = checks.blocks(U.shape[1], block)
     left, right = (M.reshape(len(M), k, block).transpose(1, 2, 0) for M in (U, T.T))  # (k, block, rows)

@@ -1,4 +1,4 @@
-"""The surface that dropout makes of a linear net's loss: slope, curvature, and every critical point of small problems.
+"""The loss surface of a linear net with dropout: slope, curvature, and every critical point of small problems.
 
 f(U, V) = ‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² with λ = drop/(1 − drop); with tied weights V = U and M is symmetric
 [Mianjy18 Eq. 2, Problem 4]. Leave V out for tied weights.
@@ -23,7 +23,7 @@ MOST_POINTS = 20_000
 
 
 class Condition(NamedTuple):
-    """λ < bound, under which the paper proves that all local minima are global; true or false as a whole."""
+    """λ < bound, under which the paper proves that all local minima are global; usable as a truth value."""
 
     holds: bool
     bound: float
@@ -34,7 +34,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Signature:
-    """How many eigenvalues of a Hessian are negative, zero (relative to the largest) and positive, and the smallest."""
+    """Numbers of negative, zero (relative to the largest) and positive eigenvalues of a Hessian, and the smallest."""
 
     negative: int
     zero: int
@@ -49,7 +49,7 @@ class CriticalPoint:
     U: Matrix
     V: Matrix
     value: float
-    groups: tuple[tuple[tuple[int, ...], int], ...]  # (which singular pairs of M, by how many units); others are dead
+    groups: tuple[tuple[tuple[int, ...], int], ...]  # (singular pairs of M, number of units); other units are dead
     signature: Signature
     kind: Kind
 
@@ -65,9 +65,9 @@ class Contours:
 
     w: Matrix  # (n,) the grid, the same in both directions
     values: Matrix  # (n, n) at [row w₂, column w₁]
-    minima: Matrix  # (·, 2) global minima; without dropout points of a circle of them
+    minima: Matrix  # (·, 2) global minima; without dropout, points on a circle of minima
     saddles: Matrix  # (·, 2)
-    maxima: Matrix  # (·, 2) local maxima: the origin, if anywhere
+    maxima: Matrix  # (·, 2) local maxima: the origin or none
 
 
 @checks.finite
@@ -85,7 +85,7 @@ def gradient(M: Any, U: Any, drop: float, V: Any = None) -> Any:
 
 
 def hessian(M: Any, U: Any, drop: float, V: Any = None) -> Matrix:
-    """The matrix of second derivatives by the entries of U, row after row, followed by those of V if it is given."""
+    """The matrix of second derivatives by the entries of U, row by row, followed by those of V if given."""
     M, U, V, lam, tied = _problem(M, U, V, drop)
     (d1, r), d2 = U.shape, len(V)
     size = d1 * r if tied else (d1 + d2) * r
@@ -115,9 +115,9 @@ def critical_points(M: Any, width: int, drop: float, tied: bool = True) -> list[
 
     At a critical point units of different norms are orthogonal, so units of one norm form a group that is a critical
     point by itself: some singular pairs of M (eigenvectors if tied), shrunk for that many units. Hence every choice of
-    disjoint sets of pairs and of group sizes, where what is left after shrinking is positive, is a family; units in no
-    group are zero. Untied nets have further ones by uᵢ → c·uᵢ, vᵢ → vᵢ/c, and dead units with one side not zero.
-    Without dropout all rotations are alike, and one group is all there is.
+    disjoint sets of pairs and of group sizes whose shrunk values stay positive is a family; units in no group are
+    zero. Untied nets have more, through uᵢ → c·uᵢ, vᵢ → vᵢ/c, and dead units with one nonzero side.
+    Without dropout all rotations are equivalent, and there is only one group.
     """
     width, lam = whole("width", width, 1), checks.odds(drop)
     if tied:
@@ -156,8 +156,8 @@ def critical_points(M: Any, width: int, drop: float, tied: bool = True) -> list[
 def all_minima_global(M: Any, width: int, drop: float, *, tied: bool = False) -> Condition:
     """Whether λ < r·σ_r/Σ_{i≤r}(σ_i − σ_r), the condition of [Mianjy18 Thm. 4.3], and that bound.
 
-    It says exactly that the optimum has full rank r, and it is sufficient, not necessary: what it is used for in the
-    proof, a direction down from every critical point that is not optimal, exists for every λ (``critical_points``).
+    It holds exactly when the optimum has full rank r, and it is sufficient, not necessary: the proof uses it to find a
+    descent direction at every critical point that is not optimal, which exists for every λ (``critical_points``).
     A flat spectrum has no bound; with fewer than r positive σ the bound is 0. With ``tied`` weights the σ are the
     eigenvalues of M, which must be symmetric, and negative ones cannot be matched.
     """
@@ -213,15 +213,15 @@ def _squares(U: Matrix) -> Matrix:
 
 
 def _shrink(sigma: Matrix, units: int, lam: float) -> Matrix | None:
-    """What a critical point of that many equal units keeps of these σ [Mianjy18 Eq. 17], None if not all are > 0."""
+    """These σ as shrunk at a critical point of that many equal units [Mianjy18 Eq. 17], None if not all are > 0."""
     left = sigma - lam * sigma.sum() / (units + lam * len(sigma))
     return left if left.min() > 1e-12 * sigma.max() else None
 
 
 def _groups(pairs: list[int], width: int, several: bool) -> Iterator[tuple[tuple[tuple[int, ...], int], ...]]:
-    """Every way to give disjoint sets of pairs to groups of units, each group at least as large as its set.
+    """Every way to assign disjoint sets of pairs to groups of units, each group at least as large as its set.
 
-    Sets are ordered by their first member, so no choice comes twice; without ``several``, one group of all units.
+    Sets are ordered by their first member, so no choice repeats; without ``several``, one group of all units.
     """
     if not several:
         for size in range(min(len(pairs), width) + 1):

@@ -1,8 +1,8 @@
-"""Layers for torch: structured dropout by drawing, and the term that replaces drawing by its exact mean.
+"""Layers for torch: structured dropout by sampling, and the term that replaces sampling by its exact mean.
 
-``DropBlock1d``, ``DropConnectLinear`` and ``StructuredDropout`` are ``nn.Module`` classes. They are made on first use,
-so that importing this file needs no torch; using it needs the extra ``neural``. In evaluation all of them are what
-they are on average: the identity, or a plain linear layer.
+``DropBlock1d``, ``DropConnectLinear`` and ``StructuredDropout`` are ``nn.Module`` classes. They are created on first
+use, so that importing this file needs no torch; using it needs the extra ``neural``. In evaluation mode each of them
+is its mean: the identity, or a plain linear layer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMES = ("DropBlock1d", "DropConnectLinear", "StructuredDropout")
 def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> Any:
     """What noise z before the last, linear layer adds to Σ‖y − W(x·z/mean)‖² on average: <C̄, (WᵀW)∘(AᵀA)>.
 
-    ``weight`` is (out, width) as in ``nn.Linear``, or such a layer itself, ``activations`` (rows, width) is what
-    enters the noise, ``cov`` is (width, width) and ``mean`` a number or (width,), those of z;
-    C̄ = cov/(mean·meanᵀ) [Pal20 Lemma 3.1]. It is a sum over the rows of the batch, as the loss it belongs to; divide
-    both alike. Differentiable by weight and activations.
-    Train with ``loss(output without noise) + exact_penalty(…)`` in place of drawing masks.
+    ``weight`` is (out, width) as in ``nn.Linear``, or such a layer itself; ``activations`` (rows, width) is the input
+    of the noise; ``cov`` (width, width) and ``mean``, a number or (width,), are the moments of z;
+    C̄ = cov/(mean·meanᵀ) [Pal20 Lemma 3.1]. It is a sum over the rows of the batch, like the loss it belongs to; divide
+    both by the same number. Differentiable with respect to weight and activations.
+    Train with ``loss(output without noise) + exact_penalty(…)`` instead of drawing masks.
     """
     torch = torch_or_error()
     activations = _tensor(torch, activations, "activations")
@@ -52,11 +52,11 @@ def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> A
 
 
 def emphasized_loss(x: Any, output: Any, kept: Any, dropped_weight: float, kept_weight: float) -> Any:
-    """Squared error of ``output`` against ``x`` that counts an entry by whether the net could see it.
+    """Squared error of ``output`` against ``x``, with weights that depend on whether the net could see an entry.
 
     Σ over entries of weight·(x − output)², with ``kept_weight`` where ``kept`` and ``dropped_weight`` elsewhere,
     averaged over the rows of the batch. ``kept`` is the mask of the input, for every entry, zeros of x included
-    [Steck20 Eq. 1]. dropped_weight > kept_weight asks the net to predict an entry from the others and not from itself.
+    [Steck20 Eq. 1]. dropped_weight > kept_weight makes the net predict an entry from the others and not from itself.
     """
     torch = torch_or_error()
     dropped_weight = number("dropped_weight", dropped_weight, 0, checks.LARGEST)
@@ -95,7 +95,7 @@ def torch_or_error() -> Any:
 
 
 def _tensor(torch: Any, values: Any, name: str, like: Any = None) -> Any:
-    """A tensor of floating numbers, made of arrays and lists too; in the precision and on the device of ``like``."""
+    """A floating-point tensor, also from arrays and lists; in the precision and on the device of ``like``."""
     if not isinstance(values, torch.Tensor):
         values = torch.as_tensor(checks.numbers(values, name, largest=float("inf")))
     if values.is_complex():
@@ -122,10 +122,10 @@ def _classes() -> dict[str, Any]:
     nn = torch.nn
 
     class DropBlock1d(nn.Module):  # type: ignore[misc, name-defined]
-        """Drops the last axis in blocks of neighbours, with its own mask for each row, and divides by 1 − drop.
+        """Drops the last axis in blocks of neighbours, with a separate mask for each row, and divides by 1 − drop.
 
         On a grid by default: the width is a multiple of the block. With ``overlap`` blocks may lie anywhere, and a unit
-        is kept as often as on the grid (``lab.dropblock.overlapping``); any width will do.
+        is kept as often as on the grid (``lab.dropblock.overlapping``); any width is allowed.
         """
 
         def __init__(self, block: int, drop: float, *, overlap: bool = False) -> None:
@@ -171,10 +171,10 @@ def _classes() -> dict[str, Any]:
             return f"{super().extra_repr()}, drop={self.drop}"
 
     class StructuredDropout(nn.Module):  # type: ignore[misc, name-defined]
-        """Multiplies by z/mean, where z is noise with this mean and covariance; each row draws its own.
+        """Multiplies by z/mean, where z is noise with this mean and covariance, drawn independently for each row.
 
-        z is Gaussian, or what ``sampler(rows)`` returns, a (rows, width) tensor with those moments. All that counts for
-        a squared loss after a linear layer is cov/(mean·meanᵀ), see ``exact_penalty``.
+        z is Gaussian, or what ``sampler(rows)`` returns, a (rows, width) tensor with those moments. All that matters
+        for a squared loss after a linear layer is cov/(mean·meanᵀ), see ``exact_penalty``.
         """
 
         def __init__(self, cov: Any, mean: Any = 1.0, sampler: Callable[[int], Any] | None = None) -> None:

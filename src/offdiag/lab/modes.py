@@ -1,6 +1,6 @@
-"""One direction of a linear autoencoder: how its weight grows, where it ends, how fast it may be driven.
+"""One direction of a linear autoencoder: how its weight grows, where it converges, how large a step may be.
 
-The closed forms behind ``lab.dynamics``, which has them all under its own name and says what the letters mean.
+The closed forms behind ``lab.dynamics``, which re-exports them all and defines the symbols.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from offdiag.errors import OffdiagError
 from offdiag.lab import checks
 
 Array = NDArray[np.float64]
-_STEEP = 1e12  # starts beyond which the integrator loses digits, and ends nowhere
-_PATIENCE = 200_000  # slopes that one integration may ask for; ordinary ones take a few thousand
-_TINY = 1e-60  # starts below this are first grown by the linear part of the equations, which rules there
+_STEEP = 1e12  # for larger starts the integrator loses digits and does not converge
+_PATIENCE = 200_000  # evaluations of the slope per integration; ordinary ones take a few thousand
+_TINY = 1e-60  # starts below this first grow by the linear part of the equations, which dominates there
 
 
-@np.errstate(over="ignore", under="ignore", invalid="ignore")  # exp(−∞) = 0 is meant; NaN is refused at the end
+@np.errstate(over="ignore", under="ignore", invalid="ignore")  # exp(−∞) = 0 is intended; NaN is rejected at the end
 def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
     """w(t) = w1(t)·w2(t) of the denoising autoencoder from any start; ``noise=0`` is the plain autoencoder.
 
@@ -44,18 +44,18 @@ def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
     nothing = k == 0  # w1 = w2 = 0 stays there
     k = np.where(nothing, 1.0, k)
     x = 2 * size / k  # |tanh(θ₀/2)|
-    r = 1 + c0 / np.where(nothing, 1, h + 2 * size)  # so that 1 − x = c0·r/k and k − 2|w0| = c0·r, without cancelling
+    r = 1 + c0 / np.where(nothing, 1, h + 2 * size)  # so that 1 − x = c0·r/k and k − 2|w0| = c0·r, without cancellation
     less = c0 / k * r  # 1 − x; before any product with c0, which may be as large as 1e200
     P = a**2 / (1 + b) + e * (1 + b)  # (1 + e) − (1 − e)·b, as lz > c0·L
     Q = b**2 / (1 + a) + e * (1 + a)  # (1 + e) − (1 − e)·a, as lz > 2λ
     up = (2 * lam * phi * k + 2 * size * P) / (phi * L * (k + 2 * size) + r * Q)
     up *= (phi * (c0 * L + 2 * lam * x) + 1 + e) / (phi * (c0 * L * less + 2 * lam * (1 + x)) + (1 + e) * (1 + x))
-    # From w0 < 0 the curve crosses 0, unless c0 = 0, where b = 0 and it only comes close; 2ab/(1 + a + b) = a + b − 1.
+    # From w0 < 0 the curve crosses 0, unless c0 = 0: then b = 0 and it only gets close; 2ab/(1 + a + b) = a + b − 1.
     down = c0 * r * 2 * lam * phi + 2 * size * (2 * a * b / (1 + a + b) - e * (1 + a + b))
     down /= phi * (L * (k + 2 * size) + 2 * lam * r) + (1 + e) * r
     below = phi * c0 * L * less + (1 + x) * Q
     share = (phi * c0 * L + x * Q + less * (1 + e)) / np.where(below > 0, below, 1)
-    down *= np.where(below > 0, share, 0.0)  # at c0 = 0 all underflows together when t is large
+    down *= np.where(below > 0, share, 0.0)  # at c0 = 0 all terms underflow together when t is large
     return _plain(np.where(nothing, 0.0, np.where(w0 < 0, down, up)))
 
 
@@ -63,8 +63,8 @@ def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
 def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
     """w(t) under weight decay from a balanced start: w1 = w2 = √w, or w1 = −w2 = √|w| when w < 0.
 
-    [Pretorius18 Eq. 7] with λ in the exponent, where it is missing in print: E = exp(2λξt/τ), ξ = 1 − Nγ/λ. For unequal
-    starts there is no closed form; ``simulate`` integrates.
+    [Pretorius18 Eq. 7] with λ in the exponent, missing in the printed formula: E = exp(2λξt/τ), ξ = 1 − Nγ/λ. For
+    unequal starts there is no closed form; ``simulate`` integrates.
     """
     t, w, lam, d, tau = arrays(t=t, w=w, eigenvalue=eigenvalue, decay=decay, tau=tau)
     # Opposite weights pull each other to 0: |w| obeys the same equation with λ + Nγ as its rate of decay.
@@ -79,19 +79,19 @@ def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
 
 
 def dae_fixed_point(eigenvalue: Any, noise: Any) -> Any:
-    """λ/(λ + ε), where a denoising autoencoder ends [Pretorius18 sec. E]; 0 for a direction without variance."""
+    """λ/(λ + ε), the limit of a denoising autoencoder [Pretorius18 sec. E]; 0 for a direction without variance."""
     lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
     return _plain(_ratio(lam, lam + eps))
 
 
 def wdae_fixed_point(eigenvalue: Any, decay: Any) -> Any:
-    """max(0, 1 − Nγ/λ): weight decay switches directions with λ ≤ Nγ off [Pretorius18 sec. E, with Nγ for γ]."""
+    """max(0, 1 − Nγ/λ): weight decay switches off directions with λ ≤ Nγ [Pretorius18 sec. E, with Nγ for γ]."""
     lam, d = arrays(eigenvalue=eigenvalue, decay=decay)
     return _plain(_ratio(np.maximum(lam - d, 0), lam))
 
 
 def equivalent_decay(eigenvalue: Any, noise: Any) -> Any:
-    """The Nγ that ends where the noise ε ends, λε/(λ + ε): another one for each λ [Pretorius18 sec. E, Nγ for γ]."""
+    """The Nγ with the same fixed point as noise ε, λε/(λ + ε): different for each λ [Pretorius18 sec. E, Nγ for γ]."""
     lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
     return _plain(lam * _ratio(eps, lam + eps))
 
@@ -99,14 +99,14 @@ def equivalent_decay(eigenvalue: Any, noise: Any) -> Any:
 def dae_learning_rate(eigenvalue: Any, noise: Any, samples: Any = 1) -> Any:
     """α = N/(2λ + 3ε): one over the curvature at w1 = w2 = 1 [Pretorius18 Eq. 8, where τ must be read as N].
 
-    Cautious: on a balanced way up from 0 the curvature stays below 2λ/N, which it has at the fixed point.
+    Conservative: on a balanced path up from 0 the curvature stays below 2λ/N, its value at the fixed point.
     """
     lam, eps, n = arrays(eigenvalue=eigenvalue, noise=noise, samples=samples)
     return _plain(_ratio(n, 2 * lam + 3 * eps, otherwise=np.inf))
 
 
 def wdae_learning_rate(eigenvalue: Any, decay: Any, samples: Any = 1) -> Any:
-    """α = N/(2λ + Nγ), likewise [Pretorius18 Eq. 8, with Nγ for γ]."""
+    """α = N/(2λ + Nγ), the same for weight decay [Pretorius18 Eq. 8, with Nγ for γ]."""
     lam, d, n = arrays(eigenvalue=eigenvalue, decay=decay, samples=samples)
     return _plain(_ratio(n, 2 * lam + d, otherwise=np.inf))
 
@@ -133,7 +133,7 @@ def wdae_hessian(w1: Any, w2: Any, eigenvalue: Any, decay: Any, tau: Any) -> Arr
 
 
 def dae_time(fraction: Any, w: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
-    """Steps until w(t) is that fraction of its fixed point, from w1 = w2 = √w; inf if it never is.
+    """Steps until w(t) is that fraction of its fixed point, from w1 = w2 = √w; inf if it never gets there.
 
     In [Pretorius18 sec. B] with c0 = 0: τ/2λ·ln(w_f (w* − w0)/(w0 (w* − w_f))), for a start below or above.
     """
@@ -153,7 +153,7 @@ def simulate(
 ) -> tuple[Array, Array]:
     """w1(t) and w2(t) by numerical integration (LSODA), noise and decay together, for any start and one mode.
 
-    Meant for what has no closed form, weight decay from unequal weights; errors are near 1e-10. Starts are
+    Meant for the case without a closed form, weight decay from unequal weights; errors are near 1e-10. Starts are
     at most 1e12.
     """
     from scipy.integrate import solve_ivp
@@ -250,7 +250,7 @@ def arrays(**values: Any) -> list[Array]:
 
 
 def one(**value: Any) -> float:
-    """A single number, checked alike."""
+    """A single number, with the same checks."""
     (found,) = arrays(**value)
     if found.ndim:
         raise OffdiagError(f"{next(iter(value))} must be one number here, received shape {found.shape}")

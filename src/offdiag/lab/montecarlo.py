@@ -1,7 +1,7 @@
-"""Random masks, the mean of a loss over them, and how far a sampled mean may be off; for small masks, all of them.
+"""Random masks, the mean of a loss over them, and the standard error of that mean; all masks of a small layer.
 
 A mask is an array of zeros and ones (kept), drawn with ``rng``, a NumPy generator or a seed. Masks are not divided by
-their mean: "inverted" dropout is ``mask / keep``. ``gaussian`` draws noise to be added instead.
+their mean: "inverted" dropout is ``mask / keep``. ``gaussian`` draws additive noise instead.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from offdiag.lab import checks
 
 Array = NDArray[np.float64]
 Random = np.random.Generator | int
-MOST = 20  # units of an enumeration: a million masks
+MOST = 20  # units that are enumerated at most: a million masks
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of independent draws with its standard error."""
+    """The mean of independent draws and its standard error."""
 
     mean: float
     standard_error: float
@@ -45,12 +45,12 @@ def estimate(samples: NDArray[np.floating]) -> Estimate:
 
 
 def dropout(keep: float, width: int, draws: int, rng: Random) -> Array:
-    """(draws, width): every unit kept with probability ``keep``, on its own."""
+    """(draws, width): every unit is kept with probability ``keep``, independently."""
     return dropconnect(keep, (whole("width", width, 1),), draws, rng)
 
 
 def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Array:
-    """(draws, width): units stand in a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3]."""
+    """(draws, width): units form a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3]."""
     width, block = whole("width", width, 1), whole("block", block, 1)
     return np.repeat(dropout(keep, checks.blocks(width, block), draws, rng), block, axis=1)
 
@@ -58,14 +58,14 @@ def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> A
 def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, padded: bool = True) -> Array:
     """(draws, width): blocks may begin anywhere; a unit is kept if no block that covers it is dropped [Pal20 sec. 5.3].
 
-    A block begins at each place (a seed) and is spared with probability θ′. A unit is covered by ``block`` seeds, so
-    that θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie wholly inside the layer:
+    A block begins at each position (a seed) and is kept with probability θ′. A unit is covered by ``block`` seeds, so
+    θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie entirely inside the layer:
     units near its ends are covered by fewer seeds and are kept more often.
     """
     width, block = whole("width", width, 1), whole("block", block, 1)
     if not padded and block > width:
         raise OffdiagError(f"a block of {block} does not fit into a width of {width}; make it smaller, or pad")
-    # paper prints the inverse relation of θ and θ′, which would drop next to nothing
+    # the paper prints the inverse relation of θ and θ′, which would drop almost nothing
     spared = checks.keep(keep) ** (1 / block)
     seeds = dropout(spared, width + block - 1 if padded else width - block + 1, draws, rng)
     if not padded:  # seeds outside never drop anything
@@ -74,13 +74,13 @@ def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, pa
 
 
 def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
-    """(draws, *shape): every weight of a layer kept with probability ``keep``, on its own."""
+    """(draws, *shape): every weight of a layer is kept with probability ``keep``, independently."""
     keep = checks.keep(keep)
     return (checks.random(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
 
 
 def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
-    """(draws, *shape): noise to be added, independent, of mean 0 and this variance."""
+    """(draws, *shape): independent additive noise with mean 0 and this variance."""
     deviation = math.sqrt(number("variance", variance, 0, checks.LARGEST))
     return checks.random(rng).standard_normal(_shape(shape, draws)) * deviation
 
@@ -90,7 +90,7 @@ def emphasised(
 ) -> tuple[Array, Array]:
     """(draws, *shape) twice: masks over the data, and the weight of each entry's error [Steck20 Eq. 1].
 
-    An entry that was dropped counts 1, one that was kept ``kept_weight``; zeros of the data have masks and weights too.
+    A dropped entry counts 1, a kept one ``kept_weight``; zeros of the data have masks and weights too.
     """
     kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
     kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
@@ -106,7 +106,7 @@ def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
 
 
 def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Array]:
-    """All masks of a layer, (2ⁿ, width), and their chances, (2ⁿ,); n = width/block blocks are kept or dropped whole."""
+    """All masks of a layer, (2ⁿ, width), and their probabilities, (2ⁿ,); n = width/block blocks are on or off."""
     keep, width, block = checks.keep(keep), whole("width", width, 1), whole("block", block, 1)
     n = checks.blocks(width, block)
     if n > MOST:
@@ -117,13 +117,13 @@ def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Arr
 
 
 def exact_mean(loss: Callable[[Array], float], masks: Array, chances: Array) -> float:
-    """Σ chance·loss(mask) over an enumeration; masks that cannot occur are left out."""
+    """Σ probability·loss(mask) over an enumeration; masks that cannot occur are skipped."""
     masks, chances = _enumeration(masks, chances)
     return math.fsum(chance * float(loss(mask)) for mask, chance in zip(masks, chances, strict=True) if chance)
 
 
 def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
-    """Mean (width,) and covariance (width, width) of the units; without chances, of a sample of equal weights."""
+    """Mean (width,) and covariance (width, width) of the units; without ``chances``, all masks have equal weight."""
     masks = checks.matrix(masks, "masks")
     if chances is None:
         chances = np.full(len(masks), 1 / len(masks))

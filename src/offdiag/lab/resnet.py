@@ -1,7 +1,7 @@
 """A residual net of bottlenecks (ResNet-50 with the default layers) that ends in DropBlock and one linear layer.
 
-pictures → residual layers → linear to ``hidden`` units → DropBlock → linear to the targets [Pal20 sec. 5.2].
-It is trained on all pictures at once, so that what enters the last layer is one matrix, g(X), and the loss under noise
+images → residual layers → linear to ``hidden`` units → DropBlock → linear to the targets [Pal20 sec. 5.2].
+It is trained on all images at once, so that the input of the last layer is one matrix, g(X), and the loss under noise
 has an exact mean. torch is imported on first use.
 """
 
@@ -25,15 +25,15 @@ RESNET50 = (3, 4, 6, 3)
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """How the mean loss over all masks fell, and the predictions it ended with."""
+    """The mean loss over all masks at each step, and the final predictions."""
 
-    losses: Matrix  # (steps + 1,) Σ‖y − U g(x)‖² plus the exact penalty, in the norm of all pictures
-    predictions: Matrix  # U g(X), (outputs, pictures)
+    losses: Matrix  # (steps + 1,) Σ‖y − U g(x)‖² plus the exact penalty, in the norm of all images
+    predictions: Matrix  # U g(X), (outputs, images)
     parameters: int
 
 
 def targets(labels: Any, classes: int = 10) -> Matrix:
-    """One column per picture, 1 at its class (classes × pictures)."""
+    """One column per image, 1 at its class (classes × images)."""
     found, classes = checks.vector(labels, "labels"), whole("classes", classes, 1)
     wrong = found[(found != np.floor(found)) | (found < 0) | (found >= classes)]
     if len(wrong):
@@ -58,10 +58,10 @@ def train(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Training:
-    """Fit Y (outputs × pictures) by drawing masks: Adam, every picture in every step, each under ``masks`` masks.
+    """Fit Y (outputs × images) by drawing masks: Adam, every image in every step, each under ``masks`` masks.
 
-    ``pixels`` is (pictures, height, width) or (pictures, height, width, colours), of any size.
-    The step rises for a tenth of the time and falls to 0 as a cosine.
+    ``pixels`` is (images, height, width) or (images, height, width, colours), of any size.
+    The step size rises for a tenth of the time and falls to 0 as a cosine.
     """
     torch = layers.torch_or_error()
     images = _images(torch, pixels)
@@ -73,7 +73,7 @@ def train(
     C = torch.tensor(dropblock.characteristic(hidden, block, drop), dtype=torch.float32)
     noise = layers.DropBlock1d(block, drop)
     state = torch.random.get_rng_state()
-    try:  # the global generator of torch is left as it was found
+    try:  # the global generator of torch is restored
         torch.manual_seed(seed % 2**63)
         net = _classes()["ResNet"](images.shape[1], stages, width, hidden)
         head = torch.nn.Linear(hidden, len(Y), bias=False)
@@ -130,7 +130,7 @@ def _classes() -> dict[str, Any]:
         return [made, nn.BatchNorm2d(outputs)]
 
     class Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
-        """1×1 to few channels, 3×3, 1×1 to four times as many, added to what came in."""
+        """1×1 to few channels, 3×3, 1×1 to four times as many, added to the input."""
 
         def __init__(self, inputs: int, width: int, stride: int) -> None:
             super().__init__()
@@ -150,7 +150,7 @@ def _classes() -> dict[str, Any]:
             return torch.relu(self.path(x) + self.shortcut(x))
 
     class ResNet(nn.Module):  # type: ignore[misc, name-defined]
-        """Stem, stages of bottlenecks that halve the picture and double the channels, mean, linear to ``hidden``."""
+        """Stem, stages of bottlenecks that halve the image and double the channels, mean, linear to ``hidden``."""
 
         def __init__(self, colours: int, stages: Sequence[int], width: int, hidden: int) -> None:
             super().__init__()

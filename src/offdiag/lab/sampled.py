@@ -1,6 +1,6 @@
-"""Denoising as it is usually done: draw masks, take steps. It must arrive where the closed forms are.
+"""Denoising as it is usually done: draw masks, take steps. It must converge to the closed forms.
 
-Every entry of a row, zeros included, is dropped with probability p. From what is left, Z/q, the whole row is
+Every entry of a row, zeros included, is dropped with probability p. From the remaining entries, Z/q, the whole row is
 predicted; errors on dropped entries count 1, on kept ones b = ``kept_weight`` [Steck20 Eq. 1]. Divided by
 w = p + b·q, the expectation of that loss is the objective J that the models minimise without sampling.
 Needs torch, the extra ``neural``.
@@ -25,7 +25,7 @@ from offdiag.progress import Progress
 
 @dataclass(frozen=True)
 class Noise:
-    """What is sampled: the settings of the objective, as in ``LowRankEDLAE``."""
+    """The noise to sample: the settings of the objective, as in ``LowRankEDLAE``."""
 
     dropout: float
     l2: float = 0.0
@@ -40,7 +40,7 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """B = UVᵀ as training left it; ``losses`` are the means over each epoch of unbiased estimates of J."""
+    """B = UVᵀ at the end of training; ``losses`` are the means over each epoch of unbiased estimates of J."""
 
     U: NDArray[np.float32]  # (n_items, rank)
     V: NDArray[np.float32]  # (n_items, rank); I at full rank
@@ -74,12 +74,12 @@ def train(
     start: tuple[Any, Any] | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Fit B = UVᵀ (``rank=None``: any B) by Adam on sampled masks, with a step that falls to 0 linearly.
+    """Fit B = UVᵀ (``rank=None``: any B) by Adam on sampled masks, with a step size that falls to 0 linearly.
 
-    ``learning_rate`` is the first step of an entry in units of 1/√n_items, the size of the entries of U and V.
+    ``learning_rate`` is the first step size of an entry in units of 1/√n_items, the size of the entries of U and V.
     The result is the mean of the iterates of the second half. Each row is seen under ``masks`` masks at a time that
     together drop every entry equally often, as far as p allows; each alone is an ordinary dropout mask, so
-    the gradient is unbiased and its noise smaller. ``start`` are factors to go on from.
+    the gradient is unbiased and its noise smaller. ``start`` holds factors to continue from.
     Cost of an epoch: about 6·masks·n_users·n_items·rank multiplications; memory: a batch of dense rows.
     """
     torch = _torch()
@@ -166,7 +166,7 @@ def _batch_loss(
     p, b = noise.dropout, noise.kept_weight
     x = torch.from_numpy(matrix[users].toarray().astype(np.float32, copy=False))  # (batch, n_items)
     chance = torch.rand(x.shape, generator=generator)
-    # One number per entry gives all masks: shifted by a fraction of a turn, each is uniform again.
+    # One number per entry gives all masks: shifted by a fraction modulo 1, it is still uniform.
     kept = torch.cat([(chance + turn / masks).frac_() >= p for turn in range(masks)]).float()
     x = x.repeat(masks, 1)
     hidden = (x * kept / (1 - p)) @ factors[0]
@@ -189,7 +189,7 @@ def _l2_term(factors: list[Any], noise: Noise) -> Any:
 
 
 def _objective(G: NDArray[np.float64], U: NDArray[np.float64], V: NDArray[np.float64], noise: Noise) -> float:
-    """J of docs/models.md, with nothing m×m but G."""
+    """J of docs/models.md, with no m×m matrix but G."""
     g, p, b = np.diag(G), noise.dropout, noise.kept_weight
     s, penalty = b / noise.w, p / (1 - p) * g + noise.l2
     GU = G @ U
@@ -215,7 +215,7 @@ def _start(torch: Any, m: int, rank: int | None, start: tuple[Any, Any] | None, 
         return [torch.tensor(factor, requires_grad=True) for factor in given]
     if rank is None:
         return [torch.zeros((m, m), requires_grad=True)]
-    # Small beside a solution, whose columns have length about 1, but not at the saddle point 0.
+    # Small compared with a solution, whose columns have length about 1, but not at the saddle point 0.
     return [(torch.randn((m, rank), generator=generator) / m**0.5).requires_grad_() for _ in range(2)]
 
 

@@ -1,1 +1,1 @@
-"""Users who come and go after the fit: `update`, `forget`, the event log and the living state."""
+"""Users who are added and removed after the fit: `update`, `forget`, the event log and the living state."""

@@ -1,4 +1,4 @@
-"""The certificate of a change: what was done to a model, and how far it is from one that was fitted without it."""
+"""The certificate of a change: what was done to a model, and how far it is from a new fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offdiag.models.recommender import Recommender
     from offdiag.weights import Weights
 
-ROWS = 256  # of the weights compared at a time
+ROWS = 256  # rows of the weights compared at a time
 _OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds", "bound")
 
 
@@ -34,20 +34,20 @@ class Certificate:
     gone_items: list[Any]
     method: str  # "woodbury", "columns", "warm restart", "refit"
     residual: float
-    tolerance: float  # what is accepted of a residual, whoever comes or goes
+    tolerance: float  # largest accepted residual, whichever users change
     weight_error: float
-    bound: float  # what is accepted of a weight error, likewise
-    proof: float | None  # the largest weight difference from a full refit, measured where it was asked for
+    bound: float  # largest accepted weight error, likewise
+    proof: float | None  # the largest weight difference from a full refit, if requested
     nonce: str  # random, so that no two certificates can be compared
     before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
     after: str
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """What may be kept: nothing here depends on which items the users had, or on how many.
+        """The part that may be kept: nothing here depends on which items the users had, or on how many.
 
         The method is left out, since a long history makes a refit more likely, and so is the error, which is smaller
-        after a refit: what is kept is what this model accepts, or the next power of ten above an error beyond that.
+        after a refit. Kept instead is the next power of ten above the accepted error, or above a larger one.
         """
         kept = {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
         accepted = {"residual": self.tolerance, "weight_error": self.bound, "proof": self.bound}
@@ -61,7 +61,7 @@ class Certificate:
 
 
 def _round_up(error: float | None, accepted: float) -> float | None:
-    """The next power of ten above what is accepted, or above an error beyond that."""
+    """The next power of ten above the accepted error, or above a larger one."""
     if error is None:
         return None
     largest = max(error, accepted)
@@ -69,13 +69,13 @@ def _round_up(error: float | None, accepted: float) -> float | None:
 
 
 def digest_of(roll: Roll | None, nonce: str, text: str) -> str:
-    """32 digits that only the holder of the model's secret key can make, or test a guess with."""
+    """32 hex digits that only the holder of the model's secret key can compute or test a guess against."""
     key = secrets.token_bytes(32) if roll is None else roll.hashes.key
     return hashlib.blake2b((nonce + text).encode(), digest_size=16, key=key, person=b"certificate").hexdigest()
 
 
 def difference(W: Weights, other: Weights) -> float:
-    """The largest difference between two weights of the same items."""
+    """The largest difference between two sets of weights over the same items."""
     m, largest = W.shape[0], 0.0
     for lo in range(0, m, ROWS):
         some = sparse.eye_array(m, format="csr", dtype=np.float32)[lo : lo + ROWS]

@@ -25,10 +25,10 @@ class Rows:
 
     table: Table
     user_ids: NDArray[Any]  # ascending
-    users: NDArray[np.int32]  # of each row
+    users: NDArray[np.int32]  # the user of each row
     owners: Digests  # of each user
     events: Digests  # of each row
-    counted: NDArray[np.bool_]  # whether the ledger has each row, as an event of its user
+    counted: NDArray[np.bool_]  # whether the ledger holds each row as an event of its user
 
 
 def table_of(inter: Interactions) -> Table:
@@ -49,7 +49,7 @@ def table_of(inter: Interactions) -> Table:
 
 
 def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Rows:
-    """Each event once: the first row of its user that carries its id. An id that two users have is an error, or not."""
+    """Each event once: the first row of its user with its id. ``one_owner_each`` makes an id of two users an error."""
     where = table.where
     if not len(table.user):
         raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
@@ -61,7 +61,7 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
     if ledger.recipe.columns.event is None:
         table = replace(table, event=None)
     events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
-    if siphash.any_twice(events):  # far quicker than finding which row each comes from
+    if siphash.any_twice(events):  # much faster than finding the row of each
         keep = np.zeros(len(events), dtype=bool)
         keep[np.unique(siphash.pairs(events, owners[users]), return_index=True)[1]] = True
         table, users, events = filter_table(table, keep), users[keep], events[keep]
@@ -81,7 +81,7 @@ def distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Ro
 
 
 def _two_owners(table: Table, row: Any, whose: str) -> str:
-    """What is wrong with an event id that two users have."""
+    """The error message for an event id that two users have."""
     event = "" if table.event is None else repr(table.event[int(row)])
     return (
         f"expected every event id to be one event of one user, received {event} {whose} in "
@@ -90,7 +90,7 @@ def _two_owners(table: Table, row: Any, whose: str) -> str:
 
 
 def entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
-    """What the ledger keeps of these users; `inter` has a row for each of them."""
+    """The ledger entries of these users; `inter` has a row for each of them."""
     starts = row_pointer(rows.users, len(rows.owners))
     events = rows.events[np.lexsort((rows.events, rows.users))]
     sizes = np.diff(inter.matrix.indptr).astype(np.int64)
@@ -99,7 +99,7 @@ def entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
 
 
 def histories(table: Table, recipe: Recipe) -> Interactions:
-    """Rows to histories as in the first fit; every user stays, also one of whom nothing counts."""
+    """Rows to histories as in the first fit; every user stays, even without any counted row."""
     inter = assemble(table, recipe.duplicates)  # type: ignore[arg-type]
     return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
 
@@ -110,7 +110,7 @@ def drop_empty(inter: Interactions) -> Interactions | None:
 
 
 def select(rows: Rows, users: NDArray[np.bool_], mask: NDArray[np.bool_] | None = None) -> Rows:
-    """The rows of some users, of these only those in the mask; users without a row left are left out."""
+    """The rows of some users, limited to the mask; users who are left without rows are dropped."""
     keep = users[rows.users] if mask is None else users[rows.users] & mask
     present, codes = np.unique(rows.users[keep], return_inverse=True)
     return Rows(

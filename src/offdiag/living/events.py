@@ -1,7 +1,7 @@
 """The event log: which rows of a log a model has not counted yet, and whose histories they change.
 
-Nothing is changed here. `read_first` makes the data of a fit and its ledger; `plan_update` and `plan_forget` compare a
-log with the ledger and give the rows to add and to remove, and the ledger as it will be.
+Nothing is changed here. `read_first` returns the data of a fit and its ledger; `plan_update` and `plan_forget` compare
+a log with the ledger and return the rows to add and to remove, and the ledger after the change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHOWN = 3  # ids named in a message
 
 @dataclass(frozen=True, eq=False)
 class LogPlan:
-    """What to do to a model, and the ledger once it is done."""
+    """The change to apply to a model, and the ledger after it."""
 
     ledger: Ledger
     add: Interactions | None = None
@@ -38,11 +38,11 @@ class LogPlan:
     old_events: int = 0  # rows of the log that were counted before
     new_users: int = 0
     changed_users: int = 0
-    request: str | None = None  # keyed digest of the users that are forgotten
+    request: str | None = None  # keyed digest of the forgotten users
 
 
 def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
-    """The histories to fit, users and items without any left out, and the ledger that counts these events."""
+    """The histories to fit, without empty users and items, and the ledger that counts these events."""
     ledger = Ledger.empty(recipe)
     rows = event_rows.distinct(ledger, table)
     inter = event_rows.histories(rows.table, recipe)
@@ -59,7 +59,7 @@ def ledger_of_data(inter: Interactions) -> Ledger:
 def recipe_of(
     table: Table, columns: Roles | None = None, duplicates: str | None = None, at_least: float | None = None
 ) -> Recipe:
-    """How this table is read, for the ledger; `columns` are the names it was read by."""
+    """How this table is read, for the ledger; `columns` are the column names used."""
     import polars as pl
 
     names = {role: role for role in vars(Roles())} | (columns or Roles()).present()
@@ -73,10 +73,10 @@ def recipe_of(
 
 
 def plan_update(ledger: Ledger, table: Table) -> LogPlan:
-    """What the log adds. The log may hold new events only, the whole past, or anything between.
+    """The changes that the log implies. It may hold new events only, the whole past, or anything in between.
 
-    A user whose history changes is taken out as she was and put in as she is, so the log must hold her counted events
-    too; that these are the same is checked by the ledger.
+    A user whose history changes is removed with the old history and added with the new one, so the log must also hold
+    the events counted before; the ledger checks that these are the same.
     """
     rows = event_rows.distinct(ledger, table)
     counted, place = rows.counted, ledger.places(rows.owners)
@@ -111,7 +111,7 @@ def plan_update(ledger: Ledger, table: Table) -> LogPlan:
 
 
 def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bool_], Interactions | None]:
-    """Which users keep their history, and the others' histories as they were."""
+    """Which users keep their history, and the old histories of the others."""
     if not len(before.owners):
         return np.zeros(0, dtype=bool), None
     old = event_rows.histories(before.table, ledger.recipe)
@@ -128,7 +128,7 @@ def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bo
 
 
 def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
-    """The rows of some users, all of whom must be in the ledger with these histories; without `ids`, all of the log.
+    """The rows of some users, all of whom must be in the ledger with these histories; default: all in the log.
 
     Events in the log that were not counted yet do not matter.
     """
@@ -183,12 +183,12 @@ def _match(
         right[at[match]] = True
         if match.any():
             parts.append(event_rows.histories(event_rows.select(rows, match).table, ledger.recipe))
-    right |= ledger.entries.sizes[place] == 0  # nothing of hers was ever counted, so nothing need be shown
+    right |= ledger.entries.sizes[place] == 0  # no event of this user was ever counted, so none is needed
     return right, parts
 
 
 def request_of(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> str | None:
-    """A keyed digest of the users that are to be forgotten, if none of them is in the ledger (any more)."""
+    """A keyed digest of the users to forget, if none of them is in the ledger (any more)."""
     user = checked_ids(table.user, "user", table.where)
     wanted = np.unique(ids) if ids is not None else number(user)[0] if len(user) else np.zeros(0, np.int64)
     owners = ledger.hashes.users(wanted)
@@ -201,7 +201,7 @@ def digest_of_users(ledger: Ledger, owners: Digests) -> str:
 
 
 def check_kinds(recipe: Recipe, table: Table) -> Table:
-    """The table with checked ids of the model's kinds, or an error that tells both kinds."""
+    """The table with checked ids of the model's kinds, or an error that names both kinds."""
     import polars as pl
 
     user, item = checked_ids(table.user, "user", table.where), checked_ids(table.item, "item", table.where)
@@ -216,20 +216,20 @@ def check_kinds(recipe: Recipe, table: Table) -> Table:
 
 
 def _readings(ledger: Ledger, table: Table) -> list[Rows]:
-    """The rows as they are, and only those that were counted, if they can be told apart."""
+    """All rows, and also only the counted ones if they can be distinguished."""
     if not len(table.user):
         return []
     if any(getattr(table, role) is None for role in ledger.recipe.columns.present()):
         user_ids, users = number(table.user)
         owners, nothing = ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST)
         return [Rows(table, user_ids, users, owners, nothing, np.zeros(len(users), dtype=bool))]
-    rows = event_rows.distinct(ledger, table, one_owner_each=False)  # what was not counted yet does not matter
+    rows = event_rows.distinct(ledger, table, one_owner_each=False)  # events not counted yet do not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
     return [rows, event_rows.select(rows, everyone, rows.counted)]
 
 
 def _stack(parts: list[Interactions]) -> Interactions:
-    """The same users' rows one below the other, over all their items."""
+    """The rows of the parts stacked, over all their items."""
     if len(parts) == 1:
         return parts[0]
     from scipy import sparse
@@ -248,5 +248,5 @@ def _stack(parts: list[Interactions]) -> Interactions:
 
 
 def _first(ids: NDArray[Any]) -> str:
-    """Some ids, for a message."""
+    """The first few ids, for a message."""
     return ", ".join(repr(name) for name in ids[:SHOWN].tolist())

@@ -1,8 +1,8 @@
-"""Users who come and go after the fit: plan the change, compute it, commit it, and certify what was done.
+"""Users who are added and removed after the fit: plan the change, compute it, commit it, and certify it.
 
-Everything a linear model knows of its users has passed through the Gram, which adds. So ``update`` and ``forget`` give
-what a fit with the same settings would give on the users that are there then; how a model finds its weights on a
-changed Gram is its ``_follow``.
+A linear model knows its users only through the Gram, which is a sum over users. So ``update`` and ``forget`` give the
+result of a fit with the same settings on the users after the change; ``_follow`` of a model finds its weights on a
+changed Gram.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Change:
     """A Gram before and after, for ``_follow``; all numbers are without the factor ``scale``."""
 
     G: Gram | SparseGram  # after
-    items: NDArray[np.int64]  # of the users who come or go, columns of the new catalogue, ascending
+    items: NDArray[np.int64]  # of the added or removed users, columns of the new catalogue, ascending
     before: NDArray[np.float64]  # G[items, items]
     after: NDArray[np.float64]
-    places: NDArray[np.int64] | None  # where every old column is in the new catalogue, −1: dropped; None: all as before
+    places: NDArray[np.int64] | None  # place of every old column in the new catalogue, −1: dropped; None: unchanged
     scale_before: float
-    hold: Callable[[], None] = lambda: None  # from here on Ctrl-C waits: old weights are being overwritten
+    hold: Callable[[], None] = lambda: None  # defers Ctrl-C from here on: old weights are being overwritten
 
 
 @dataclass(frozen=True, eq=False)
 class NewWeights:
-    """What a model made of a change."""
+    """The result of a change."""
 
-    attributes: dict[str, Any]  # weights_ and what else the fit would have set
+    attributes: dict[str, Any]  # weights_ and the other attributes that a fit would set
     method: str
     residual: float  # how far the weights are from optimal, relative
     weight_error: float  # the largest difference from the weights of a new fit, estimated
@@ -61,17 +61,17 @@ class NewWeights:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Who comes or goes, and what that means for items and counts; nothing has been changed yet."""
+    """The users to add or remove, and the effect on items and counts; nothing has been changed yet."""
 
-    sign: int  # +1: they come, −1: they go
+    sign: int  # +1: add, −1: remove
     rows: sparse.csr_array  # of these users, over the catalogue
-    catalogue: Catalogue  # with the items that they bring
+    catalogue: Catalogue  # with their new items
     sums: Sums  # before, over this catalogue
     facts: Facts  # after
     low_sums: NDArray[np.float64]  # the remainders of the sums among the facts
     items: NDArray[np.int64]  # of these users, columns of the catalogue, ascending
-    gone: NDArray[np.int64]  # of these the ones that nobody has any more, which leave the catalogue
-    roll: Roll | None  # after; None for a model that was fitted on a Gram, which does not know its users
+    gone: NDArray[np.int64]  # those left without users, which are removed from the catalogue
+    roll: Roll | None  # after; None for a model fitted on a Gram, which does not know its users
 
     @property
     def kept(self) -> NDArray[np.int64]:
@@ -87,14 +87,14 @@ class Plan:
         return after, self.sums.with_low(items, low, self.low_sums)
 
     def sums_after(self) -> Sums:
-        """All sums after a change of so many items that the whole Gram is counted."""
+        """All sums after a change of so many items that the whole Gram is counted again."""
         if self.roll is not None:
             return user_rows.exact_sums(self.sums, self.rows, self.sign)
         G = user_rows.widen(self.sums.G, self.rows, self.facts)
         return Sums(user_rows.sum_after(G, self.rows, self.facts, self.sign), None)
 
     def change(self, G: Gram | SparseGram, before: NDArray[np.float64], after: NDArray[np.float64]) -> Change:
-        """What the model is given; items that leave are in neither part."""
+        """The input of ``_follow``; removed items are in neither part."""
         stay = np.isin(self.items, self.gone, invert=True)
         return Change(
             G,
@@ -108,7 +108,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What ``commit`` assigns, and a new fit to compare it with where that was asked for."""
+    """What ``commit`` assigns, and a new fit to compare it with, if requested."""
 
     sums: Sums
     learned: NewWeights
@@ -116,7 +116,7 @@ class Outcome:
 
 
 def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress: Progress | None) -> Certificate:
-    """Add (+1) or remove (−1) users; after an error or an interrupt the model is what it was."""
+    """Add (+1) or remove (−1) users; an error or an interrupt leaves the model unchanged."""
     begin = time.perf_counter()
     past.check_changeable(model)
     G = past.gram_of(model, progress)
@@ -133,9 +133,9 @@ def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress
 
 
 def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Plan:
-    """Step 1, without side effects: who comes or goes, with which items; what cannot be is an error."""
+    """Step 1, without side effects: the users to add or remove, and their items. Impossible changes raise an error."""
     rows, catalogue = user_rows.rows_of(model.item_ids_, X, sign)
-    if not rows.shape[0]:  # nobody brings no items
+    if not rows.shape[0]:  # no users, no new items
         catalogue = replace(catalogue, item_ids=model.item_ids_, at=None)
     roll = past.roll_of(model)
     if roll is not None:
@@ -157,7 +157,7 @@ def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Pl
 
 
 def compute(model: Recommender, plan: Plan, shield: _Shield, *, prove: bool, progress: Progress | None) -> Outcome:
-    """Step 2: the Gram and the weights after the change. Ends with Ctrl-C held, since old numbers are overwritten."""
+    """Step 2: the Gram and the weights after the change. Ends with Ctrl-C deferred: old numbers are overwritten."""
     if not plan.rows.shape[0]:
         shield.hold()
         return Outcome(plan.sums, NewWeights({}, "nothing to do", 0.0, 0.0))
@@ -171,7 +171,7 @@ def compute(model: Recommender, plan: Plan, shield: _Shield, *, prove: bool, pro
 
 
 def _compute_part(model: Recommender, plan: Plan, shield: _Shield, prove: bool, progress: Progress | None) -> Outcome:
-    """G[items, items] is replaced, in place where it can be, and the weights follow; an error puts it back."""
+    """Replace G[items, items], in place if possible, and update the weights; an error restores it."""
     before = plan.sums.G.part(plan.items)
     after, sums = plan.part_after(before)
     G = user_rows.widen(plan.sums.G, plan.rows, plan.facts)
@@ -182,7 +182,7 @@ def _compute_part(model: Recommender, plan: Plan, shield: _Shield, prove: bool, 
         sums = replace(sums, G=put(plan.items, after, plan.facts)).without(plan.gone)
         shield.release()
         change = replace(plan.change(sums.G, before, after), hold=shield.hold)
-        # The proof comes first: it may fail, and what it is compared with is about to be overwritten.
+        # The proof comes first: it may fail, and the old numbers are about to be overwritten.
         fresh = model._refit(sums.G, progress) if prove else None
         learned = model._follow(change, progress)
         shield.hold()
@@ -199,7 +199,7 @@ def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
     """Step 3: the model takes everything in one assignment."""
     G = outcome.sums.G
     remembered = replace(model._past, gram=G, low=outcome.sums.low, roll=plan.roll)
-    if plan.rows.shape[0]:  # these describe the users before; the caller may know a new ledger
+    if plan.rows.shape[0]:  # these describe the old users; the caller may know a new ledger
         remembered = replace(remembered, source=None, source_sums=None, user_ids=None, ledger=None)
     vars(model).update(
         outcome.learned.attributes,
@@ -211,7 +211,7 @@ def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
 
 
 def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, before: str, begin: float) -> Certificate:
-    """Made after the commit, from the model as it is now: an inverse that was overwritten leaves no other way."""
+    """Made after the commit, from the model after the change: the old inverse may have been overwritten."""
     learned, catalogue = outcome.learned, plan.catalogue
     tolerance, bound = model._tolerances()
     return Certificate(
@@ -244,7 +244,7 @@ def refit(model: Recommender, G: Gram | SparseGram, progress: Progress | None) -
 
 
 def _places(at: NDArray[np.int64] | None, kept: NDArray[np.int64], m_grown: int) -> NDArray[np.int64] | None:
-    """Where every old column is now."""
+    """The new place of every old column."""
     if at is None and len(kept) == m_grown:
         return None
     m_old = m_grown if at is None else int(np.count_nonzero(at >= 0))
@@ -255,7 +255,7 @@ def _places(at: NDArray[np.int64] | None, kept: NDArray[np.int64], m_grown: int)
 
 
 class _Shield:
-    """Ctrl-C while held takes effect at the release: half a change is none. It begins and ends held."""
+    """Defers Ctrl-C until the release, so that no change is left incomplete. It begins and ends held."""
 
     def __enter__(self) -> Self:
         self._held, self._pending = True, False

@@ -1,8 +1,7 @@
-"""How users, events and histories are identified: keyed digests of 16 bytes, none of which can be reversed or added up.
+"""How users, events and histories are identified: keyed digests of 16 bytes, which cannot be reversed or added up.
 
-``Hashes`` is what every new model uses. ``FirstHashes`` continues a model whose file was written before, with 8-byte
-words under a key in the same file: its words are hashed once more under the new key, which is all that can be done
-without the users' rows.
+Every new model uses ``Hashes``. ``FirstHashes`` is for models in the first file format, with 8-byte words under a key
+in the same file: its words are hashed once more under the new key, all that can be done without the users' rows.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
     from offdiag.data.table import Table
 
 KEY_BYTES = 32
-# The first word of what is hashed, so that a user, an event, an item and a history are never mistaken for each other.
+# The first hashed word, so that a user, an event, an item and a history are never mistaken for each other.
 USER, EVENT, ITEM, ROW, REPEAT, HISTORY = range(1, 7)
 _PURPOSE = {USER: b"user", EVENT: b"event", ITEM: b"item"}
 
 
 class Hashing(Protocol):
-    """What a ledger or a roll needs to identify what it holds."""
+    """How a ledger or a roll identifies its entries."""
 
     @property
     def key(self) -> bytes: ...
@@ -102,7 +101,7 @@ class Hashes:
 
 def _row_digests(key: bytes, items: Words, columns: NDArray[Any], matrix: sparse.csr_array) -> Digests:
     indptr = matrix.indptr.tolist()
-    ones = bool((matrix.data == 1).all())  # then a value is the same word everywhere
+    ones = bool((matrix.data == 1).all())  # then all values are the same word
     begin = hashlib.blake2b(digest_size=16, key=key, person=b"history")
     out = []
     for lo in range(0, len(indptr) - 1, _ROWS):
@@ -152,7 +151,7 @@ def _time_and_value(table: Table) -> tuple[Words | int, Words | int]:
 
 
 def _repeats(found: Digests) -> tuple[NDArray[np.int64], Words]:
-    """Where a digest occurs again, and for the how-manieth time."""
+    """The positions of repeated digests, and how often each occurred before."""
     order = np.argsort(found, kind="stable")
     begins = np.r_[True, found[order][1:] != found[order][:-1]]
     again = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))

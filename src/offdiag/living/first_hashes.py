@@ -31,7 +31,7 @@ def events(
     value: Words | int,
     rule: str,
 ) -> Words:
-    """The id of an event; or user, item, time and value, and the number of a row that comes again."""
+    """The id of an event; or user, item, time and value, and the number of a repeated row."""
     if table.event is not None:
         return siphash.siphash(salt, EVENT, siphash.event_codes(salt, checked_ids(table.event, "event", table.where)))
     item_ids, items = number(table.item)

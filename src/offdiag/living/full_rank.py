@@ -1,4 +1,4 @@
-"""A full-rank model after users came or went: its inverse by Woodbury, checked against the exact Gram, or a new one."""
+"""A full-rank model after a change of users: its inverse by Woodbury, checked against the exact Gram, or a new one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # of the weights
 
 
 def follow(model: FullRankModel, change: Change, progress: Progress | None) -> NewWeights:
-    """The cheaper of a change of the inverse (m²s flops) and a new one (m³), if the change turns out exact enough."""
+    """The cheaper of an update of the inverse (m²s flops), if that is exact enough, and a new one (m³)."""
     G, W, settings = change.G, model.weights_, model.settings_
     assert isinstance(G, Gram)
     m = G.n_items
     tolerance = TOLERANCE[model.dtype]
     l2 = settings["l2"] / G.scale
-    # Each item has a penalty of its own, which moves with all others; or that of all has made a step (``scale_of``).
+    # Penalties differ by item and depend on all items, or the common penalty has made a step (``scale_of``).
     moved = getattr(model, "penalty_", None) != l2
     if moved or not isinstance(W, Packed) or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
         return exact_change.refit(model, G, progress)
@@ -45,12 +45,12 @@ def follow(model: FullRankModel, change: Change, progress: Progress | None) -> N
         off = np.abs(solution.scale.astype(np.float64)) * distance
         if not off.max(initial=0.0) <= tolerance:
             return exact_change.refit(model, G, progress)
-    except BaseException:  # whatever happened, an inverse that was overwritten comes back
+    except BaseException:  # on any error, restore an overwritten inverse
         if change.places is None and W.C.flags.writeable:
             model.weights_ = _weights_before(model, W, change, l2)
         raise
     rarity = np.divide(weights.scale, solution.scale, where=solution.scale != 0, out=np.ones(m, dtype=C.dtype))
-    error = float((np.abs(rarity) * off).max(initial=0.0))  # in the weights as they are, divided by popularity or not
+    error = float((np.abs(rarity) * off).max(initial=0.0))  # of the final weights, divided by popularity or not
     return NewWeights({"weights_": weights, "objective_": solution.objective * G.scale}, "woodbury", residual, error)
 
 
@@ -85,7 +85,7 @@ def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
 
 
 def _weights_before(model: FullRankModel, W: Packed, change: Change, penalty: float) -> Packed:
-    """The weights as they were, from the Gram as it was."""
+    """The old weights, computed from the old Gram."""
     G = change.G
     values = G.values.astype(model.dtype)
     values[layout.positions(G.n_items, change.items, change.items)] = change.before

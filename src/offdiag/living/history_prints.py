@@ -1,7 +1,7 @@
 """The roll of a model: a keyed digest of every history it has learned, so that only these can be forgotten.
 
-A Gram does not know users, only sums over them, so a history that was never there can often be subtracted without a
-trace of the mistake. The roll notices: every history to be forgotten must be on it, and is removed from it.
+A Gram does not know users, only sums over them, so subtracting a history that was never learned often leaves no trace
+of the mistake. The roll detects it: every history to be forgotten must be on it, and is removed from it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from offdiag.living.siphash import Digests
 @dataclass(frozen=True, eq=False)
 class Roll:
     hashes: Hashing
-    histories: Digests  # ascending, one for each user who has it; empty histories are not here
+    histories: Digests  # ascending, one for each user; without empty histories
 
     @classmethod
     def of(cls, matrix: sparse.csr_array, item_ids: NDArray[Any]) -> Roll:
@@ -31,7 +31,7 @@ class Roll:
         return cls(hashes, np.sort(found[np.diff(matrix.indptr) > 0]))
 
     def places(self, found: Digests) -> NDArray[np.int64]:
-        """Where each of these histories stands, equal ones at different places; −1 for those that are not here."""
+        """The place of each of these histories, equal ones at different places; −1 for those not on the roll."""
         order = np.argsort(found, kind="stable")
         wanted = found[order]
         again = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)  # the n-th of its kind
@@ -50,12 +50,12 @@ class Roll:
         return replace(self, histories=np.delete(self.histories, places))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the living state holds of it; the key is kept elsewhere."""
+        """Its arrays in the living state; the key is kept elsewhere."""
         return {"histories": siphash.words_of(self.histories)}
 
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]]) -> Roll:
-        """The roll of a file; ValueError, KeyError or TypeError where it makes no sense."""
+        """The roll of a file; raises ValueError, KeyError or TypeError if it is invalid."""
         histories = siphash.checked_digests(arrays["histories"])
         if np.any(histories[1:] < histories[:-1]):
             raise ValueError("the roll is out of order")

@@ -1,8 +1,8 @@
 """The ledger of an updatable model: what has been counted, as keyed digests. No id and no row can be read from it.
 
-For every user there are a digest of the id, one of the history, the number of items in it, and the digests of the
-events. So the same log may be read again and again: what is in the ledger is not counted twice, and what is to be
-forgotten must be what was learned. A user who is forgotten leaves nothing here.
+For every user it holds a digest of the id, one of the history, the number of items in it, and the digests of the
+events. So the same log may be read repeatedly: events in the ledger are not counted twice, and only learned histories
+can be forgotten. A forgotten user leaves nothing here.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from offdiag.living.siphash import Digests
 
 @dataclass(frozen=True)
 class Recipe:
-    """How rows become histories, as in the first fit; later events are read in the same way."""
+    """How rows become histories, as in the first fit; later events are read the same way."""
 
     text_users: bool = False
     text_items: bool = False
-    duplicates: str = "once"  # of a pair that comes more than once: "sum" or "once"
+    duplicates: str = "once"  # rule for repeated pairs: "sum" or "once"
     at_least: float | None = None
     columns: Roles = field(default_factory=Roles)
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Some users of a ledger: ascending digests, and what is known of each."""
+    """Some users of a ledger: ascending digests, and the data of each."""
 
     users: Digests
     histories: Digests
@@ -70,11 +70,11 @@ class Ledger:
         return len(self.entries.events)
 
     def places(self, users: Digests) -> NDArray[np.int64]:
-        """Where each user stands, −1 for those who are not here."""
+        """The place of each user, −1 for those not in the ledger."""
         return siphash.places(self.entries.users, users)
 
     def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of the events are here as those of their users: event i belongs to ``owners[users[i]]``."""
+        """Which events are counted for their users: event i belongs to ``owners[users[i]]``."""
         if not self.n_users:
             return np.zeros(len(events), dtype=bool)
         place = self.places(owners)
@@ -83,12 +83,12 @@ class Ledger:
         return siphash.places(known, siphash.pairs(events, owners[users])) >= 0
 
     def event_counts(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many events of the user at each place are counted; 0 at −1, for those who are not here."""
+        """How many events of the user at each place are counted; 0 for users not in the ledger (−1)."""
         counts = np.append(np.diff(self.entries.starts), 0)
-        return counts[place]  # −1 takes the last
+        return counts[place]  # −1 selects the last
 
     def holds(self, events: Digests) -> NDArray[np.bool_]:
-        """Which of the events are here, whoever they belong to."""
+        """Which of the events are in the ledger, for any user."""
         return siphash.places(self.entries.events, events) >= 0
 
     def histories(self, inter: Interactions) -> Digests:
@@ -96,11 +96,11 @@ class Ledger:
         return self.hashes.histories(inter.matrix, inter.item_ids)
 
     def roll(self) -> Roll:
-        """The histories alone."""
+        """The digests of the histories alone."""
         return Roll(self.hashes, np.sort(self.entries.histories[self.entries.sizes > 0]))
 
     def replace_users(self, gone: Digests, come: Entries) -> Ledger:
-        """Without these users, and with those."""
+        """The ledger without the users ``gone``, and with ``come``."""
         old = self.entries.select(np.flatnonzero(~np.isin(self.entries.users, gone)))
         order = np.argsort(np.concatenate([old.users, come.users]), kind="stable")
         both = Entries(
@@ -113,7 +113,7 @@ class Ledger:
         return replace(self, entries=both.select(order))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the living state holds of it; the key is kept elsewhere."""
+        """Its arrays in the living state; the key is kept elsewhere."""
         entries = self.entries
         return {
             "users": siphash.words_of(entries.users),
@@ -129,7 +129,7 @@ class Ledger:
 
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
-        """The ledger of a file; ValueError, KeyError or TypeError where it makes no sense."""
+        """The ledger of a file; raises ValueError, KeyError or TypeError if it is invalid."""
         users, histories, events = (siphash.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
         sizes, starts = arrays["sizes"], arrays["starts"]
         if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):

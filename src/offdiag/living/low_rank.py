@@ -1,4 +1,4 @@
-"""A low-rank model after users came or went: solved again from the factors it had, which are nearly right."""
+"""A low-rank model after a change of users: solved again from the old factors, which are nearly right."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 SMALL = 0.1  # of the sum of all squares: a larger change may move the best minimum away from the old one
 
-# Two fits whose last round gained as much differ by up to so many times the root of it (measured); False: of problems
-# with several minima, where a refit may also find another one.
+# Two fits with the same gain in the last round differ by up to this many times its square root (measured). False: for
+# problems with several minima, where a refit may also find another one.
 SPREAD = {True: 10.0, False: 30.0}
 
 
 def follow(model: LowRankModel, change: Change, progress: Progress | None) -> NewWeights:
-    """The same settings on the changed Gram, from the old factors; a large change starts from nothing.
+    """The same settings on the changed Gram, from the old factors; a large change starts from scratch.
 
-    Cost: as a fit, with a quarter of its random start, and fewer rounds. The closed forms reach the same optimum; of
-    the problems with several minima, the one near where the model was.
+    Cost: as a fit, with a quarter of its random start, and fewer rounds. The closed forms reach the same optimum;
+    problems with several minima reach the one near the old factors.
     """
     G = change.G
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
@@ -38,13 +38,13 @@ def follow(model: LowRankModel, change: Change, progress: Progress | None) -> Ne
     warm = settings["rank"] < live and _share_changed(change) <= SMALL
     attributes, gain = model._learned(product, settings, progress, _start(model, change) if warm else None)
     if attributes["stopped_"] == "interrupted":
-        raise KeyboardInterrupt  # half a change is none: the model stays what it was
+        raise KeyboardInterrupt  # no incomplete change: the model stays as it was
     error = _spread(attributes["stopped_"], gain) * _largest(attributes["weights_"])
     return NewWeights(attributes, "warm restart" if warm else "refit", gain, error)
 
 
 def tolerances(model: LowRankModel) -> tuple[float, float]:
-    """Of the gain of the last round and of an error of the weights: what may be without another round."""
+    """The largest gain of the last round and the largest weight error accepted without another round."""
     tolerance = model._tolerance()
     return tolerance, _spread(model.stopped_, tolerance) * _largest(model.weights_)
 

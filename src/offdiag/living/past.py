@@ -1,7 +1,7 @@
-"""What a fitted model remembers of its users, in one value: what ``update`` and ``forget`` start from.
+"""What a fitted model remembers of its users, in one value: the starting point of ``update`` and ``forget``.
 
-A ``Past`` is never changed, only replaced in one assignment, so that no interrupt leaves half of one. It is in no
-pickle and in no model file; ``offdiag.living.state`` writes what a change needs of it to a file of its own.
+A ``Past`` is never changed, only replaced in one assignment, so that no interrupt leaves it incomplete. It is
+never in a pickle or a model file; ``offdiag.living.state`` writes what a change needs to a separate file.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ SourceSums = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Everything here depends on users; a model that was loaded only to be served has none of it."""
+    """Everything here depends on users; a model that was loaded only for serving has an empty one."""
 
     source: sparse.csr_array | Gram | SparseGram | None = None  # of the fit, by reference: the Gram is counted from it
-    source_sums: SourceSums | None = None  # of a matrix, to notice that somebody has changed it
+    source_sums: SourceSums | None = None  # of a matrix, to detect later changes
     user_ids: NDArray[Any] | None = None  # of the rows of the source
-    gram: Gram | SparseGram | None = None  # None until it is needed
+    gram: Gram | SparseGram | None = None  # None until needed
     low: SparseGram | None = None  # the remainders of the sums in the Gram, see offdiag.gramian.exact
     ledger: Ledger | None = None  # which users and events are in the model
-    roll: Roll | None = None  # digests of their histories; None for a model that was fitted on a Gram
+    roll: Roll | None = None  # digests of their histories; None for a model fitted on a Gram
     fingerprint: tuple[Weights, Gram | SparseGram, str] | None = None  # of the model with these weights and this Gram
-    file: LivingFile | None = None  # where the living state is, until it is needed
-    first_format: bool = False  # it came from a file that held everything in one
+    file: LivingFile | None = None  # where to read the living state when needed
+    first_format: bool = False  # read from a file that held everything in one
     certificate: Certificate | None = None  # of the last update or forget
 
     @classmethod
@@ -55,7 +55,7 @@ class Past:
         return cls(source, sums, getattr(X, "user_ids", None))
 
     def matrix(self) -> sparse.csr_array | None:
-        """The data of the fit, if it is there; an error if it is no longer what it was."""
+        """The data of the fit, if available; raises an error if it has changed since."""
         if not isinstance(self.source, sparse.csr_array):
             return None
         if _sums(self.source) != self.source_sums:
@@ -66,13 +66,13 @@ class Past:
         return self.source
 
     def share(self) -> None:
-        """Called for every copy of the model: whichever is changed first takes a copy of the Gram."""
+        """Called for every copy of the model: the first one to be changed makes a copy of the Gram."""
         if self.gram is not None:
             self.gram.values.flags.writeable = False
 
 
 def _sums(matrix: sparse.csr_array) -> SourceSums:
-    """Enough to notice that somebody has changed a matrix."""
+    """Sums that detect a change of a matrix."""
     return (
         *matrix.shape,
         matrix.nnz,
@@ -82,14 +82,14 @@ def _sums(matrix: sparse.csr_array) -> SourceSums:
 
 
 def check_changeable(model: Recommender) -> None:
-    """That users can be added to and removed from this model exactly."""
+    """Check that users can be added to and removed from this model exactly."""
     name, source = type(model).__name__, model._past.source
     if model.weights_.lossy:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
     if not model.can_change:
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
     if isinstance(source, Gram) and source.dtype == np.float32 and not counts_users(source):
-        raise OffdiagError(  # rounded sums keep a trace of whoever is subtracted from them
+        raise OffdiagError(  # rounded sums keep a trace of subtracted users
             f"this {name} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
             "changed exactly: count it in double precision, od.gram(..., dtype='float64'), and fit again"
         )
@@ -112,7 +112,7 @@ def _count(model: Recommender, past: Past, progress: Progress | None) -> Past:
             f"this {type(model).__name__} does not have its Gram any more: a model can be changed after fit in the "
             "same program, or from a file that was saved with updatable=True (offdiag fit --updatable)"
         )
-    if isinstance(source, Gram):  # another's: copied, and wide enough that sums lose nothing
+    if isinstance(source, Gram):  # the caller's: copied, in a precision that keeps sums exact
         return replace(past, gram=source.copy() if counts_users(source) else source.astype(np.float64))
     matrix = past.matrix()
     G = model._count_gram(source, model.settings_["user_power"], progress)
@@ -123,19 +123,19 @@ def _count(model: Recommender, past: Past, progress: Progress | None) -> Past:
 
 
 def ledger_of(model: Recommender) -> Ledger | None:
-    """Which users and events are in the model, where that is known."""
+    """Which users and events are in the model, if known."""
     if model._past.file is not None:
         gram_of(model)
     return model._past.ledger
 
 
 def keep_ledger(model: Recommender, ledger: Ledger | None) -> None:
-    """The ledger of the users who are in the model now; only the reader of the log can know it."""
+    """Set the ledger of the current users; only the reader of the log can know it."""
     model._past = replace(model._past, ledger=ledger)
 
 
 def roll_of(model: Recommender) -> Roll | None:
-    """Digests of the histories that the model has learned; None for a model that was fitted on a Gram."""
+    """Digests of the histories that the model has learned; None for a model fitted on a Gram."""
     ledger, roll = model._past.ledger, model._past.roll
     if ledger is not None and (roll is None or roll.hashes is not ledger.hashes):
         roll = ledger.roll()

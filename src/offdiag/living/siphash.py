@@ -1,7 +1,7 @@
 """Keyed hashes of ids and of rows of numbers: SipHash-2-4 over whole arrays, BLAKE2b for text.
 
-Without the key nobody can invert or predict them. With it a guess can be tested, so the key never lies in the same file
-as the hashes (``offdiag.files.keys``).
+Without the key they cannot be inverted or predicted. With it a guess can be tested, so the key is never in the same
+file as the hashes (``offdiag.files.keys``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK = 1 << 14  # rows at a time: the four lanes stay in the cache
 
 
 def siphash(key: bytes, *words: Words | int) -> Words:
-    """SipHash-2-4 [Aumasson12] of each row of 64-bit words; a number stands for a column of that number."""
+    """SipHash-2-4 [Aumasson12] of each row of 64-bit words; a number means a column of that number."""
     return _by_blocks(key, words, 1)[:, 0]
 
 
@@ -110,7 +110,7 @@ def no_digests() -> Digests:
 
 
 def pairs(a: Digests, b: Digests) -> Digests:
-    """One digest for each pair of digests: both are hashes, so their exclusive or stands for the pair."""
+    """One digest for each pair of digests: both are hashes, so their exclusive or identifies the pair."""
     return digests(words_of(a) ^ words_of(b))
 
 
@@ -121,7 +121,7 @@ def any_twice(found: Digests) -> bool:
 
 
 def places(known: Digests, wanted: Digests) -> NDArray[np.int64]:
-    """Where each wanted digest stands among the known ones, which are distinct and in any order; −1: nowhere."""
+    """The place of each wanted digest among the known ones, which are distinct and in any order; −1: not found."""
     if not len(known):
         return np.full(len(wanted), -1, dtype=np.int64)
     word = words_of(known)[:, 0]
@@ -132,7 +132,7 @@ def places(known: Digests, wanted: Digests) -> NDArray[np.int64]:
         at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
     else:
         mine = words_of(wanted)[:, 0]
-        ask = np.argsort(mine)  # in order, the search runs through memory once
+        ask = np.argsort(mine)  # sorted queries scan the memory once
         at = np.empty(len(wanted), dtype=np.int64)
         at[ask] = np.minimum(np.searchsorted(word, mine[ask]), len(known) - 1)
     found = order[at]
@@ -156,15 +156,15 @@ def text_codes(key: bytes, texts: Iterable[str]) -> Words:
 
 
 def id_codes(key: bytes, ids: NDArray[Any]) -> Words:
-    """A word for each id of a NumPy array: a whole number stands for itself, a text for its hash."""
+    """A word for each id of a NumPy array: a whole number as it is, a text by its hash."""
     if ids.dtype.kind in "iu":
         return ids.astype(np.int64).view(np.uint64)
     return text_codes(key, ids.tolist())
 
 
 def numbers_and_texts(column: pl.Series) -> tuple[Words, NDArray[np.bool_], pl.Series]:
-    """Whole numbers, which rows hold one, and the other rows: 7 and "7" are one id, for a file may hold numbers only
-    and the next one words, too."""
+    """Whole numbers, which rows hold one, and the other rows: 7 and "7" are the same id, because one file may
+    hold only numbers and the next one also text."""
     import polars as pl
 
     numbers = column if column.dtype == pl.Int64 else whole_numbers(column)
@@ -182,7 +182,7 @@ def event_codes(key: bytes, column: pl.Series) -> Words:
 
 
 def number_codes(values: NDArray[Any]) -> Words:
-    """A word for each number, the same for 5 and 5.0: a column is of whole numbers or not by what else is in it."""
+    """A word for each number, the same for 5 and 5.0: the type of a column depends on its other values."""
     if values.dtype.kind in "iub":
         return values.astype(np.int64).view(np.uint64)
     exact = values.astype(np.float64) + 0.0  # no negative zero

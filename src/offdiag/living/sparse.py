@@ -1,4 +1,4 @@
-"""A sparse model after users came or went: only the columns that have become another problem are solved again."""
+"""A sparse model after a change of users: only the columns whose problem has changed are solved again."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from offdiag.weights import Smoothed, Sparse
 if TYPE_CHECKING:
     from offdiag.models.sparse import SparseEDLAE
 
-WORTH = 0.9  # of the flops of all columns: from there all are solved, and none has to be carried over
+WORTH = 0.9  # share of the flops of all columns above which all are solved again
 
 
 def low_pass_of(
     product: Product, rank: int, progress: Progress | None
 ) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
-    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; items count alike."""
+    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; all items weigh the same."""
     check_range(product)
     scale = item_scale(product.g, 1.0)
     return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale
 
 
 def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> NewWeights:
-    """The touched columns solved on the changed Gram, the others kept; or all, where that costs no more.
+    """Solve the touched columns on the changed Gram and keep the others; or solve all, if that costs no more.
 
     Cost: a pass over G, then about twenty |S|² flops for each touched column with a support S.
     """
@@ -50,7 +50,7 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
     check_not_empty(change.G.n_interactions, change.G.n_users, change.G.n_items)
     G = change.G if isinstance(change.G, SparseGram) else of_packed(change.G)
     penalty = settings["l2"] / G.scale
-    # Each item has its own, all compete for room, or that of all has made a step: no column stays what it was.
+    # Penalties differ by item, all columns share a byte budget, or the common penalty has made a step: all change.
     moved = getattr(model, "penalty_", None) != penalty or settings.get("max_bytes") is not None
     if moved or _all_are_neighbours(model, G):
         return exact_change.refit(model, change.G, progress)
@@ -70,18 +70,18 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
 
 
 def tolerances(model: SparseEDLAE) -> tuple[float, float]:
-    """What the solver leaves of a column's residual, and so of its weights."""
+    """The residual that the solver leaves in a column, and so the error of its weights."""
     rounding = 8 * float(np.finfo(model.dtype).eps)
     return rounding, rounding
 
 
 def _all_are_neighbours(model: SparseEDLAE, G: SparseGram) -> bool:
-    """Whether a support can be all other items, before or after: then even those that share no user are in it."""
+    """Whether a support may hold all other items, before or after: then it includes items that share no user."""
     return bool(model.settings_["neighbours"] >= min(G.n_items, model.weights_.shape[0]) - 1)
 
 
 def _share_of_flops(B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_]) -> float:
-    """Of all the work on columns, what the fresh ones take: Σ|S|², by the weights they had."""
+    """The share of the fresh columns in the work on all: Σ|S|², by their old weights."""
     lengths = np.bincount(B.indices, minlength=B.shape[0]).astype(np.float64) ** 2
     stays = places >= 0
     again = np.ones(len(places), dtype=bool)
@@ -133,7 +133,7 @@ def _solve_columns(
 def _replace_columns(
     B: Sparse, places: NDArray[np.int64], fresh: NDArray[np.bool_], factor: NDArray[np.float64], new: Sparse
 ) -> Sparse:
-    """Columns of B in the new catalogue, each times its factor, with the fresh ones in place of what they were."""
+    """Columns of B in the new catalogue, each times its factor, with the fresh ones replaced."""
     from offdiag._kernels import parallel, sparse_gram_rows
 
     m = len(fresh)

@@ -1,8 +1,8 @@
-"""What only a change of a model needs, in a file of its own: the Gram, and digests of who and what is in it.
+"""The state needed only to change a model, in a separate file: the Gram, and digests of its users and events.
 
-The file ``model.od.living`` lies next to ``model.od`` and is sealed (``offdiag.files.sealed``) with a key that is kept
-elsewhere (``offdiag.files.keys``). It names the fingerprint of the model file it belongs to. The key of the digests in
-it is not in it either: it is wrapped with the same key from elsewhere.
+The file ``model.od.living`` is next to ``model.od`` and sealed (``offdiag.files.sealed``) with a key that is kept
+elsewhere (``offdiag.files.keys``). It names the fingerprint of its model file. The key of its digests is stored only
+wrapped with that same key.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ REVEALED = (
 
 @dataclass(frozen=True)
 class LivingFile:
-    """Where a loaded model finds its living state when that is first needed."""
+    """Where a loaded model finds its living state when it is first needed."""
 
     target: Path
     key: Source
     fingerprint: str  # of the model file that was loaded
 
     def read(self, model: Recommender) -> Past:
-        """What the model remembers, decrypted and checked."""
+        """The past of the model, decrypted and checked."""
         path = switch.living_path(self.target)
         about, arrays, key = sealed.read(path, keys_of(self.key), f"the living state {str(path)!r}")
         if about.get("serving") != self.fingerprint:
@@ -113,7 +113,7 @@ def _masked(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
 def read_past(
     model: Recommender, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None
 ) -> Past:
-    """What a loaded model remembers, from the arrays; its settings and item ids are there already."""
+    """The past of a loaded model from the arrays; its settings and item ids are already set."""
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
 
@@ -186,7 +186,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _ledger_of(model: Recommender) -> Ledger | None:
-    """The ledger it has, or that of the users it was fitted on, if their ids are known."""
+    """The ledger of the model, or that of the users it was fitted on, if their ids are known."""
     user_ids = model._past.user_ids
     if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, model.item_ids_):
         from offdiag.data.interactions import Interactions
@@ -199,5 +199,5 @@ def _ledger_of(model: Recommender) -> Ledger | None:
 
 
 def _can_be_logged(*ids: NDArray[Any]) -> bool:
-    """Whether a table can have these ids: text, or whole numbers of 64 bits with a sign."""
+    """Whether a table can have these ids: text or signed 64-bit integers."""
     return all(part.dtype.kind in "iU" or (part.dtype.kind == "u" and int(part.max(initial=0)) < 2**63) for part in ids)

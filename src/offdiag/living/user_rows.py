@@ -1,4 +1,4 @@
-"""The rows of users who come or go, over the catalogue of a model; what they change in a Gram; whether they can go."""
+"""The rows of users to add or remove, over the catalogue of a model: their effect on a Gram, and the checks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from offdiag.gramian.sparse import SparseGram
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
-NOTHING = 1e-6  # of the smallest weight of a user
-LARGEST = 2.0**53  # whole numbers up to here are told apart
+NOTHING = 1e-6  # relative to the smallest weight of a user
+LARGEST = 2.0**53  # whole numbers up to here are exact
 BATCH_ITEMS = 1_500
-CHECKED_ITEMS = 400  # up to so many, what is left of a Gram is checked to be one: s³ flops
+CHECKED_ITEMS = 400  # up to this many, the remaining Gram is checked to be a valid one: s³ flops
 NEVER_THERE = (
     "these users cannot have been in the data of this model: {why}; forget only users that it was fitted on or updated "
     "with, with the same values (nothing was changed)"
@@ -36,15 +36,15 @@ NEVER_THERE = (
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """The items after users came."""
+    """The items after users were added."""
 
     item_ids: NDArray[Any]
-    at: NDArray[np.int64] | None  # column before of each item, −1 for new ones; None: the same items
-    by_id: bool  # items are known by id, so that columns need not stay where they are
+    at: NDArray[np.int64] | None  # old column of each item, −1 for new ones; None: the same items
+    by_id: bool  # items are identified by id, so that columns may move
 
 
 def rows_of(item_ids: NDArray[Any], X: Any, sign: int) -> tuple[sparse.csr_array, Catalogue]:
-    """Rows over the catalogue that it will be; only those who come (+1) can bring new items."""
+    """Rows over the new catalogue; only added users (+1) can have new items."""
     matrix = as_matrix(X)
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):
         return _by_id(matrix, checked_item_ids(X.item_ids, matrix.shape[1]), item_ids, sign)
@@ -94,7 +94,7 @@ def _by_id(
 
 
 def _as_type_of(item_ids: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers in a type that joins the others without becoming a fraction."""
+    """Whole numbers in a type that joins the existing ids without becoming floating point."""
     if np.result_type(ids, item_ids).kind in "iuU":
         return ids
     other = ids.astype(item_ids.dtype)
@@ -104,7 +104,7 @@ def _as_type_of(item_ids: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def roll_after(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
-    """The roll after the change; whoever is to be forgotten must have been on it."""
+    """The roll after the change; users to forget must be on it."""
     there = np.flatnonzero(np.diff(rows.indptr))
     words = roll.hashes.histories(rows, item_ids)[there]
     if sign > 0:
@@ -120,7 +120,7 @@ def roll_after(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any
 
 
 def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Facts:
-    """Counts after the change; those that fall below 0 show that a user was never there."""
+    """Counts after the change; a negative count shows that a user was never in the model."""
     n_u = np.diff(rows.indptr)
     counts = np.bincount(rows.indices, minlength=G.n_items).astype(np.int64)
     sums = np.bincount(rows.indices, weights=rows.data.astype(np.float64), minlength=G.n_items)
@@ -170,7 +170,7 @@ def exact_facts(sums: Sums, rows: sparse.csr_array, sign: int) -> tuple[Facts, N
 def exact_part(
     sums: Sums, before: NDArray[np.float64], rows: sparse.csr_array, items: NDArray[np.int64], facts: Facts, sign: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """G[items, items] after users came or went who are known to be there, and its remainders."""
+    """G[items, items] and its remainders after a change of users; those to remove are known to be in the model."""
     check_finite(before)
     low = np.zeros_like(before) if sums.low is None else sums.low.part(items)
     some = sparse.csr_array(rows[:, items])
@@ -182,7 +182,7 @@ def exact_part(
         live = facts["item_counts"][items] > 0
         for part in (after, low):
             part[~live], part[:, ~live] = 0.0, 0.0
-        low[after <= 0] = 0.0  # never below, but in files that earlier versions wrote with rounded sums
+        low[after <= 0] = 0.0  # below 0 only in files of earlier versions, with rounded sums
         after[after < 0] = 0.0
     return after, low
 
@@ -208,9 +208,9 @@ def part_after(
     facts: Facts,
     sign: int,
 ) -> NDArray[np.float64]:
-    """The same for a model that was fitted on a Gram, which does not know its users: the sums must do.
+    """The same for a model fitted on a Gram, which does not know its users, only sums.
 
-    They may have been rounded before they came here. What nobody shares any more is 0.
+    The sums may already have been rounded. Pairs that no user shares any more are 0.
     """
     check_finite(before)
     of_them = gram(rows[:, items], G.user_power, dtype=np.float64)
@@ -236,7 +236,7 @@ def part_after(
 def _subtract(
     before: NDArray[np.float64], moved: NDArray[np.float64], size: Any, least: float, whole: bool
 ) -> NDArray[np.float64]:
-    """before − moved, and exactly 0 where only rounding would be left; ``size`` is √(G_ii G_jj)."""
+    """before − moved, and exactly 0 where only a rounding error would remain; ``size`` is √(G_ii G_jj)."""
     after: NDArray[np.float64] = before - moved
     nothing: Any = 0.0 if whole else np.maximum(ROUNDING * before, least)
     if (after < -(0.0 if whole else np.maximum(nothing, BELIEVED * size))).any():
@@ -246,7 +246,7 @@ def _subtract(
 
 
 def least_of_ones(G: Gram | SparseGram) -> float:
-    """Far below what any pair of 0/1 data counts, but above what a long life of sums leaves; 0 for other data."""
+    """Far below the count of any pair in 0/1 data, but above the rounding error of many changes; 0 for other data."""
     if not np.array_equal(G.item_sums, G.item_counts):
         return 0.0
     n = np.flatnonzero(G.activity)
@@ -261,7 +261,7 @@ def counts_users(G: Gram | SparseGram) -> bool:
 
 
 def sum_after(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: int) -> Gram | SparseGram:
-    """A change of so many items that the whole Gram is counted; as ``part_after``."""
+    """As ``part_after``, for a change of so many items that the whole Gram is counted again."""
     if not isinstance(G, Gram):
         return G.summed(rows, sign, facts)
     other = gram(rows, G.user_power, dtype=G.dtype)
@@ -282,7 +282,7 @@ def sum_after(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts, sign: 
 
 
 def exact_sums(sums: Sums, rows: sparse.csr_array, sign: int) -> Sums:
-    """A change of many items of a model that knows its users: some users at a time, which is exact in any order."""
+    """A change of many items of a model that knows its users: in batches of users, which is exact in any order."""
     counts = sums.G.user_power == 0 and bool((rows.data == 1).all()) and counts_users(sums.G)
     if counts:
         facts = facts_after(sums.G, rows, sign)
@@ -299,14 +299,14 @@ def exact_sums(sums: Sums, rows: sparse.csr_array, sign: int) -> Sums:
 def put_exactly(
     G: Gram | SparseGram, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, *, copy: bool = False
 ) -> Gram | SparseGram:
-    """G[items, items] and the facts replaced by numbers that are exact as they are."""
+    """G[items, items] and the facts replaced by numbers that are already exact."""
     if isinstance(G, Gram):
         return (G.copy() if copy else G).put(items, part, facts)
     return G.put_exactly(items, part, facts)
 
 
 def _batches(rows: sparse.csr_array) -> Iterator[sparse.csr_array]:
-    """Consecutive users who have some hundreds of different items together, or one who has more."""
+    """Consecutive users with up to BATCH_ITEMS items together, or one user with more."""
     lo, seen = 0, np.zeros(rows.shape[1], dtype=bool)
     for u in range(rows.shape[0]):
         own = rows.indices[rows.indptr[u] : rows.indptr[u + 1]]
@@ -318,7 +318,7 @@ def _batches(rows: sparse.csr_array) -> Iterator[sparse.csr_array]:
 
 
 def widen(G: Gram | SparseGram, rows: sparse.csr_array, facts: Facts) -> Gram | SparseGram:
-    """In double precision when there is more to tell apart than single precision can: values, or too many users."""
+    """In double precision where single precision is not exact: for values other than 1, or too many users."""
     if G.dtype == np.float32 and (int(facts["activity"].sum()) > EXACT_FLOAT32 or bool((rows.data != 1).any())):
         return G.astype(np.float64)
     return G

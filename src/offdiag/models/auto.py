@@ -1,9 +1,9 @@
-"""What "auto" means: settings from the training data alone, at a small part of the cost of the fit.
+"""What "auto" means: settings from the training data alone, at a fraction of the cost of the fit.
 
-dropout and user_power are constants that lose little anywhere we looked; l2 must follow the data. Its scale L is the l2
-at which EASE would best predict a user it has not seen, found exactly (``solvers.leave_one_out``) on the most popular
+dropout and user_power are constants that lose little on the data we tried; l2 must follow the data. Its scale L is the
+l2 at which EASE would best predict an unseen user, found exactly (``solvers.leave_one_out``) on the most popular
 items. The more of the regularisation dropout does, the less is left for l2: l2 = (1.3 − 0.55·dropout)·L. The constants
-were set by looking at ten public data sets; docs/models.md tells how well they hold.
+were chosen on ten public data sets; docs/models.md shows how well they hold.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from offdiag.solvers import leave_one_out
 
 DROPOUT = 0.65
 USER_POWER = 0.5
-ITEMS = 1_000  # most popular items looked at: 500 to 2,000 gave the same L within a fifth
+ITEMS = 1_000  # most popular items used: 500 to 2,000 gave the same L within a fifth
 USERS = 4_000  # users left out, evenly spread over the rows
 
 
@@ -40,7 +40,7 @@ def from_data(
 
 
 def from_gram(G: Gram | SparseGram, settings: dict[str, Any]) -> dict[str, Any]:
-    """The same when only the Gram is known: cross-validation with average instead of exact leverages."""
+    """The same if only the Gram is known: cross-validation with average instead of exact leverages."""
     settings = _constants(settings, G.user_power)
     if settings["l2"] == "auto":
         settings["l2"] = share(settings) * gram_l2(G)
@@ -61,7 +61,7 @@ def _constants(settings: dict[str, Any], user_power: float) -> dict[str, Any]:
 
 
 def share(settings: dict[str, Any]) -> float:
-    """What is left for l2 beside dropout, in units of L."""
+    """The share of l2 next to dropout, in units of L."""
     return float(1.3 - 0.55 * settings.get("dropout", 0.0))
 
 
@@ -103,6 +103,6 @@ def gram_l2(G: Gram | SparseGram) -> float:
 
 
 def _largest(g: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The ITEMS items with the largest g, in catalogue order; items nobody has are left out."""
+    """The ITEMS items with the largest g, in catalogue order; items without users are left out."""
     best = np.argsort(-g, kind="stable")[:ITEMS]
     return np.sort(best[g[best] > 0])

@@ -1,4 +1,4 @@
-"""A long fit on disk, block by block: a folder that says what the fit is, and one file for each finished block."""
+"""A long fit on disk, block by block: a folder with a description of the fit and one file for each finished block."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from offdiag.files import checkpoints
 
 _ABOUT = "fit.od"
 _BLOCK = re.compile(r"(all|pruned)-block-\d{6}\.od")
-_UNFINISHED = re.compile(r"\.offdiag-[0-9a-f]+\.tmp")  # what a kill leaves of a file
+_UNFINISHED = re.compile(r"\.offdiag-[0-9a-f]+\.tmp")  # a file left incomplete by a kill
 
 
 def data_facts(matrix: sparse.csr_array, item_ids: NDArray[Any]) -> dict[str, Any]:
-    """What tells one table of interactions from another."""
+    """Properties that distinguish one table of interactions from another."""
     digest = hashlib.sha256()
     checkpoints.add_matrix(digest, matrix, np.int64, np.int32, np.float64)
     digest.update(repr(item_ids.dtype).encode() + np.ascontiguousarray(item_ids).tobytes())
@@ -42,7 +42,7 @@ class BlockCheckpoints:
 
     def __init__(self, folder: str | os.PathLike[str], settings: dict[str, Any], facts: dict[str, Any]) -> None:
         self.folder = Path(folder)
-        self._settings = settings | {"offdiag": _version()}  # another version may solve to other last bits
+        self._settings = settings | {"offdiag": _version()}  # another version may differ in the last bits
         self._facts = facts
         self._mark = hashlib.sha256(json.dumps([self._settings, facts], sort_keys=True).encode()).hexdigest()
         self._stage = ""
@@ -70,7 +70,7 @@ class BlockCheckpoints:
         return self
 
     def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None:
-        """What was found for these columns, or None if they are still to be done: also if the file is damaged."""
+        """The results for these columns, or None if they are still to be computed or the file is damaged."""
         path = self._path(block)
         if not path.exists():
             return None
@@ -80,7 +80,7 @@ class BlockCheckpoints:
             return None
         found = {name: array.copy() for name, array in arrays.items()}
         ours = about.get("fit") == self._mark and np.array_equal(found.pop("items", np.empty(0)), items)
-        return found if ours else None  # else it is of another fit in this folder, or cut into other blocks
+        return found if ours else None  # else it is from another fit in this folder, or from other block limits
 
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None:
         tensors = sorted((found | {"items": items}).items(), key=lambda pair: -pair[1].itemsize)  # so all are aligned
@@ -89,7 +89,7 @@ class BlockCheckpoints:
     @staticmethod
     def clear(folder: str | os.PathLike[str]) -> None:
         """Delete the files of a fit that has been saved, and the folder if nothing else is in it."""
-        with suppress(OSError):  # what cannot be deleted stays: the model is safe
+        with suppress(OSError):  # files that cannot be deleted stay: the model is safe
             for path in Path(folder).iterdir():
                 if path.name == _ABOUT or _BLOCK.fullmatch(path.name) or _UNFINISHED.fullmatch(path.name):
                     path.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ class BlockCheckpoints:
 
     @staticmethod
     def refuse(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-        """That the model is not written into the folder of checkpoints, which is emptied when it is saved."""
+        """Refuse to write the model into the checkpoint folder, which is emptied once the model is saved."""
         if Path(out).resolve().parent == Path(folder).resolve():
             raise OffdiagError(f"{str(out)!r} lies in the checkpoint folder, which is emptied; save it elsewhere")
 

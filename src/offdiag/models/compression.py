@@ -1,4 +1,4 @@
-"""A fitted linear model made small: its strongest weights, each in few bits. See docs/compression.md."""
+"""Compression of a fitted linear model: its strongest weights, each in few bits. See docs/compression.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offdiag.solvers import pruning
 from offdiag.weights import Weights
 from offdiag.weights.compressed import STORAGES
 
-SHARE = 10  # without other wishes, the weights become this many times smaller
+SHARE = 10  # by default, the weights become this many times smaller
 
 Model = TypeVar("Model", bound=Recommender)
 
@@ -28,13 +28,13 @@ def compress(
     max_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """A new fitted model of the same class with only the strongest weights; the given one is not changed.
+    """A new fitted model of the same class with only the strongest weights; ``model`` is not changed.
 
-    ``keep``: at most so many in each column, that is for each item to be recommended. ``max_bytes``: as many as fit
-    into so many bytes (``weights_.nbytes``), by one threshold for all columns, but at least one in each. Without
-    either, a tenth of the bytes. Strength is |W_ji|·popularity_j^¼. ``compressed_`` tells what was done.
+    ``keep``: at most this many in each column, that is for each item to be recommended. ``max_bytes``: as many as fit
+    into this many bytes (``weights_.nbytes``), by one threshold for all columns, but at least one in each. Without
+    either, a tenth of the bytes. Strength is |W_ji|·popularity_j^¼. ``compressed_`` describes what was done.
 
-    Memory: two blocks of columns of 96 MB and what is stored; items × items numbers are never held beside the model.
+    Memory: two blocks of columns of 96 MB and the result; no further items × items matrix is ever held.
 
     Example:
         >>> import offdiag as od
@@ -95,7 +95,7 @@ def _check(keep: Any, storage: Any, max_bytes: Any) -> None:
 
 
 def _require(weights: Weights, storage: str, keep: int | None, budget: int | None) -> None:
-    """What is read at a time, and what is stored."""
+    """Check the memory for the columns read at a time and for the result."""
     m = weights.shape[0]
     entries, work = pruning.Columns.needs(weights)
     most = min(entries, m * min(m if keep is None else keep, m)) * (2 + np.dtype(storage).itemsize)

@@ -1,7 +1,7 @@
-"""A setting of a model is a dataclass field that knows its bounds, its search range and its meaning.
+"""A setting of a model is a dataclass field with its bounds, search range and meaning.
 
-``checked`` validates from it, ``offdiag.tuning`` searches in it, the command line makes an option of it, ``help`` and
-docs/api.md list it. Settings that several models share are defined once, at the end of this file.
+``checked`` validates it, ``offdiag.tuning`` searches its range, the command line turns it into an option, and ``help``
+and docs/api.md list it. Settings that several models share are defined once, at the end of this file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ M = TypeVar("M")
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Numbers from low to high, both possible."""
+    """Numbers from low to high, both included."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """What of the data the search ranges depend on."""
+    """The properties of the data that search ranges depend on."""
 
     n_items: int
     n_interactions: int
@@ -51,22 +51,22 @@ Search = Range | Callable[[Scale], Range]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is known about one setting of one model."""
+    """The definition of one setting of one model."""
 
     default: Any
-    help: str  # its first sentence alone must do as the help of an option
+    help: str  # its first sentence must stand alone as the help of an option
     low: float = -math.inf
     high: float = math.inf
     above: bool = False  # low itself is excluded
     below: bool = False  # high itself is excluded
     whole: bool = False
     choices: tuple[str, ...] = ()
-    auto: str | Literal[False] | None = None  # what "auto" chooses; False: other models take "auto" here, this one not
-    takes: str = ""  # in words, for a setting that the model checks itself
-    expected: str = ""  # replaces the bounds in the error message, which then names the model, too
+    auto: str | Literal[False] | None = None  # what "auto" chooses; False: only other models accept "auto" here
+    takes: str = ""  # accepted values in words, if the model itself checks the setting
+    expected: str = ""  # replaces the bounds in the error message, which then also names the model
     size: bool = False  # a number of bytes: the command line also takes 20MB
-    layout: bool = False  # how numbers are held, not what is learned: no entry of ``settings_``
-    search: Search | None = None  # where od.tune looks if nothing is said; None: it leaves the setting alone
+    layout: bool = False  # how numbers are stored, not what is learned: not in ``settings_``
+    search: Search | None = None  # range of od.tune by default; None: it leaves the setting alone
 
     def checked(self, model: str, name: str, value: Any) -> Any:
         """The value as a plain number, word or flag; "auto" stays for the fit to resolve."""
@@ -96,7 +96,7 @@ class Setting:
         return checks.number(name, value, self.low, self.high, above=self.above, below=self.below, auto=bool(self.auto))
 
     def values(self) -> str:
-        """What it takes, for a person."""
+        """The accepted values in words."""
         if self.takes:
             return self.takes
         if self.choices:
@@ -117,7 +117,7 @@ class Setting:
         return re.split(r"(?<!e\.g)\.(?:\s|$)", self.help, maxsplit=1)[0]
 
     def range_for(self, scale: Scale) -> Range | None:
-        """Where it is searched on data of that scale."""
+        """The search range for data of this scale."""
         return self.search(scale) if callable(self.search) else self.search
 
 
@@ -129,7 +129,7 @@ def setting(default: Any, *, help: str, whole: bool = False, **more: Any) -> Any
 
 
 def shared(default: Any, **definition: Any) -> Callable[..., Any]:
-    """A setting that several models have; each may change its default, its help or where it is searched."""
+    """A setting that several models share; each may change its default, help or search range."""
 
     def field(default: Any = default, **changes: Any) -> Any:
         return setting(default, **definition | changes)
@@ -152,7 +152,7 @@ def model(cls: type[M]) -> type[M]:
 
 
 def _documented(text: str, settings: dict[str, Setting]) -> str:
-    """The settings stand before the example."""
+    """The docstring with the settings inserted before the example."""
     head, mark, example = text.partition("\nExample:\n")
     if not settings:
         return text
@@ -176,7 +176,7 @@ def settings_of(cls: Any) -> dict[str, Setting]:
 
 
 def checked(learner: Any) -> dict[str, Any]:
-    """The settings of a model that decide what it learns, as plain numbers and words; all are checked."""
+    """The settings that decide what a model learns, as plain numbers and words; all settings are checked."""
     known, name = settings_of(learner), type(learner).__name__
     values = {key: one.checked(name, key, getattr(learner, key)) for key, one in known.items()}
     return {key: value for key, value in values.items() if not known[key].layout}
@@ -188,7 +188,7 @@ def check_not_empty(interactions: int, users: int, items: int) -> None:
 
 
 def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) -> None:
-    """That G is a Gram (or an ``also``), holds something, and was made with the user weights the model asks for."""
+    """Check that G is a Gram (or an ``also``), is not empty, and has the user weights that the model asks for."""
     if not isinstance(G, Gram if also is None else Gram | also):
         raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
     if user_power not in ("auto", G.user_power):
@@ -200,7 +200,7 @@ def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) ->
 
 
 def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
-    """One distinct id per column; the column numbers when none are given."""
+    """One distinct id per column; by default the column numbers."""
     if item_ids is None:
         return np.arange(m)
     ids = np.asarray(item_ids)
@@ -225,7 +225,7 @@ def up_to_items(low: int, high: int = 1000) -> Callable[[Scale], Range]:
 
 
 def around_l2(below: float, above: float) -> Callable[[Scale], Range]:
-    """From that many times less to that many times more than the l2 that suits EASE."""
+    """From l2/below to above·l2, where l2 is the one that suits EASE."""
     return lambda scale: Range(scale.l2 / below, above * scale.l2, log=True)
 
 
@@ -244,18 +244,18 @@ l2 = shared(
 )  # fmt: skip
 kept_weight = shared(
     0.0, low=0, high=1,
-    help="Weight of errors on entries that were not dropped; dropped ones weigh 1. "
-    "0: only hidden items count, so no item explains itself (EDLAE). 1: all entries count alike (DLAE).",
+    help="Weight of errors on entries that were not dropped; dropped ones have weight 1. "
+    "0: only hidden items count, so no item explains itself (EDLAE). 1: all entries have the same weight (DLAE).",
 )  # fmt: skip
 user_power = shared(
     "auto", low=-5, high=5, auto="0.5, or that of the Gram in fit_gram", search=Range(0.0, 1.0, step=0.25),
     help="A user with n items counts n^-user_power per item. "
-    "0: every interaction counts alike, so heavy users dominate. 1: every user counts alike.",
+    "0: every interaction has the same weight, so heavy users dominate. 1: every user has the same weight.",
 )  # fmt: skip
 item_power = shared(
     0.0, low=-5, high=5, auto=False,
     help="Items are scaled by popularity^-item_power before the fit, and back after it. "
-    "0: the same l2 for every item, which weighs most on rare ones. 1: an l2 in proportion to popularity.",
+    "0: the same l2 for every item, which affects rare items most. 1: an l2 in proportion to popularity.",
 )  # fmt: skip
 propensity_power = shared(
     0.0, low=-5, high=5,
@@ -267,8 +267,8 @@ dtype = shared(
 )
 rank = shared(
     200, low=1, search=up_to_items(16),
-    help="Numbers per item on either side: the dimension of the embeddings. "
-    "More fit finer detail and cost memory and time in proportion.",
+    help="Dimension of the embeddings: numbers per item on either side. "
+    "A higher rank fits finer detail and costs proportionally more memory and time.",
 )  # fmt: skip
 iterations = shared(30, low=0, help="At most this many iterations. The fit ends earlier once a step gains nothing.")
-seed = shared(0, low=0, help="Of every random choice: the same seed gives the same model.")
+seed = shared(0, low=0, help="Seed of every random choice: the same seed gives the same model.")

@@ -1,4 +1,4 @@
-"""EASE, DLAE, EDLAE and RDLAE: one inverse, four readings of it [Steck19, Steck20, Moon23]; see docs/models.md."""
+"""EASE, DLAE, EDLAE and RDLAE: four models from one inverse [Steck19, Steck20, Moon23]; see docs/models.md."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Model = TypeVar("Model", bound=Recommender)
 
 @fields.model
 class _Settings(Recommender):
-    """What all full-rank models can be told."""
+    """The settings that all full-rank models share."""
 
     user_power: float | Auto = fields.user_power()
     item_power: float = fields.item_power()
     propensity_power: float = fields.propensity_power()
     storage: Literal["packed", "dense"] = fields.setting(
         "packed", choices=("packed", "dense"), layout=True,
-        help="How the weights are held. Packed is the symmetric inverse, half the memory; dense is the matrix itself, "
-        "quicker for single requests.",
+        help="How the weights are stored. Packed is the symmetric inverse, half the memory; dense is the matrix "
+        "itself, faster for single requests.",
     )  # fmt: skip
     dtype: Literal["float32", "float64"] = fields.dtype()
 
@@ -49,8 +49,8 @@ class FullRankModel(_Settings):
     has_propensity = True
     l2_of_ease = True
     auto_of_ease = True
-    penalty_: float | None  # l2 in the unit of the unscaled Gram, as the inverse has it; None: one per item
-    objective_: float  # the minimum that was reached (docs/models.md), in squared units of the weighted data
+    penalty_: float | None  # l2 in the unit of the unscaled Gram, as in the inverse; None: one per item
+    objective_: float  # the minimum reached (docs/models.md), in squared units of the weighted data
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
@@ -67,7 +67,7 @@ class FullRankModel(_Settings):
         return self._solve(G, settings, getattr(X, "item_ids", None), progress, Past.of_fit(matrix, X))
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands. G is copied, not changed."""
+        """Learn from a Gram alone, with its ``user_power``. G is copied, not changed."""
         settings = self._checked()
         check_gram(G, settings["user_power"])
         self._check_memory(G.n_items)
@@ -79,7 +79,7 @@ class FullRankModel(_Settings):
         return divide_by_popularity(self, power)
 
     def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None, past: Past) -> Self:
-        """Overwrites G's values: they become the weights."""
+        """Overwrite the values of G with the weights."""
         item_ids = checked_item_ids(item_ids, G.n_items)
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
         l2 = item_l2(settings["l2"] / scale, G.own_diagonal(), settings["item_power"])
@@ -132,7 +132,7 @@ def divide_by_popularity(fitted: Model, power: float) -> Model:
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """(n_i / max n)^−power: 1 over the chance that an interaction with item i shows, if that grows so with n_i."""
+    """(n_i / max n)^−power: 1 over the assumed probability that an interaction with item i is observed."""
     out: NDArray[np.float64] = np.ones(len(popularity))
     live = popularity > 0
     out[live] = (popularity[live] / popularity.max(initial=0.0)) ** -power
@@ -211,7 +211,7 @@ class RDLAE(FullRankModel):
 
     min ‖X − XB‖² + ‖Λ^½ B‖²,  |B_ii| ≤ max_diagonal,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
 
-    Use it where EDLAE is too strict and DLAE too loose; ``od.tune`` finds out. With dropout=0 it is known as RLAE.
+    Use it where EDLAE is too strict and DLAE too loose; ``od.tune`` can tell. With dropout=0 it is known as RLAE.
 
     Example:
         >>> import offdiag as od
@@ -223,7 +223,7 @@ class RDLAE(FullRankModel):
 
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
-    user_power: float | Auto = fields.user_power()  # here again: the order of settings is the order of the search
+    user_power: float | Auto = fields.user_power()  # repeated: the order of settings is the order of the search
     max_diagonal: float = fields.setting(
         0.1, low=0, high=1, search=fields.Range(0.0, 0.5),
         help="Largest weight of an item on itself. 0: none, which is EDLAE. 1: no bound, which is DLAE.",

@@ -27,12 +27,12 @@ from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Prod
 from offdiag.weights import LowRank, Symmetric
 
 Start = tuple[NDArray[np.floating], NDArray[np.floating]]
-WORKING_COLUMNS = 17  # arrays of m×rank that a fit holds at its peak (measured): 8 are the basis of the start
+WORKING_COLUMNS = 17  # m×rank arrays held at the peak of a fit (measured), 8 of them for the starting basis
 
 
 @fields.model
 class _Settings(Recommender):
-    """What all low-rank models can be told."""
+    """The settings that all low-rank models share."""
 
     user_power: float | Auto = fields.user_power()
     seed: int = fields.seed()
@@ -52,8 +52,8 @@ class LowRankModel(_Settings):
     l2_of_ease = True
     auto_of_ease = True
     weights_: LowRank | Symmetric
-    objective_: float  # the value that was reached (docs/models.md), in squared units of the weighted data
-    objectives_: list[float]  # after each iteration, never rising
+    objective_: float  # the value reached (docs/models.md), in squared units of the weighted data
+    objectives_: list[float]  # after each iteration, never increasing
     kkt_residual_: float | None  # of the zero-diagonal problem; None for the others
     stopped_: str  # "closed form", "full rank", "converged", "iterations" or "interrupted"
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
@@ -61,7 +61,7 @@ class LowRankModel(_Settings):
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        Needs no m×m matrix where ``products`` is "data", which "auto" takes when it is cheaper or nothing else fits.
+        Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
         settings = self._checked()
@@ -81,7 +81,7 @@ class LowRankModel(_Settings):
         return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress, past)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands."""
+        """Learn from a Gram alone, with its ``user_power``."""
         settings = self._checked()
         check_gram(G, settings["user_power"], also=SparseGram)
         item_ids = checked_item_ids(item_ids, G.n_items)
@@ -108,7 +108,7 @@ class LowRankModel(_Settings):
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
         if isinstance(matrix, SparseGram):
             return matrix
-        if self.settings_["products"] == "data":  # m² numbers are too many, or more than pairs that share a user
+        if self.settings_["products"] == "data":  # m² numbers are too many, or more than the pairs that share a user
             return sparse_gram(matrix, user_power, progress=progress)
         return super()._count_gram(matrix, user_power, progress)
 
@@ -143,9 +143,9 @@ class LowRankModel(_Settings):
     def _learned(
         self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
     ) -> tuple[dict[str, Any], float]:
-        """What the fit found, by the name of the attribute, and the gain of its last step; may complete the settings.
+        """The fitted attributes by name, and the gain of the last step; may complete the settings.
 
-        ``start`` are the factors of a problem that was nearly this one.
+        ``start`` holds the factors of a nearby problem.
         """
         live = np.flatnonzero(product.g > 0)
         if settings["rank"] >= len(live):
@@ -168,7 +168,7 @@ class LowRankModel(_Settings):
         raise NotImplementedError
 
     def _tolerance(self) -> float:
-        """Of the gain of the last step, relative to what the model explains."""
+        """The tolerance of the gain of the last step, relative to what the model explains."""
         return subspace.tolerance_of(np.dtype(self.dtype))
 
     def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
@@ -179,7 +179,7 @@ class LowRankModel(_Settings):
         )  # fmt: skip
 
     def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> str:
-        """How G @ V is computed; raises when neither way fits in memory."""
+        """How G @ V is computed; raises an error if neither way fits in memory."""
         m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
         gram_bytes = layout.size(m) * itemsize * 17 // 16
         if self.products == "auto":
@@ -206,7 +206,7 @@ class LowRankDLAE(LowRankModel):
 
     min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
 
-    Use it where an items × items matrix is too large and a closed form is wanted; LowRankEDLAE ranks better.
+    Use it where an items × items matrix is too large and you want a closed form; LowRankEDLAE ranks better.
 
     Example:
         >>> import offdiag as od
@@ -218,7 +218,7 @@ class LowRankDLAE(LowRankModel):
 
     rank: int = fields.rank()
     dropout: float | Auto = fields.dropout()
-    # At low rank, and with an item that may explain itself, l2 has much of the regularisation to do.
+    # At low rank, where items may explain themselves, l2 does much of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
     full_rank_weight: ClassVar[float] = 1.0
 
@@ -237,7 +237,7 @@ class LowRankEDLAE(LowRankModel):
 
     min E ‖A^½ ⊙ (X − X̃ U Vᵀ)‖² + l2·‖U Vᵀ‖²,  A = 1 where X̃ dropped an entry, kept_weight where it kept one
 
-    Use it where an items × items matrix is too large, or embeddings are wanted. It finds a local minimum of the exact
+    Use it where an items × items matrix is too large, or if you want embeddings. It finds a local minimum of the exact
     expectation over all masks, from a start that is close to the best one. kept_weight=1 is LowRankDLAE.
 
     Example:
@@ -321,7 +321,7 @@ class WeightDecayLAE(LowRankModel):
     """
 
     rank: int = fields.rank()
-    # Without dropout l2 has all of the regularisation to do.
+    # Without dropout, l2 does all of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
 
     def _factors(

@@ -1,4 +1,4 @@
-"""What a fitted model knows about one pair of items: its settings and its Gram, brought to ``offdiag.reasons``."""
+"""What a fitted model knows about one pair of items: its settings and its Gram, as input of ``offdiag.reasons``."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     rarity = float(inverse_propensity(model.popularity_, settings.get("propensity_power", 0.0))[b])
 
     def column(items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """β_jb: what was fitted, before the model made strong weights louder and popular items quieter."""
+        """β_jb as fitted, before weight_power and propensity_power."""
         beta: NDArray[np.float64] = W.column(items, b).astype(np.float64) / rarity
-        if power == 1.0 or W.compound:  # what was summed cannot be told apart again
+        if power == 1.0 or W.compound:  # a sum cannot be separated again
             return beta
         undone: NDArray[np.float64] = np.sign(beta) * np.abs(beta) ** (1 / power)
         return undone

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 class Recommender:
     """The interface of all models; ``fit`` of each model sets the attributes that end in an underscore."""
 
-    cluster_fit: ClassVar[Literal["full rank", "sparse"] | None] = None  # which fit of od.cluster takes it
+    cluster_fit: ClassVar[Literal["full rank", "sparse"] | None] = None  # which fit of od.cluster it uses
     learns_from_gram: ClassVar[bool] = False  # it has fit_gram
-    prefers_data: ClassVar[bool] = False  # fit needs less than the Gram that fit_gram would be given
+    prefers_data: ClassVar[bool] = False  # fit needs less memory than the Gram of fit_gram
     starts_warm: ClassVar[bool] = False  # fit_gram takes ``start``, a model fitted with other settings
     stops_early: ClassVar[bool] = False  # fit takes ``validation``, users that decide when to stop
     checkpoints_in_folder: ClassVar[bool] = False  # fit takes ``checkpoint``, a folder
     can_change: ClassVar[bool] = False  # update and forget are exact
     has_propensity: ClassVar[bool] = False  # it has with_propensity
-    l2_of_ease: ClassVar[bool] = False  # its l2 is in the unit of EASE's, so that search ranges follow that
+    l2_of_ease: ClassVar[bool] = False  # its l2 has the unit of EASE's, so search ranges follow that
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
     weights_: Weights
     item_ids_: NDArray[Any]
@@ -49,7 +49,7 @@ class Recommender:
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
-    _past: Past = Past()  # what it remembers of its users: in no pickle and in no model file
+    _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
@@ -74,7 +74,7 @@ class Recommender:
         """The k best items for each history (rows of a matrix, Interactions, or lists of item ids).
 
         ``allow`` and ``block`` are lists of item ids. A list is shorter than k only when no more items are left:
-        ``.lengths`` says how long each is, and the places behind its end are masked. Ids that are not in the catalogue
+        ``.lengths`` holds their lengths, and the places after the end are masked. Ids that are not in the catalogue
         are ignored, listed in ``.unknown`` and warned about; ``strict=True`` makes them an error. An empty history
         gets the popular items.
         """
@@ -87,8 +87,8 @@ class Recommender:
     def similar(self, items: Any, k: int = 10, *, space: str = "score") -> Recommendations:
         """For each item id, the k items that a history of only that item leads to.
 
-        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that say the same about
-        others) with ``space="encoder"``, or of ``decoder_`` (items that the same others speak for) with "decoder".
+        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
+        items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
         """
         model = self._fitted()
         return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
@@ -96,32 +96,32 @@ class Recommender:
     def explain(self, history: Any, item: Any) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
-        ``.rank`` is its place in the list, ``.rank_without`` what it would be without each item of the history.
+        ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
         """
         model = self._fitted()
         return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
-        """What the weight of ``item`` on ``other`` says beyond how often the two go together; needs ``gram_``."""
+        """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``."""
         from offdiag.models import pair_reasons
 
         return pair_reasons.explain(self._fitted(), item, other)
 
     def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
-        """Learn new users, exactly: what a fit with ``settings_`` would give on the old data and theirs together.
+        """Learn new users, exactly: the result of a fit with ``settings_`` on the old and the new data together.
 
-        With Interactions items are matched by id, and unknown ids are new items; a plain matrix must have the columns
-        of the catalogue, or more. ``last_change`` tells what was done. docs/living.md tells what it costs.
+        With Interactions, items are matched by id, and unknown ids are new items; a plain matrix must have the columns
+        of the catalogue, or more. ``last_change`` is the certificate. docs/living.md gives the cost.
         """
         exact_change.change_users(self._fitted(), X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
-        """Unlearn users, exactly: what a fit with ``settings_`` would give had they never been there.
+        """Unlearn users, exactly: the result of a fit with ``settings_`` on the data without them.
 
-        ``X_old`` are their rows as they were learned. The certificate tells how far the weights are from that, as
-        checked against the exact Gram; ``prove=True`` also fits anew and measures it. With Interactions, items that
-        nobody has any more leave the catalogue.
+        ``X_old`` holds their rows as they were learned. The certificate reports how far the weights are from that, as
+        checked against the exact Gram; ``prove=True`` also measures it with a new fit. With Interactions, items that
+        are left without users are removed from the catalogue.
         """
         return exact_change.change_users(self._fitted(), X_old, -1, prove=prove, progress=progress)
 
@@ -132,9 +132,9 @@ class Recommender:
 
     @property
     def gram_(self) -> Gram | SparseGram:
-        """The Gram of the users in the model; it stays as it is when they come and go, and the model takes another."""
+        """The Gram of the users in the model. Later changes of the model do not change it."""
         G = gram_of(self._fitted())
-        G.values.flags.writeable = False  # who changes it from now on takes a copy
+        G.values.flags.writeable = False  # any later change makes a copy
         return G
 
     def save(
@@ -148,9 +148,9 @@ class Recommender:
     ) -> None:
         """Write the model to one file, atomically; ``od.load`` reads it back. No user row is ever stored.
 
-        ``updatable=True`` also writes what ``update`` and ``forget`` need to a second file, ``path`` + ".living", which
-        is encrypted. ``key`` is a key file, 32 bytes, or a function that returns them; by default keys are kept in the
-        user's configuration folder. ``rotate_key=True`` makes every older copy of that file unreadable.
+        ``updatable=True`` also writes a second, encrypted file, ``path`` + ".living", for ``update`` and ``forget``.
+        ``key`` is a key file, 32 bytes, or a function that returns them; by default keys are kept in the user's
+        configuration folder. ``rotate_key=True`` makes every older copy of that file unreadable.
         """
         from offdiag import persist
 
@@ -186,7 +186,7 @@ class Recommender:
         past: Past | None = None,
         **learned: Any,
     ) -> Self:
-        """The end of every fit; ``past`` is for models that can be changed, ``learned`` what else the fit found.
+        """The end of every fit; ``past`` is for models that can be changed, ``learned`` for other fitted attributes.
 
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
@@ -211,11 +211,11 @@ class Recommender:
         return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined,no-any-return]
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
-        """The weights on a changed Gram; models that are ``can_change`` have it."""
+        """The weights on a changed Gram; implemented if ``can_change``."""
         raise NotImplementedError
 
     def _tolerances(self) -> tuple[float, float]:
-        """Of a residual and of an error of the weights: what may be without a new fit."""
+        """The largest residual and the largest weight error accepted without a new fit."""
         raise NotImplementedError
 
     def __copy__(self) -> Self:
@@ -223,7 +223,7 @@ class Recommender:
         vars(other).update(vars(self))
         inverse = getattr(getattr(self, "weights_", None), "C", None)
         if inverse is not None:
-            inverse.flags.writeable = False  # whichever of the two is changed first takes a copy
+            inverse.flags.writeable = False  # the first of the two to be changed makes a copy
         self._past.share()
         return other
 
@@ -234,7 +234,7 @@ class Recommender:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds no user's row, either."""
+        """A pickle holds no user rows, either."""
         return {name: value for name, value in vars(self).items() if name != "_past"}
 
     def _fitted(self) -> Self:

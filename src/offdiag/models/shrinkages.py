@@ -1,7 +1,7 @@
 """Six ways to shrink a spectrum, each the exact answer to one kind of noise; B = Q f(σ) Qᵀ for X = P σ Qᵀ.
 
 A shrink is a function of the singular values: it returns the factors f, between 0 and 1 for all but extreme settings.
-Its text ("dropout:drop=0.5") is how a file and the command line write it; ``parsed`` reads it back.
+Files and the command line write it as text ("dropout:drop=0.5"), which ``parsed`` reads back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Auto = Literal["auto"]
 
 @dataclass(frozen=True)
 class Shrink:
-    """What all have in common: a name, numbers that are checked, and their text."""
+    """The base class: a name, checked parameters, and a text form."""
 
     name: ClassVar[str]
-    limits: ClassVar[dict[str, tuple[float, float]]]  # least, and what it must stay below
+    limits: ClassVar[dict[str, tuple[float, float]]]  # lower bound, and exclusive upper bound
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -45,7 +45,7 @@ class Shrink:
         return f"{self.name}:{numbers}" if numbers else self.name
 
     def __call__(self, sigma: Any) -> Vector:
-        """The factors for singular values in falling order."""
+        """The factors for singular values in descending order."""
         sigma = np.asarray(sigma, dtype=np.float64)
         if sigma.ndim != 1 or not np.isfinite(sigma).all() or (sigma < 0).any():
             raise OffdiagError("a shrink takes a list of finite singular values of at least 0, largest first")
@@ -140,9 +140,9 @@ class DropBlock(Shrink):
 
 @dataclass(frozen=True)
 class EarlyStop(Shrink):
-    """Training of a linear denoising net stopped early: component j has come to f = w_j(t) [Pretorius18 sec. B].
+    """Training of a linear denoising net stopped early: component j has reached f = w_j(t) [Pretorius18 sec. B].
 
-    ``time`` is counted in units of N/(α σ_1²), the pace of the largest component; a component of half its singular
+    ``time`` is measured in units of N/(α σ_1²), the pace of the largest component; a component with half the singular
     value takes four times as long. ``start`` is the f of all components at time 0, ``l2`` the noise, as in Ridge.
     """
 
@@ -166,7 +166,7 @@ SHRINKS: dict[str, type[Shrink]] = {s.name: s for s in (Hard, Ridge, WeightDecay
 
 
 def parsed(value: Any) -> Shrink:
-    """A shrink from itself or its text, e.g. "ridge", "ridge:l2=300" or "dropblock:drop=0.3,block=4"."""
+    """A shrink, given as such or as text, e.g. "ridge", "ridge:l2=300" or "dropblock:drop=0.3,block=4"."""
     if isinstance(value, Shrink):
         return value
     if not isinstance(value, str):

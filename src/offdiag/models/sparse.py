@@ -1,4 +1,4 @@
-"""SparseEDLAE: each item from its most telling neighbours only, for catalogues of any size; see docs/models.md."""
+"""SparseEDLAE: each item from its most informative neighbours only, for catalogues of any size; see docs/models.md."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Prod
 from offdiag.weights import Smoothed, Sparse
 
 NEIGHBOURS = 500
-MOST_NEIGHBOURS = 2_000  # before weights are dropped to save bytes: four times as many as will be left, up to this
-_NOT_OF_THE_FIT = ("block_bytes",)  # settings that change how it is computed, not what comes out
+MOST_NEIGHBOURS = 2_000  # cap of "auto" with max_bytes, which starts from four times the neighbours that will remain
+_NOT_OF_THE_FIT = ("block_bytes",)  # settings that change the computation, not the result
 
 
 class _Fit(Recommender):
@@ -42,12 +42,12 @@ class _Fit(Recommender):
 
 @fields.model
 class SparseEDLAE(_Fit):
-    """EDLAE where each item is predicted from its most telling neighbours only, for catalogues of any size.
+    """EDLAE where each item is predicted from its most informative neighbours only, for catalogues of any size.
 
     min ‖x_i − X_S β‖² + ‖Λ^½ β‖² for each item i, S its neighbours,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
 
     Use it beyond some 20,000 items, or where the model must be small. Each column is solved exactly on its support, the
-    items j with the largest G_ji²/(G + Λ)_jj, G = XᵀX; nothing of items × items is ever held.
+    items j with the largest G_ji²/(G + Λ)_jj, G = XᵀX; no items × items matrix is ever held.
 
     Example:
         >>> import offdiag as od
@@ -66,11 +66,11 @@ class SparseEDLAE(_Fit):
     l2_of_ease = True
     auto_of_ease = True
 
-    # A trial on a large catalogue takes long, so the search ranges are narrow. No Gram is kept: any user_power will do.
+    # A trial on a large catalogue takes long, so the search ranges are narrow. No Gram is kept, so user_power is free.
     neighbours: int | Auto = fields.setting(
         "auto", whole=True, low=1, search=fields.up_to_items(100, 800),
         auto="500, or with max_bytes about four times as many as will be left",
-        help="Number of items that each item is predicted from. More are more accurate and cost memory and time.",
+        help="Number of items that each item is predicted from. More are more accurate, but cost memory and time.",
     )  # fmt: skip
     dropout: float | Auto = fields.dropout(search=fields.Range(0.3, 0.9))
     l2: float | Auto = fields.l2(search=fields.around_l2(6, 6))
@@ -83,17 +83,17 @@ class SparseEDLAE(_Fit):
     )  # fmt: skip
     rank: int = fields.setting(
         0, low=0, expected="a whole number, 0 for no smooth part",
-        help="Directions of a smooth part that is added to the scores; 0 for none. It projects a history on the first "
-        "directions of the normalised data [Shen21]; worth trying where the future is to be predicted.",
+        help="Rank of a smooth part that is added to the scores; 0 for none. It projects a history on the first "
+        "directions of the normalised data [Shen21]; worth trying to predict future interactions.",
     )  # fmt: skip
     smooth: float = fields.setting(0.2, low=0, high=10, help="Weight of the smooth part, if rank is above 0.")
     max_bytes: int | None = fields.setting(
         None, whole=True, low=1, size=True,
-        help="Largest size of the weights in bytes. The weakest are dropped and the rest solved again.",
+        help="Largest size of the weights in bytes. The weakest are dropped and the rest is solved again.",
     )  # fmt: skip
     block_bytes: int | Auto = fields.setting(
         "auto", whole=True, low=1, size=True, auto="60 % of the memory that is free",
-        help="Part of XᵀX that is held at a time, in bytes. It changes no result.",
+        help="Part of XᵀX that is held at a time, in bytes. It does not change the result.",
     )  # fmt: skip
     dtype: Literal["float32", "float64"] = fields.dtype()
 
@@ -102,8 +102,8 @@ class SparseEDLAE(_Fit):
     ) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        Memory: the interactions twice, two numbers per neighbour (four while the model is put together), and
-        ``block_bytes``. ``checkpoint`` names a folder from which a fit that was killed goes on, to the same bytes.
+        Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
+        ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
         """
         settings = self._checked()
         matrix = as_matrix(X)
@@ -144,9 +144,9 @@ class SparseEDLAE(_Fit):
         return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth, past)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
-        """Learn from a Gram alone; its ``user_power`` stands. G is not changed. Memory: as much as G, once more.
+        """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
 
-        A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: its users count alike.
+        A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
         """
         settings = self._checked()
         check_gram(G, settings["user_power"], also=SparseGram)
@@ -219,7 +219,7 @@ class SparseEDLAE(_Fit):
             Q, said = smooth
             heard = (settings["smooth"] / said).astype(self.dtype) * rarity
             weights = Smoothed(sharp, Q, said.astype(self.dtype), heard)
-            settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than were asked for
+            settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than requested
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
         used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
         penalty = None if settings["item_power"] else settings["l2"] / scale
@@ -231,7 +231,7 @@ class SparseEDLAE(_Fit):
         return auto.from_scale(settings, scale)
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
-        """That the fit has room; returns the length of the supports, and settles it where it was "auto"."""
+        """Check that the fit has enough memory; return the length of the supports and resolve it if it is "auto"."""
         itemsize = np.dtype(self.dtype).itemsize
         if settings["neighbours"] == "auto":
             fitting = (settings["max_bytes"] or 0) // (4 + itemsize) // max(m, 1)
@@ -253,7 +253,7 @@ class SparseEDLAE(_Fit):
 
 
 def block_bytes(wanted: int | Auto) -> int:
-    """What of the Gram may be held at a time."""
+    """How much of the Gram may be held at a time."""
     if not isinstance(wanted, str):
         return wanted
     there = memory.available()
@@ -261,5 +261,5 @@ def block_bytes(wanted: int | Auto) -> int:
 
 
 def _smooth_bytes(m: int, rank: int, itemsize: int) -> int:
-    """What the smooth part takes of ``max_bytes``."""
+    """The share of ``max_bytes`` that the smooth part takes."""
     return m * (min(rank, m) + 2) * itemsize if rank else 0

@@ -1,4 +1,4 @@
-"""The columns of a sparse model as problems on a Gram, packed or by rows: what fit_gram chooses from and solves."""
+"""The columns of a sparse model as problems on a Gram, packed or by rows, for fit_gram to choose supports and solve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offdiag.solvers import gram_rows, gram_supports, popularity_order, support
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """Items numbered by popularity; ``solve`` puts β in place of G in its supports and returns what they explain."""
+    """Items numbered by popularity; ``solve`` overwrites G with β in its supports and returns what they explain."""
 
     rank: NDArray[np.int32]
     g: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""One truncated SVD, then a shrinkage chosen by theory; changing it costs nothing. See docs/theory/spectral.md."""
+"""One truncated SVD, then a shrinkage chosen by theory; it can be changed for free. See docs/theory/spectral.md."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Spectrum(LowRankModel):
     l2_of_ease = False
     auto_of_ease = False
     total_: float  # ‖X‖², with the weights of users and items
-    auto_l2_: float  # what l2="auto" of a shrink means for this data
+    auto_l2_: float  # the value of l2="auto" of a shrink for this data
 
 
 @fields.model
@@ -67,7 +67,7 @@ class Spectral(_Spectrum):
     item_power: float | Auto = fields.item_power(
         "auto", auto="0 with a shrinkage that is given, the plain theory; else 0.5, which ranks better",
         search=fields.Range(0.0, 1.0),
-        help="Items weigh popularity^-item_power in the decomposition. 0: as they are. 1: all alike.",
+        help="Items have weight popularity^-item_power in the decomposition. 0: no weights. 1: items count equally.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Spectral(_Spectrum):
         spectrum = self._spectrum()
         model = copy.copy(self)
         model.shrink = parsed(shrink)
-        model.item_power = self.settings_["item_power"]  # what a fit with these parameters would need
+        model.item_power = self.settings_["item_power"]  # a fit with these parameters needs it
         chosen = _resolved(model.shrink, self.auto_l2_)
         model.weights_ = replace(spectrum, shrink=chosen(spectrum.sigma))
         model.settings_ = self.settings_ | {"shrink": str(chosen)}
@@ -100,13 +100,13 @@ class Spectral(_Spectrum):
         del settings["shrink"]  # resolved with the data
         if settings["item_power"] == "auto":
             settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
-        return settings | {"l2": "auto"}  # resolved for a shrink that asks for it, now or later: cheap
+        return settings | {"l2": "auto"}  # resolved for any shrink that needs it, now or later: cheap
 
     def _learned(
         self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
     ) -> tuple[dict[str, Any], float]:
         settings["rank"] = min(settings["rank"], int(np.count_nonzero(product.g)))
-        if "shrink" in settings:  # those of a fit
+        if "shrink" in settings:  # the settings of an earlier fit
             l2, chosen = self.auto_l2_, parsed(settings["shrink"])
         else:
             l2 = settings.pop("l2")
@@ -140,7 +140,7 @@ class Spectral(_Spectrum):
 
     def _refit(self, G: Any, progress: Progress | None = None) -> Self:
         fresh = super()._refit(G, progress)
-        fresh.auto_l2_ = self.auto_l2_  # a setting, once it was chosen
+        fresh.auto_l2_ = self.auto_l2_  # a setting, once chosen
         return fresh
 
     def _tolerance(self) -> float:
@@ -148,7 +148,7 @@ class Spectral(_Spectrum):
 
 
 def _left(weights: Symmetric, total: float) -> float:
-    """‖XR − X̂R‖², the squared error that the shrinkage leaves, components not found included."""
+    """‖XR − X̂R‖², the squared error that remains after the shrinkage, including the components that were truncated."""
     squares = weights.sigma**2
     return max(total - float(squares.sum()), 0.0) + float((squares * (1 - weights.shrink) ** 2).sum())
 
@@ -158,5 +158,5 @@ def _is_auto(shrink: Any) -> bool:
 
 
 def _resolved(shrink: Shrink, l2: float) -> Shrink:
-    """With the l2 that was chosen from the data in place of "auto"."""
+    """The shrink with "auto" replaced by the l2 chosen from the data."""
     return replace(shrink, l2=l2) if getattr(shrink, "l2", None) == "auto" else shrink  # type: ignore[call-arg]

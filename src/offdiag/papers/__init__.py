@@ -1,1 +1,1 @@
-"""Figures and statements of the theory papers, made again with the lab: one module per paper, one page each."""
+"""Figures and claims of the theory papers, reproduced with the lab: one package and one page per paper."""

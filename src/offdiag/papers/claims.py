@@ -1,4 +1,4 @@
-"""What a reproduction is made of: chapters of claims and figures, numbers, and the checks that decide about them."""
+"""The parts of a reproduction: chapters of claims and figures, numbers, and the checks that decide on them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Verdict = Literal[
     "does not hold",
     "not run",
 ]
-SURE = 3.0  # paired standard errors beyond which a difference is not luck, with a dozen of them looked at
+SURE = 3.0  # paired standard errors beyond which a difference is not chance, with a dozen comparisons
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, in plain words, and what was measured here."""
+    """A claim of the paper, in plain words, and what was measured here."""
 
     where: str  # "Theorem 2.4", "Figure 3", …, or a short name: "edlae_best"
     says: str  # one or two sentences for someone who has not read the paper
@@ -39,24 +39,24 @@ class Claim:
     code: str = ""  # the function that implements it, e.g. "lab.dropout.optimum"
 
     def as_row(self) -> dict[str, str]:
-        """With the keys of figure1.json and table1.json, whose claims have neither erratum nor code."""
+        """A row with the keys of figure1.json and table1.json, whose claims have neither erratum nor code."""
         return {"name": self.where, "text": self.says, "verdict": self.verdict, "evidence": self.measured}
 
 
 def verdict(true: bool, *, corrected: bool = False) -> Verdict:
-    """On a statement that can be decided without error bars."""
+    """The verdict on a claim that can be decided without error bars."""
     if not true:
         return "does not hold"
     return "holds when corrected" if corrected else "holds"
 
 
 def ahead(mean: float, sem: float) -> Verdict:
-    """Whether a paired difference is surely above 0."""
+    """Whether a paired difference is significantly above 0."""
     return "holds" if mean > SURE * sem else "within error" if mean >= -SURE * sem else "does not hold"
 
 
 def never_behind(gaps: Iterable[tuple[float, float]]) -> Verdict:
-    """Whether none of several paired differences (mean, standard error) is below 0, or surely so."""
+    """Whether none of several paired differences (mean, standard error) is below 0, or significantly below."""
     gaps = list(gaps)
     if any(mean < -SURE * sem for mean, sem in gaps):
         return "does not hold"
@@ -64,7 +64,7 @@ def never_behind(gaps: Iterable[tuple[float, float]]) -> Verdict:
 
 
 def alike(behind: float, sem: float, alone: float) -> Verdict:
-    """Within the standard error of a mean (`alone`), as [Steck20] counts; a paired test may be surer than that."""
+    """Within the standard error of a mean (`alone`), as [Steck20] counts; a paired test may be sharper than that."""
     if behind <= SURE * sem:
         return "holds" if behind <= alone else "within error"
     return "close, but surely behind" if behind <= alone else "does not hold"
@@ -72,7 +72,7 @@ def alike(behind: float, sem: float, alone: float) -> Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure, its file name without suffix, and the sentence under it."""
+    """A figure, its file name without suffix, and its caption."""
 
     name: str
     caption: str
@@ -84,21 +84,21 @@ class Chapter:
     """One question of the paper."""
 
     title: str
-    text: str  # plain words: what is asked, and what is done about it; paragraphs divided by blank lines
+    text: str  # plain words: the question, and how it is answered; paragraphs separated by blank lines
     claims: list[Claim]
     drawings: list[Drawing] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """A whole paper, run again."""
+    """The reproduction of a whole paper."""
 
     paper: str  # "mianjy2018"
     title: str
     authors: str
     size: Size
     seed: int
-    summary: str  # what the paper is about and what came out, for someone who has not read it
+    summary: str  # what the paper is about and the outcome, for someone who has not read it
     chapters: list[Chapter]
     numbers: dict[str, float]  # what ``expected`` is compared with
     data: str  # which data was used
@@ -111,7 +111,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Check:
-    """One number beside what it should be; without a value where this part of the paper was not run."""
+    """One number and its expected value; without a value if this part of the paper was not run."""
 
     name: str
     value: float | None
@@ -131,7 +131,7 @@ class Check:
 def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
     """What the numbers of a paper should be: {"value", "tolerance"}, {"at_most"} or {"at_least"}, each with a "why".
 
-    An entry may hold {"small": …, "paper": …} in place of one bound for both sizes.
+    An entry may hold {"small": …, "paper": …} instead of one bound for both sizes.
     """
     text = resources.files("offdiag.papers").joinpath(paper, "expected.json").read_text(encoding="utf-8")
     entries = json.loads(text)["numbers"]
@@ -139,7 +139,7 @@ def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
 
 
 def check(numbers: dict[str, float], bounds: dict[str, dict[str, Any]]) -> list[Check]:
-    """Each expected number beside its bound; one that was not computed is told so, one nobody expects is an error."""
+    """Each expected number and its bound; a number that was not computed is marked, an unexpected one is an error."""
     unknown = sorted(set(numbers) - set(bounds))
     if unknown:
         raise OffdiagError(f"no expectation is written down for {', '.join(unknown)}")

@@ -15,7 +15,7 @@ from offdiag.plots import papers
 from offdiag.report import writer
 from offdiag.report.page import html
 
-# Class of a claim on the page, and how several are counted.
+# CSS class of a claim on the page, and the wording of the counts.
 _VERDICTS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds when corrected": ("corrected", "hold when corrected"),
@@ -50,7 +50,7 @@ def as_json(found: Reproduction) -> dict[str, Any]:
 
 
 def write(found: Reproduction, folder: Path) -> list[str]:
-    """index.html, numbers.json and figures/*.png, *.svg; an older file stays whole until its successor is complete."""
+    """index.html, numbers.json and figures/*.png, *.svg; an older file stays intact until the new one is complete."""
     figures = folder / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     files = [folder / "index.html", folder / "numbers.json"]
@@ -71,7 +71,7 @@ def write(found: Reproduction, folder: Path) -> list[str]:
 
 
 def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
-    """One self-contained page: pictures inside, no script, no outside resource."""
+    """One self-contained page: inline figures, no script, no external resource."""
     kinds = [claim.verdict for claim in found.claims]
     return html(
         "offdiag.papers",

@@ -1,4 +1,4 @@
-"""Figures: of results, ranks and searches as SVG, of the theory papers with matplotlib."""
+"""Figures: results, ranks and searches as SVG; the theory papers with matplotlib."""
 
 from offdiag.plots.results import comparison, contributions, curve, distribution, popularity
 from offdiag.plots.svg import Figure

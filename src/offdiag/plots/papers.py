@@ -1,4 +1,4 @@
-"""Figures of the theory papers, with matplotlib (the extra ``plot``): one look for all, PNG and SVG files."""
+"""Figures of the theory papers, with matplotlib (the extra ``plot``): one style for all, PNG and SVG files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLOURS = tuple(LIGHT[f"c{n}"] for n in (1, 2, 3, 4, 5, 0))
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so figures look alike everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so figures look the same everywhere
     "font.size": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -39,7 +39,7 @@ STYLE: dict[str, Any] = {
 
 
 def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Figure, Any]:
-    """A figure of rows × columns axes (always a 2-D array), in the common look; no window, no global state.
+    """A figure of rows × columns axes (always a 2-D array), in the common style; no window, no global state.
 
     The style applies to the axes made here; draw with the methods of the axes and the colours of ``COLOURS``.
     """
@@ -62,7 +62,7 @@ def lines(axes: Axes, x: Any, series: dict[str, Any], *, colours: Sequence[str] 
 
 
 def shrinkages(model: Spectral, shrinks: Sequence[Any]) -> Figure:
-    """What each shrinkage leaves of each component of a fitted Spectral model, the largest component first."""
+    """How much of each component each shrinkage keeps, for a fitted Spectral model; largest component first."""
     figure, axes = panels(1, 1, width=6.8, height=3.4)
     axis = axes[0, 0]
     for n, shrink in enumerate(shrinks):
@@ -78,7 +78,7 @@ def shrinkages(model: Spectral, shrinks: Sequence[Any]) -> Figure:
 
 
 def _short(label: str) -> str:
-    """Numbers with three digits."""
+    """Round numbers to three digits."""
     return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.3g}", label)
 
 
@@ -87,7 +87,7 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     matplotlib = _matplotlib()
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        for axis in figure.axes:  # titles stand where they were asked for when drawn outside of this style
+        for axis in figure.axes:  # titles drawn outside of this style are centred; move them to the left
             if text := axis.get_title(loc="center"):
                 axis.set_title("", loc="center")
                 axis.set_title(text, loc="left")
@@ -97,7 +97,7 @@ def rendered(figure: Figure, suffix: str) -> bytes:
 
 
 def check() -> None:
-    """That there is something to draw with."""
+    """Raise an error if matplotlib is missing."""
     _matplotlib()
 
 

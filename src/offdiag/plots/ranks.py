@@ -1,6 +1,6 @@
-"""Figures of low-rank models: accuracy against rank, how alike similar items are, and what predicts itself.
+"""Figures of low-rank models: accuracy against rank, cosines of similar items, and how much items predict themselves.
 
-The three panels of Figure 1 of [Steck20] and the diagonal behind them, drawn like everything in `plots`.
+The three panels of Figure 1 of [Steck20] and the diagonal behind them, in the style of `plots`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from offdiag import Result
     from offdiag.diagnostics import RankCurve
 
-MARKS = ("circle", "cross", "plus", "square")  # in black and white too, the models can be told apart
+MARKS = ("circle", "cross", "plus", "square")  # to distinguish the models in black and white, too
 STROKES = ("", "6 3", "2 3", "9 3 2 3")
 FULL_RANK = "6 4"
-DODGE = 3.0  # between the models at one rank, so that their error bars stand side by side
+DODGE = 3.0  # between the models at one rank, so that their error bars are side by side
 
 
 def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapping[str, int] | None = None) -> Figure:
@@ -37,7 +37,7 @@ def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapp
         ends.append((full_rank.mean[curve.metric],) * 2)
     low, high = min(a for a, _ in ends), max(b for _, b in ends)
     ticks = svg.ticks_between(low, high)
-    # The axis need not start at 0, for the differences are small; it starts and ends at a tick.
+    # The axis need not start at 0, because the differences are small; it starts and ends at a tick.
     bounds = (min(low, ticks[0]), max(high, ticks[-1]))
     spread = (math.log(curve.ranks[0]), math.log(curve.ranks[-1]))
     pad = 0.04 * ((spread[1] - spread[0]) or 1.0)
@@ -104,7 +104,7 @@ def diagonals(
     every = every[np.isfinite(every)]
     if not every.size:
         raise OffdiagError("a figure of diagonals needs finite values, received none")
-    # A few far items would squeeze all others into one bin: the outermost half per cent shares the end bins.
+    # A few outliers would squeeze all other items into one bin: the outermost half per cent shares the end bins.
     low, high = (float(q) for q in np.quantile(every, [0.005, 0.995]))
     low, high = min(low, 0.0), max(high, 0.0)
     room = (high - low) or 1.0
@@ -124,7 +124,7 @@ def _histogram(
     title: str,
     label: str,
 ) -> Figure:
-    """Outlines over each other, each lightly filled."""
+    """Overlaid outlines, each lightly filled."""
     frame = Frame(x=(float(edges[0]), float(edges[-1])), y=(0, top or 1.0))
     names = list(parts)
     out = [
@@ -136,7 +136,7 @@ def _histogram(
         filled = np.flatnonzero(shares)
         if not filled.size:
             continue
-        first, last = int(filled[0]), int(filled[-1]) + 1  # no line along the axis where there is nothing
+        first, last = int(filled[0]), int(filled[-1]) + 1  # no line along the axis over empty bins
         corners = [(frame.px(float(edges[first])), frame.bottom)]
         for low, high, share in zip(edges[first:last], edges[first + 1 : last + 1], shares[first:last], strict=True):
             corners += [(frame.px(float(x)), frame.py(float(share))) for x in (low, high)]
@@ -151,7 +151,7 @@ def _histogram(
 
 
 def _shares(values: Any, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Per cent of the values in each bin; what is not a number is in none."""
+    """Per cent of the values in each bin; NaN is in no bin."""
     values = np.asarray(values, dtype=np.float64)
     values = np.clip(values[np.isfinite(values)], edges[0], edges[-1])  # a cosine of 1 + 1e-7 is 1
     shares: NDArray[np.float64] = 100 * np.histogram(values, edges)[0] / max(values.size, 1)

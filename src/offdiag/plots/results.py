@@ -1,6 +1,6 @@
-"""Figures of results, as small SVG drawings: for notebooks, files and the report, with no plotting library.
+"""Figures of results, as small SVG drawings: for notebooks, files and the report, without a plotting library.
 
-Each function returns a `Figure`, which a notebook shows by itself.
+Each function returns a `Figure`, which a notebook displays directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEAST = 0.8  # width of the bar of a value of 0
 Z95 = 1.96  # a mean ± 1.96 standard errors is its 95 % interval
-# Lines that lie on each other are still told apart by their dashes and marks.
+# Dashes and marks distinguish lines that coincide.
 DASHES = ("", "7 3", "2 3", "", "9 3 2 3", "5 5")
 
 
@@ -87,7 +87,7 @@ def distribution(
     models: Sequence[str] | None = None,
     bins: int = 10,
 ) -> Figure:
-    """How many users have which value: not only the mean, but who is served well and who is not.
+    """The number of users by value of the metric: not only the mean, but how many are served well or badly.
 
     `models` picks some of the results; each keeps the colour it has among all of them.
     """
@@ -135,7 +135,7 @@ def popularity(inter: Interactions) -> Figure:
     x = frame.px(math.log10(tenth))
     anchor, shift = ("end", -6) if x > WIDTH / 2 else ("", 6)
     out.append(svg.line(x, frame.top, x, frame.bottom, "axis", dash="3 3"))
-    # Beside the dashed line, low and inside the area: the curve itself runs above.
+    # Next to the dashed line, low and inside the area: the curve itself runs above.
     out.append(svg.text(x + shift, frame.bottom - 26, f"{tenth:,} most popular items:", f"{anchor} small"))
     out.append(svg.text(x + shift, frame.bottom - 10, f"{share:.0f} % of all interactions", f"{anchor} small strong"))
     out.append(frame.x_axis([(math.log10(v), f"{v:,}") for v in decades_x], "rank of the item (log scale)"))
@@ -151,7 +151,7 @@ def contributions(explanation: Explanation, most: int = 8) -> Figure:
         names.append("one more item" if rest.size == 1 else f"{rest.size} more items together")
         parts.append(float(rest.sum()))
     low, high = min([0.0, *parts]), max([1e-12, *parts])
-    row, width = 36, 290  # names stand above their bars, so that long ones need not be cut
+    row, width = 36, 290  # names are above their bars, so that long ones need not be truncated
     scale = width / (high - low)
     zero = -low * scale
     out, y = [], 2.0

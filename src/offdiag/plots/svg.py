@@ -1,7 +1,7 @@
-"""The kit that every SVG drawing is made of: colours, the figure, axes, legends, marks and text.
+"""The building blocks of every SVG drawing: colours, the figure, axes, legends, marks and text.
 
-Colours live here and nowhere else; they are CSS variables, so that a figure follows the light or dark setting of the
-page it stands in. Text is escaped here: names of models and items are users' text.
+Colours are defined only here; they are CSS variables, so that a figure follows the light or dark setting of the page
+that contains it. Text is escaped here: names of models and items come from users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 WIDTH = 400  # drawing units; narrow enough that text stays readable when a phone shows the whole figure
 SIZE = 13  # of the text
 
-# Ink, faint ink, grid, then one colour per model: told apart by people who are colour-blind, in both settings.
+# Ink, faint ink, grid, then one colour per model: distinguishable for colour-blind readers, in both settings.
 LIGHT = {
     "ink": "#1d2430", "soft": "#5b6575", "grid": "#dfe3ea", "paper": "#ffffff", "minus": "#b4532a",
     "c0": "#8b94a3", "c1": "#2f6fb7", "c2": "#c27c0e", "c3": "#0b8a6a", "c4": "#8c4fb0", "c5": "#bf3f5e",
@@ -40,14 +40,14 @@ CSS += ".od .fm { fill: var(--minus); }\n"
 
 
 def palette(scope: str) -> str:
-    """The colours as CSS variables of `scope` (":root" for a page, ".od" for a drawing alone), light and dark."""
+    """The colours as CSS variables of `scope` (":root" for a page, ".od" for a single drawing), light and dark."""
     light, dark = (" ".join(f"--{k}: {v};" for k, v in c.items()) for c in (LIGHT, DARK))
     return f"{scope} {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {scope} {{ {dark} }} }}\n"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing and the sentence that says what it shows."""
+    """A drawing and a sentence that describes it."""
 
     label: str
     height: float
@@ -177,7 +177,7 @@ def whisker(low: float, high: float, y: float) -> str:
 
 
 def mark(x: float, y: float, shape: str, colour: int, title: str) -> str:
-    """A circle, square, triangle, plus or cross: told apart in black and white too."""
+    """A circle, square, triangle, plus or cross: distinguishable in black and white, too."""
     if shape == "circle":
         return dot(x, y, colour, title)
     if shape == "square":
@@ -209,7 +209,7 @@ def _stroke_width(width: float | None) -> str:
 
 
 def legend(names: Sequence[str], sample: Callable[[int, float], str], *, lead: float = 28) -> str:
-    """Names in one row at the top, each behind its `sample(number, x)`; cut where they would not fit."""
+    """Names in one row at the top, each after its `sample(number, x)`; truncated if they do not fit."""
     gap = lead + 14
     fits = sum(text_width(name, SIZE) + gap for name in names) <= WIDTH + 14
     out, x = [], 0.0
@@ -232,7 +232,7 @@ def swatch(x: float, colour: int) -> str:
 
 
 def text_width(content: str, size: float) -> float:
-    """An estimate on the safe side: no font can be asked."""
+    """A conservative estimate: no font metrics are available."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in content)
     capitals = sum(c.isupper() for c in content)
     return size * (0.55 * (len(content) - wide) + 0.14 * capitals + wide)
@@ -263,7 +263,7 @@ def ticks_to(top: float, about: int = 5) -> list[float]:
 
 
 def ticks_between(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that reach from at most `low` to at least `high`."""
+    """Round numbers from at most `low` to at least `high`."""
     room = high - low
     step = _step((room if room > 0 else abs(high) or 1.0) / about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -1,4 +1,4 @@
-"""Figures of a search for settings: what each trial was worth and which settings mattered, drawn as in `plots`."""
+"""Figures of a search for settings: the value of each trial and which settings mattered, in the style of `plots`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offdiag import Tuned
     from offdiag.tuning import Trial
 
-# Who proposed a trial: name in the legend, colour, mark. In black and white the marks tell them apart.
+# Source of a trial: name in the legend, colour, mark. The marks distinguish them in black and white.
 ORIGINS = {
     "automatic": ("automatic", 2, "square"),
     "given": ("given", 5, "plus"),
@@ -28,7 +28,7 @@ ORIGINS = {
 }
 BEST = 3  # colour of the running best
 NEAR = 0.01  # of the best value: as good for practical purposes
-DEPTH = 2.5  # how far down the picture goes, in distances of the middle trial from the best one
+DEPTH = 2.5  # how far down the figure extends, in distances of the median trial from the best one
 STRIP = 18  # below the axis of values: trials that were rejected early
 PANEL = 118  # height of a panel
 COLUMNS = ((46.0, 212.0), (230.0, 392.0))  # left and right of the panels in a row
@@ -36,19 +36,19 @@ COLUMNS = ((46.0, 212.0), (230.0, 392.0))  # left and right of the panels in a r
 
 @dataclass(frozen=True)
 class Influence:
-    """How much one setting decided."""
+    """How much one setting mattered."""
 
     setting: str
     best: Any
-    good: list[Any]  # least and most, or the choices, of trials within 1 % of the best one
+    good: list[Any]  # minimum and maximum, or the choices, of trials within 1 % of the best one
     share: float | None  # of the variance between trials that a parabola in this setting alone explains
 
 
 def influence(tuned: Tuned) -> list[Influence]:
-    """For each setting with more than one value in complete trials, the most decisive first.
+    """For each setting with more than one value in complete trials, the most influential first.
 
-    Where there was a small problem, the share is that of the values on it: those exist for rejected trials too. The
-    sampler looks where it expects good values, so a share is a hint, not a measurement of the setting itself.
+    If there was a small problem, the share refers to the values on it: those exist for rejected trials too. The
+    sampler searches where it expects good values, so a share is a hint, not a measurement of the setting itself.
     """
     found = []
     for name in _searched(tuned):
@@ -90,7 +90,7 @@ def history(tuned: Tuned) -> Figure:
 
 
 def panels(tuned: Tuned) -> Figure:
-    """The value of complete trials against each searched setting, on one scale; below, what was rejected early."""
+    """The value of complete trials against each searched setting, on one scale; below, the trials rejected early."""
     names = _searched(tuned)
     if not names:
         raise OffdiagError("no setting had more than one value in the trials, so there is nothing to draw")
@@ -134,7 +134,7 @@ def _panel(tuned: Tuned, name: str, frame: Frame, *, labels: bool) -> str:
     ]
     shown = _of_setting(tuned, name)
     out += [_trial(t, frame.px(place(t.settings[name])), frame, tuned, small=True) for t in shown]
-    fit = {**tuned.best.settings, "propensity_power": 0.0}  # its fit is what the other panels show
+    fit = {**tuned.best.settings, "propensity_power": 0.0}  # the other panels show its fit
     won = [t for t in shown if t is tuned.best] or [t for t in shown if {**t.settings, "propensity_power": 0.0} == fit]
     best = won[0] if won else _best(shown)
     out.append(svg.ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
@@ -163,7 +163,7 @@ def _band(complete: Sequence[Trial], frame: Frame, last: int) -> str:
 
 
 def _trial(trial: Trial, x: float, frame: Frame, tuned: Tuned, *, small: bool = False) -> str:
-    """A mark at the value; what lies below the picture is an arrow at its lower edge."""
+    """A mark at the value; values below the figure become an arrow at its lower edge."""
     value = float(trial.value or 0.0)
     error = "" if trial.sem is None else f" ± {trial.sem:.4f}"
     title = f"trial {trial.number}, {trial.origin}: {tuned.metric} {value:.4f}{error}; {_settings_text(trial)}"
@@ -186,7 +186,7 @@ def _arrow(x: float, y: float, colour: int, title: str) -> str:
 
 
 def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
-    """A short stroke: rejected on few items and users, or impossible to fit."""
+    """A short stroke: rejected on a small problem, or impossible to fit."""
     half = 2.5 if small else 4.0
     why = trial.note or f"rejected early, {trial.small_value or 0.0:.4f} on the small problem"
     title = f"trial {trial.number}: {why}; {_settings_text(trial)}"
@@ -194,7 +194,7 @@ def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
 
 
 def _legend(tuned: Tuned) -> tuple[str, float]:
-    """The marks that occur, in as many rows as they need; also the height."""
+    """The marks that occur, in as many rows as needed, and the height."""
     present = [origin for origin in ORIGINS if any(trial.origin == origin for trial in _complete(tuned))]
     entries = [(ORIGINS[origin][0], origin) for origin in present] + [("best so far ± s.e.", "best")]
     if any(trial.value is None for trial in tuned.trials):
@@ -232,10 +232,10 @@ def _searched(tuned: Tuned) -> list[str]:
 
 
 def _of_setting(tuned: Tuned, name: str) -> list[Trial]:
-    """Complete trials that say something about a setting.
+    """Complete trials that are informative about a setting.
 
-    Trials of propensities repeat the best of the others with changed scores: they speak of that one setting, in which
-    the trial they started from has power 0.
+    Trials of propensities repeat the best other trial with changed scores: they concern only that setting, for which
+    the original trial has power 0.
     """
     complete = _complete(tuned)
     tried = [trial for trial in complete if trial.origin == "propensity"]
@@ -251,7 +251,7 @@ def _best(trials: Sequence[Trial]) -> Trial:
 
 
 def _bounds(tuned: Tuned, *, error: bool) -> tuple[float, float]:
-    """Of the values shown, and of the error of the best; a few hopeless trials would squeeze all others into a line."""
+    """Bounds of the values shown and the error of the best, without bad trials that would flatten all others."""
     values = np.array([float(trial.value or 0.0) for trial in _complete(tuned)])
     best = float(values.max())
     floor = best - DEPTH * (best - float(np.median(values)))
@@ -282,14 +282,14 @@ def _is_log(tuned: Tuned, name: str) -> bool:
 
 
 def _spans_decades(values: Sequence[Any]) -> bool:
-    """Whether a setting is of the kind that is doubled rather than added to; shares between 0 and 1 are not."""
+    """Whether a setting belongs on a log scale; shares between 0 and 1 do not."""
     if not all(map(is_number, values)) or min(values) <= 0:
         return False
     return bool(max(values) >= 10 * min(values) and (max(values) > 1 or max(values) <= 0.1))
 
 
 def _scale(tuned: Tuned, name: str) -> Any:
-    """From a value of the setting to its place on the axis."""
+    """A function from a value of the setting to its position on the axis."""
     values = _values(tuned, name)
     if not all(map(is_number, values)):
         order = {str(value): n for n, value in enumerate(sorted(set(values), key=str))}
@@ -319,7 +319,7 @@ def _x_ticks(tuned: Tuned, name: str) -> list[tuple[float, str]]:
 
 
 def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
-    """Share of the variance that a parabola (a mean per choice) explains, less what chance would; None for too few."""
+    """Share of variance that a parabola (a mean per choice) explains, minus chance; None for too few values."""
     settings = [setting for setting, _ in pairs]
     values = np.array([value for _, value in pairs], dtype=np.float64)
     if all(map(is_number, settings)):
@@ -340,7 +340,7 @@ def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
 
 
 def _after_the_search(trials: Sequence[Trial]) -> bool:
-    """Whether a setting was only tried on the best model at the end: no share of what the search saw."""
+    """Whether a setting was only tried on the best model at the end: the search gives no share for it."""
     return any(trial.origin == "propensity" for trial in trials)
 
 

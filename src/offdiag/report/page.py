@@ -25,14 +25,14 @@ def html(package: str, template: str, **words: Any) -> str:
 
 
 def markdown(place: str | Path, template: str, **words: Any) -> str:
-    """A document from a package's folder `templates`, or from a folder; texts are taken as they are."""
-    # Markdown is read as text by people and by git: HTML entities in it would be noise, so nothing is escaped.
+    """A document from a package's folder `templates`, or from a folder; nothing is escaped."""
+    # People and git read Markdown as text, where HTML entities would be noise.
     return _environment(place, escape=False).get_template(template).render(**words)
 
 
 @cache
 def _environment(place: str | Path, *, escape: bool) -> Environment:
-    """Templates of a package or folder; what is not there is looked up in the package's neighbours.
+    """Templates of a package or folder; missing ones are looked up in offdiag.report and offdiag.papers.
 
     Pages extend the shell of offdiag.report, the documents of benchmarks include parts of those of offdiag.papers.
     """

@@ -1,4 +1,4 @@
-"""A comparison of models as one self-contained HTML page: no script, no outside resource, light and dark."""
+"""A comparison of models as one self-contained HTML page: no script, no external resource, light and dark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Entry:
 
     name: str
     idea: str
-    params: dict[str, Any]  # as asked for, "auto" included
+    params: dict[str, Any]  # as given, including "auto"
     settings: dict[str, Any]  # as used
     result: Result
     seconds: float
@@ -43,13 +43,13 @@ class Sample:
 
     user: Any
     history: list[Any]
-    picks: list[tuple[Any, float, bool]]  # item, score, whether the user had really chosen it
+    picks: list[tuple[Any, float, bool]]  # item, score, whether the user really chose it
     reasons: list[Explanation]  # one per pick
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All that the page tells."""
+    """The content of the page."""
 
     source: str
     train: Interactions
@@ -62,7 +62,7 @@ class Study:
     samples: list[Sample]
     speaker: str  # the model that recommends in the samples
     seconds: float
-    files: dict[str, str] = field(default_factory=dict)  # name of a file beside the page -> what it is
+    files: dict[str, str] = field(default_factory=dict)  # name of a file next to the page -> what it is
 
     @property
     def best(self) -> Entry:
@@ -74,7 +74,7 @@ class Study:
 
 
 def write(study: Study, path: str | os.PathLike[str]) -> None:
-    """Write the page; an older page stays whole until the new one is complete."""
+    """Write the page; an older page stays intact until the new one is complete."""
     replace_text(Path(path), render(study))
 
 
@@ -157,7 +157,7 @@ def setting_text(value: Any) -> str:
 
 
 def reason_text(reason: Explanation, most: int = 2) -> str:
-    """The items of the history that speak for a recommendation, with their share of all that does."""
+    """The items of the history that contribute to a recommendation, with their share of all positive contributions."""
     support = np.maximum(reason.contributions, 0)
     if not support.any():
         return "nothing in the history speaks for it"

@@ -1,4 +1,4 @@
-"""Answers to well-formed requests: one function for each path that is asked."""
+"""Answers to well-formed requests: one function per path."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from offdiag.server.batching import Ranked, Scorer
 from offdiag.server.limits import Refusal
 from offdiag.server.model import Id, ServedModel, rows
 
-FEW_BLOCKED = 256  # up to here a longer list is made and the blocked items are taken out of it
-REASONS_PER_TURN = 4  # items whose reasons are found before other requests get a turn
-THIRD_ITEMS = 10  # third items that the reason of a pair names
+FEW_BLOCKED = 256  # up to this many, a longer list is ranked and the blocked items are removed from it
+REASONS_PER_TURN = 4  # items whose reasons are computed before other requests get a turn
+THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
-MAX_UNKNOWN_NAMED = 20  # unknown ids that an error names
-MAX_RANKED_HISTORY = 200  # items of a history for which the rank without each is computed: the cost is their square
+MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
+MAX_RANKED_HISTORY = 200  # longest history for which the rank without each item is computed: the cost is quadratic
 
 
 async def rank(
@@ -47,7 +47,7 @@ async def rank(
 
 
 def mask(served: ServedModel, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
-    """Which columns may be in the list."""
+    """The columns that may be in the list."""
     allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
     if allow:
         allowed[allow] = True
@@ -95,7 +95,7 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
 
 
 def fallback(history: list[int]) -> str | None:
-    """What a list is made from instead of the history, if none of it is known."""
+    """What the list is based on if no item of the history is known."""
     return None if history else "popular"
 
 
@@ -110,7 +110,7 @@ def _shorten(item: Id) -> Id:
 
 
 def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
-    """The items of the history that say most about the target, strongest first."""
+    """The items of the history that contribute most to the score of the target, strongest first."""
     if not len(history):
         return []
     try:
@@ -202,7 +202,7 @@ def compare(pair: tuple[ServedModel, ServedModel], asked: schemas.Compare) -> di
 def _full_ranking(
     served: ServedModel, history: list[int], block: list[int]
 ) -> tuple[NDArray[np.int64], list[float], NDArray[np.int64]]:
-    """All candidates in their order, every score, and the place of each column (0: no candidate)."""
+    """All candidates in order, every score, and the rank of each column (0: not a candidate)."""
     allowed = mask(served, block, None)
     if not history:
         order, scores = popular(served, served.n_items, allowed)[0], served.shares

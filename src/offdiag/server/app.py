@@ -1,4 +1,4 @@
-"""The application: its paths, what they take and give, and what can go wrong, described as OpenAPI."""
+"""The application: its paths, their requests, answers and errors, described as OpenAPI."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from offdiag.server.replies import error, json_reply, one_line
 from offdiag.server.store import Store
 
 SLOW_THREADS = 2  # for explanations and comparisons
-SLOW_WAITING = 64  # of those that may wait; more are turned away at once
+SLOW_WAITING = 64  # how many of them may wait; more are turned away at once
 STATIC = Path(__file__).parent / "static"
 Model = Annotated[str | None, Query(description="A model by name; the first if left out.")]
 Body = TypeVar("Body", bound=schemas.Request)
@@ -51,16 +51,16 @@ def create(
 ) -> Middleware:
     """The ASGI application that serves the given model files; the first is the default model.
 
-    ``titles`` is a table with the columns ``title_columns``. ``reload_every`` looks for new files every so many
-    seconds. ``access_log`` gets a line of JSON per request, ``say`` a line of text when a file is loaded again.
-    ``hosts``: if given, only requests to these names are answered, and to this machine by its own. ``hold``: files that
-    are being overwritten are served from a copy; ``store.rescue`` is to be called on SIGIO.
+    ``titles`` is a table with the columns ``title_columns``. ``reload_every``: seconds between checks for new
+    files. ``access_log`` gets a line of JSON per request, ``say`` a line of text when a file is reloaded.
+    ``hosts``: if given, only requests to these names or to this machine's own are answered. ``hold``: files that
+    are being overwritten are served from a copy; call ``store.rescue`` on SIGIO.
     """
     limits, counts = limits or Limits(), counters or Counters()
     store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.add_reload, hold)
     scorer = Scorer(limits.waiting, counts.add_batch)
     slow = ThreadPoolExecutor(SLOW_THREADS, "offdiag slow")
-    searches = ThreadPoolExecutor(1, "offdiag search")  # a page asks at every key: not behind long explanations
+    searches = ThreadPoolExecutor(1, "offdiag search")  # one per keystroke: must not queue behind explanations
 
     @asynccontextmanager
     async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
@@ -106,7 +106,7 @@ POSTED = {
 
 
 def _responses(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None = None) -> dict[int | str, Any]:
-    """The statuses of a path, as its description lists them."""
+    """The statuses of a path, as listed in its description."""
     known: dict[int | str, Any] = {s: {"model": schemas.Error, "description": text} for s, text in statuses.items()}
     if answer is not None:
         known[200] = {"model": answer, "description": "The answer."}
@@ -116,7 +116,7 @@ def _responses(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | N
 async def _run_in(
     pool: ThreadPoolExecutor, handover: Handover, work: Callable[P, Answer], *args: P.args, **words: P.kwargs
 ) -> Answer:
-    """Run what takes longer than a list outside the event loop; what has not begun is dropped with its request."""
+    """Run slow work outside the event loop; work that has not started is dropped with its request."""
     if pool._work_queue.qsize() >= SLOW_WAITING:
         raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
     with handover:
@@ -124,7 +124,7 @@ async def _run_in(
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    """Every error is one line of JSON; what went wrong inside is for the log only."""
+    """Every error is one line of JSON; details of internal errors go only to the log."""
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, problem: Refusal) -> Response:
@@ -139,7 +139,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         text = known.get(problem.status_code, str(problem.detail))
         headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
         if headers.get("allow") == "GET":
-            headers["allow"] = "GET, HEAD"  # the middleware makes one of the other
+            headers["allow"] = "GET, HEAD"  # the middleware answers HEAD with GET
         return error(problem.status_code, text, **headers)
 
     @app.exception_handler(Exception)
@@ -167,12 +167,12 @@ def _add_state_paths(
 
     @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics() -> Response:
-        """Counters and histograms of all processes of this service, as Prometheus reads them."""
+        """Counters and histograms of all processes of this service, in the Prometheus format."""
         return Response(counts.text(store.models), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/model", tags=["state"], responses=_responses({404: POSTED[404], 422: POSTED[422]}, schemas.Card))
     async def model(model: Model = None) -> Response:
-        """The card of a model: class, settings, size of its data, metrics measured before it was saved."""
+        """The card of a model: class, settings, size of its data, and metrics measured before it was saved."""
         return json_reply(store.card(model))
 
     @app.get("/items", tags=["state"], responses=_responses({404: POSTED[404], 422: POSTED[422]}, schemas.Found))
@@ -182,7 +182,7 @@ def _add_state_paths(
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         model: Model = None,
     ) -> Response:
-        """Items whose title holds every word; capitals and accents do not count."""
+        """Items whose title contains every word; case and accents are ignored."""
         served = store.get(model)
         return json_reply(await _run_in(searches, handover, answers.search, served, q, offset, limit))
 
@@ -193,7 +193,7 @@ def _add_question_paths(
     def post(
         path: str, body: type[schemas.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """A path that takes a JSON body. It is read by ``_parse_body``: faster, and with the limits."""
+        """A path that takes a JSON body, read by ``_parse_body``, which is faster and applies the limits."""
         schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
         _add_limits(schema, limits)
         content = {"application/json": {"schema": schema, "example": example}}
@@ -214,7 +214,7 @@ def _add_question_paths(
                 raise Refusal(422, f"{name}: at most {limits.filter} ids, received {len(ids)}")
 
     def count_and_reply(answer: dict[str, Any], history: Sequence[Any]) -> Response:
-        """What the lists had to leave out, or to replace, is counted: nobody may look at the answers."""
+        """Count unknown ids and fallbacks, because the answers themselves may never be looked at."""
         several = "lists" in answer
         counts.add_unknown(sum(map(len, answer["unknown"])) if several else len(answer["unknown"]))
         for fallback in answer["fallback"] if several else [answer.get("fallback")]:
@@ -233,14 +233,14 @@ def _add_question_paths(
 
     @post("/similar", schemas.Similar, schemas.Likes, {"item": 3, "k": 5})
     async def similar(request: Request) -> Response:
-        """The items that somebody with only this one would be recommended."""
+        """The items recommended to a user who has only this item."""
         asked = await _parse_body(request, schemas.Similar)
         check_limits([], asked.k)
         return json_reply(await answers.similar(scorer, store.get(asked.model), asked))
 
     @post("/explain", schemas.Explain, schemas.Explanation, {"history": [3, 7], "item": 5})
     async def explain(request: Request) -> Response:
-        """What each item of the history adds to the score of an item, and where it would stand without it."""
+        """What each item of the history adds to the score of an item, and the item's rank without it."""
         asked = await _parse_body(request, schemas.Explain)
         check_limits(asked.history)
         request.scope["offdiag.items"] = len(asked.history)
@@ -250,13 +250,13 @@ def _add_question_paths(
 
     @post("/pair", schemas.Pair, schemas.PairReason, {"item": 3, "other": 7})
     async def pair(request: Request) -> Response:
-        """What one item's weight on another says beyond how often both are used together."""
+        """What one item's weight on another shows beyond how often the two are used together."""
         asked = await _parse_body(request, schemas.Pair)
         return json_reply(await _run_in(slow, scorer.handover, answers.pair, store.get(asked.model), asked))
 
     @post("/compare", schemas.Compare, schemas.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
     async def compare(request: Request) -> Response:
-        """The lists of two models side by side, with the place of each item in the other list."""
+        """The lists of two models side by side, with the rank of each item in the other list."""
         asked = await _parse_body(request, schemas.Compare)
         check_limits(asked.history, asked.k, block=asked.block)
         request.scope["offdiag.items"] = len(asked.history)
@@ -265,7 +265,7 @@ def _add_question_paths(
 
 
 async def _parse_body(request: Request, form: type[Body]) -> Body:
-    """The body, held against its description. The middleware has bounded its size and time."""
+    """The body, validated against its schema. The middleware has bounded its size and time."""
     body = await request.body()
     try:
         return form.model_validate_json(body)
@@ -276,7 +276,7 @@ async def _parse_body(request: Request, form: type[Body]) -> Body:
 
 
 def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
-    """The limits of this service, in the description of a body."""
+    """Add the limits of this service to the schema of a body."""
     properties = schema["properties"]
     if "k" in properties:
         properties["k"]["maximum"] = limits.k

@@ -1,4 +1,4 @@
-"""One thread ranks for all requests: those that arrive while it is busy become one call."""
+"""One thread ranks for all requests; those that arrive while it is busy are batched into one call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from offdiag.server.limits import Refusal, Turns
 from offdiag.server.model import ServedModel, rows
 
 BATCH = 64  # requests in one call: more would only make the first of them wait
-IDS = 8192  # ids in the histories of one call, likewise
-K_CLASSES = (32, 128, 1024)  # lists of about the same length are made together
+IDS = 8192  # ids in the histories of one call, for the same reason
+K_CLASSES = (32, 128, 1024)  # lists of similar length are ranked together
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.floating]]
-Kind = tuple[int, bool, int, int | None]  # of a job: its model, whether seen items are left out, length, filter
+Kind = tuple[int, bool, int, int | None]  # model, whether items in the history are excluded, length, filter
 
 
 @dataclass(eq=False, slots=True)
@@ -34,7 +34,7 @@ class Job:
     future: asyncio.Future[Ranked]
 
     def kind(self) -> Kind:
-        """Jobs of one kind go into one call."""
+        """Jobs of the same kind go into one call."""
         size = next((c for c in K_CLASSES if self.k <= c), self.served.n_items)
         return id(self.served), self.exclude_seen, size, None if self.allowed is None else id(self.allowed)
 
@@ -45,7 +45,7 @@ class Scorer:
     def __init__(self, waiting: int, observe: Callable[[int], None] = lambda size: None) -> None:
         self.waiting = waiting
         self.observe = observe  # called with the size of every batch
-        self.reasons = Turns(1)  # lists whose reasons are being found: on the event loop, a few items at a time
+        self.reasons = Turns(1)  # lists whose reasons are being computed: on the event loop, a few items at a time
         self.handover = Handover()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -58,7 +58,7 @@ class Scorer:
         exclude_seen: bool = True,
         allowed: NDArray[np.bool_] | None = None,
     ) -> Ranked:
-        """Columns and scores of the k best, fewer where no more are left."""
+        """Columns and scores of the k best, or fewer if there are not as many."""
         if self._queue.qsize() >= self.waiting:
             raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
         self.start()
@@ -84,7 +84,7 @@ class Scorer:
             pass
 
     def _one_batch(self) -> bool:
-        """False when it is to stop. Nothing stays behind here, so an idle scorer keeps no old model alive."""
+        """Rank one batch; False means stop. No references remain, so an idle scorer keeps no old model alive."""
         job = self._queue.get()
         batch: list[Job] = []
         ids = 0
@@ -110,13 +110,13 @@ class Scorer:
             self.observe(len(jobs))
             try:
                 outcome: list[Ranked | Exception] = [*rank(jobs)]
-            except Exception as error:  # handed to those who wait; the thread must live on
+            except Exception as error:  # passed to the waiting requests; the thread must survive
                 outcome = [error] * len(jobs)
             _deliver(jobs, outcome)
 
 
 def rank(jobs: list[Job]) -> list[Ranked]:
-    """The answers to jobs of one kind, from one call."""
+    """The answers to jobs of the same kind, from one call."""
     served, k = jobs[0].served, max(job.k for job in jobs)
     X = rows([job.history for job in jobs], served.n_items)
     found, scores = ranking.top_k(
@@ -128,7 +128,7 @@ def rank(jobs: list[Job]) -> list[Ranked]:
 
 
 def _deliver(jobs: list[Job], outcome: list[Ranked | Exception]) -> None:
-    """Answers to the event loops that wait for them, one wake-up per batch."""
+    """Pass answers to the waiting event loops, one wake-up per batch."""
 
     def deliver() -> None:
         for job, result in zip(jobs, outcome, strict=True):
@@ -141,5 +141,5 @@ def _deliver(jobs: list[Job], outcome: list[Ranked | Exception]) -> None:
 
     try:
         jobs[0].future.get_loop().call_soon_threadsafe(deliver)
-    except RuntimeError:  # the loop has ended: nobody waits any more
+    except RuntimeError:  # the loop has ended: no request is waiting any more
         return

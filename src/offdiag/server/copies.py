@@ -1,4 +1,4 @@
-"""Private copies of model files, so that nobody can change weights while they are mapped."""
+"""Private copies of model files, so that weights cannot change while they are mapped."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BLOCK = 1 << 24  # bytes read at once
 
 @contextmanager
 def private_copy(file: int, name: str) -> Iterator[Path]:
-    """The content of an open file under a path of its own, on disk or, where there is no room, in memory.
+    """A copy of an open file under its own path, on disk or, if there is no space, in memory.
 
-    The path disappears afterwards; what was mapped from it stays valid.
+    The path is removed afterwards; mappings of it stay valid.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:

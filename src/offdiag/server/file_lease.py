@@ -1,10 +1,10 @@
-"""Notice before somebody overwrites a model file in place, so that what is mapped from it can be saved first.
+"""Warning before a model file is overwritten in place, so that its mapped contents can be saved first.
 
-A file that is replaced (``model.save``, ``mv``) leaves the old one to those who have mapped it. One that is overwritten
-(``cp``, a download) would change the weights under a running request, or end the process when it becomes shorter. Linux
-lends out files: it tells the holder of a lease by SIGIO when somebody wants to write, and lets the writer wait until
-the lease is given back, for at most /proc/sys/fs/lease-break-time seconds. Elsewhere, and for files of other
-users, there is no lease, and the service reads from a copy instead (`copies.py`).
+When a file is replaced (``model.save``, ``mv``), processes that have mapped the old one keep it. When it is overwritten
+(``cp``, a download), the weights would change under a running request, or the process would crash if the file shrinks.
+Linux has file leases: it sends SIGIO to the holder of a lease when another process wants to write, and blocks the
+writer until the lease is released, for at most /proc/sys/fs/lease-break-time seconds. Elsewhere, and for files of
+other users, there are no leases, and the service reads from a copy instead (`copies.py`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from offdiag.server.model import Stamp, stamp_of
 
 
 class FileBusy(OffdiagError):  # noqa: N818 - what it is, not a mistake
-    """Somebody has the file open for writing."""
+    """The file is open for writing in another process."""
 
 
 class Lease:
-    """A lease on the file with this stamp, if it can be had."""
+    """A lease on the file with this stamp, if one can be obtained."""
 
     def __init__(self, path: Path, wanted: Stamp | None) -> None:
         self._file = -1
         if fcntl is None or not hasattr(fcntl, "F_SETLEASE"):
             return
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never wait for a pipe
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never block on a pipe
             if stamp_of(os.fstat(self._file)) != wanted:
                 raise OSError("another file by now")
             fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -49,15 +49,15 @@ class Lease:
 
     @property
     def wanted_back(self) -> bool:
-        """Whether a writer waits."""
+        """Whether a writer is waiting."""
         return self.held and fcntl.fcntl(self._file, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
     @property
     def file(self) -> int:
-        """The file as it was lent."""
+        """The descriptor of the leased file."""
         return self._file
 
     def release(self) -> None:
         if self._file >= 0:
-            os.close(self._file)  # this gives it back
+            os.close(self._file)  # this releases the lease
             self._file = -1

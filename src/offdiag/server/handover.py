@@ -1,4 +1,4 @@
-"""Giving the interpreter lock to threads that wait for it while the event loop has no idle moment.
+"""Give the interpreter lock to waiting threads while the event loop is never idle.
 
 A thread that wants the lock asks for it once it has waited for the switch interval, but an event loop that polls its
 sockets more often than that releases and takes the lock again each time, which restarts the wait: with requests
@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 
-PATIENCE = 0.02  # seconds without any result before the loop makes room
-ROOM = 0.001  # seconds of sleep, then as long for the loop, in turns
+PATIENCE = 0.02  # seconds without a result before the loop yields
+ROOM = 0.001  # seconds of sleep, alternating with equally long turns of the loop
 
 
 class Handover:
-    """``with handover:`` around waiting for the work of a thread."""
+    """Use ``with handover:`` around waiting for a thread's work."""
 
     def __init__(self) -> None:
         self._working = self._finished = 0
-        self._loop: asyncio.AbstractEventLoop | None = None  # the one that is looking
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop that is checking
 
     def __enter__(self) -> None:
         self._working += 1

@@ -1,4 +1,4 @@
-"""What clients may ask for, how many requests are in progress at once, and the error that refuses more."""
+"""Limits on requests and on how many are in progress at once, and the error for requests beyond them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one request and of all connections of a process; most are options of ``offdiag serve``."""
+    """Limits on one request and on all connections of a process; most are options of ``offdiag serve``."""
 
     k: int = 1000  # items in one list
     history: int = 5000  # ids in one history
@@ -19,7 +19,7 @@ class Limits:
     waiting: int = 2000  # requests that may wait for the scorer; more are turned away at once
     headers: int = 32 << 10  # bytes of the request line and all headers
     connections: int = 1024  # open at once
-    per_address: int = 512  # of them from one address, so that no single client can take all
+    per_address: int = 512  # of these from one address, so that no single client can take all
     large: int = 64 << 20  # bytes of all bodies being received together, not counting the first SMALL of each
 
     SMALL = 64 << 10  # bytes of a body that are always received
@@ -36,9 +36,9 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
 
 
 class Turns:
-    """``async with turns:`` lets ``most`` in at once; the others wait in order of arrival.
+    """``async with turns:`` admits ``most`` at once; the others wait in order of arrival.
 
-    Unlike a semaphore of asyncio it is not bound to one event loop.
+    Unlike an asyncio semaphore, it is not bound to one event loop.
     """
 
     def __init__(self, most: int) -> None:
@@ -54,7 +54,7 @@ class Turns:
         try:
             await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():  # the turn came, but too late
+            if turn.done() and not turn.cancelled():  # the turn was granted too late
                 self._pass_on()
             raise
 
@@ -62,7 +62,7 @@ class Turns:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """To the one that waits longest; nobody can take it in between."""
+        """Pass the turn to the longest waiter; no newcomer can take it in between."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

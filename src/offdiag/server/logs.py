@@ -1,4 +1,4 @@
-"""Log lines for a reader that may stop reading: written by a separate thread, and dropped when too many wait."""
+"""Log lines for a reader that may stop reading: written by a separate thread, and dropped if too many are queued."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from contextlib import suppress
 
 from offdiag.errors import OffdiagError
 
-MOST = 10_000  # lines that wait; more are dropped and counted
-AT_ONCE = 4096  # bytes of one write: up to here a write to a pipe is atomic, also with several processes
+MOST = 10_000  # queued lines; more are dropped and counted
+AT_ONCE = 4096  # bytes per write: up to this size a write to a pipe is atomic, even with several processes
 GATHER = 0.02  # seconds to collect lines: waking the thread for each would cost more than writing it
 
 
 class Lines:
-    """A full pipe or a hanging disk stops this thread and nothing else, not even the end of the process."""
+    """A full pipe or a hanging disk blocks only this thread, not even the exit of the process."""
 
     def __init__(self, write: Callable[[bytes], None], dropped: Callable[[], None] = lambda: None) -> None:
         self._write, self._dropped = write, dropped
@@ -35,13 +35,13 @@ class Lines:
             self._put(line.encode("utf-8", "backslashreplace") + b"\n")
 
     def flush(self, seconds: float = 1.0) -> None:
-        """Wait until all is written, but no longer than this."""
+        """Wait until everything is written, but no longer than this."""
         end = time.monotonic() + seconds
         while (self._waiting or not self._idle.is_set()) and time.monotonic() < end:
             time.sleep(0.005)
 
     def _put(self, what: bytes | Callable[[], None]) -> None:
-        """Queue a line, or something to be called once the lines before it are written."""
+        """Queue a line, or a function to call once the lines before it are written."""
         self._waiting.append(what)
         if not self._some.is_set():
             self._some.set()
@@ -57,7 +57,7 @@ class Lines:
             self._idle.set()
 
     def _step(self) -> None:
-        """One write, of as many lines as fit, or one piece of work."""
+        """One write of as many lines as fit, or one function call."""
         first = self._waiting.popleft()
         if not isinstance(first, bytes):
             first()
@@ -74,9 +74,9 @@ class Lines:
 
 
 class AccessLog(Lines):
-    """Lines appended to a file, whole even when several processes write; ``-`` is stdout.
+    """Lines appended to a file, kept intact even when several processes write; ``-`` is stdout.
 
-    If it is not read, or the disk is full, lines are lost (``dropped``), not requests.
+    If the log is not read, or the disk is full, lines are lost (``dropped``), not requests.
     """
 
     def __init__(self, path: str, dropped: Callable[[], None] = lambda: None) -> None:
@@ -85,7 +85,7 @@ class AccessLog(Lines):
         super().__init__(lambda data: write_all(self._file, data), dropped)
 
     def reopen(self) -> None:
-        """After a rotation the old name belongs to another file; earlier lines still go there."""
+        """After a log rotation: earlier lines still go to the old file, later ones to a new file under its name."""
         if self._path != "-":
             self._put(self._switch)
 
@@ -107,9 +107,9 @@ class AccessLog(Lines):
 
 
 class OperatorLog(Lines):
-    """Messages of a running service on stderr, and what libraries log.
+    """Messages of a running service and log records of libraries, on stderr.
 
-    Not ``print``: a thread that hangs in it would hold a lock that the end of Python needs.
+    Not ``print``: a thread that hangs in it would hold a lock that Python needs to exit.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Numbers about the service, as Prometheus reads them; processes that serve together add theirs up.
+"""Metrics of the service in the Prometheus format, summed over all its processes.
 
-Every process owns one row of an array that all of them share, and writes nowhere else, so nothing needs a lock; any
-of them can answer for all. A process that is started again continues with the row of the one before.
+Every process owns one row of a shared array and writes nowhere else, so no lock is needed; any of them can report
+for all. A restarted process continues with the row of its predecessor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 _AT_STATUS = {status: at for at, status in enumerate(STATUSES)}
 _AT_PATH = {path: at for at, path in enumerate(PATHS)}
 
-# where each figure stands in a row
+# offset of each figure in a row
 _ANSWERS = 0
 _LATENCY = _ANSWERS + len(PATHS) * (len(STATUSES) + 1)
 _LATENCY_SUM = _LATENCY + len(PATHS) * (len(SECONDS) + 1)
@@ -41,18 +41,18 @@ _IN_FLIGHT = _RELOADS + 2
 _CONNECTIONS = _IN_FLIGHT + 1
 _TURNED_AWAY = _CONNECTIONS + 1
 _UNKNOWN = _TURNED_AWAY + 1
-_FALLBACKS = _UNKNOWN + 1  # for an empty history, for one of unknown ids
+_FALLBACKS = _UNKNOWN + 1  # for an empty history, for one with only unknown ids
 _DROPPED = _FALLBACKS + 2
 WIDTH = _DROPPED + 1
 
 
 class Counters:
-    """``table`` is (processes, WIDTH) float64; ``row`` is the one this process writes."""
+    """``table`` is (processes, WIDTH) float64; ``row`` is the row that this process writes."""
 
     def __init__(self, table: NDArray[np.float64] | None = None, row: int = 0) -> None:
         self.table = np.zeros((1, WIDTH)) if table is None else table
         self.own = self.table[row]
-        self.own[_IN_FLIGHT] = self.own[_CONNECTIONS] = 0  # of a process that died here before
+        self.own[_IN_FLIGHT] = self.own[_CONNECTIONS] = 0  # left over from a process that died
 
     def begin(self) -> None:
         self.own[_IN_FLIGHT] += 1
@@ -87,13 +87,13 @@ class Counters:
         self.own[_RELOADS + (not done)] += 1
 
     def text(self, models: Iterable[ServedModel]) -> bytes:
-        """Prometheus text of all processes together."""
+        """Prometheus text for all processes together."""
         return generate_latest(_Exposition(self.table, list(models)))
 
 
 @dataclass(frozen=True)
 class _Exposition:
-    """A collector that reads the shared array when it is asked, so that a request costs nothing more."""
+    """A collector that reads the shared array only on demand, at no extra cost per request."""
 
     table: NDArray[np.float64]
     models: list[ServedModel]
@@ -134,7 +134,7 @@ _FIGURES = (
 
 
 def _requests(total: NDArray[np.float64]) -> Iterator[Metric]:
-    """Answers and their times, of the paths that were asked for."""
+    """Answers and their times, for the paths that were requested."""
     by_status = CounterMetricFamily(
         "offdiag_requests", "Requests answered, by path and status.", labels=("path", "status")
     )
@@ -156,7 +156,7 @@ def _buckets(edges: Iterable[float], counts: NDArray[np.float64]) -> list[tuple[
 
 
 def shared_memory(processes: int) -> Any:
-    """Memory for the counters of this many processes, to be handed to them; ctypes has no type for it."""
+    """Memory for the counters of this many processes, to be passed to them; ctypes has no type for it."""
     return multiprocessing.get_context("spawn").RawArray("d", processes * WIDTH)
 
 

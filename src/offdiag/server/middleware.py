@@ -1,4 +1,4 @@
-"""What every request passes: the name of the host, the token, limits on size and time, counters and the access log."""
+"""Checks and records for every request: host name, token, limits on size and time, counters and the access log."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from offdiag.server.metrics import PATHS, Counters
 from offdiag.server.replies import error
 from offdiag.server.store import Store
 
-AT_ONCE = 2 * BATCH  # questions in progress: one batch is ranked while the next is read; the others wait, bodies read
+AT_ONCE = 2 * BATCH  # questions in progress: one batch is ranked while the next is parsed; others wait, bodies received
 LOG = logging.getLogger("offdiag.server")
 OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: they reveal nothing about the data
 _KNOWN = frozenset(PATHS) - {"unknown"}
 
 
 class Middleware:
-    """An ASGI application around another one."""
+    """An ASGI application that wraps another."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Middleware:
             await self._forward(scope, path, receive, answer)
         finally:
             seconds = time.perf_counter() - begun
-            status = answer.status or 499  # the client went away
+            status = answer.status or 499  # the client disconnected
             self.counters.end(path, status, seconds)
             if self._log is not None:
                 self._log(_log_line(scope, path, status, seconds))
@@ -83,10 +83,10 @@ class Middleware:
                     async with self._turns:  # questions take time on the event loop; everything else must stay prompt
                         await self.app(scope, body, answer)
                 else:
-                    if answer.bodiless:  # HEAD: as GET, without the body [RFC 9110, 9.3.2]
+                    if answer.bodiless:  # HEAD: like GET, without the body [RFC 9110, 9.3.2]
                         scope = {**scope, "method": "GET"}
                     await self.app(scope, receive, answer)
-        except Refusal as refusal:  # only what was raised around the application: it answers for itself
+        except Refusal as refusal:  # raised only outside the application, which handles its own errors
             problem = refusal
         except TimeoutError:
             problem = late if body.whole or scope["method"] != "POST" else self._slow_body()
@@ -124,7 +124,7 @@ class Middleware:
 
 
 class _Answer:
-    """``send``, remembering the status."""
+    """``send`` that records the status."""
 
     def __init__(self, send: Send, bodiless: bool) -> None:
         self._send = send
@@ -140,10 +140,10 @@ class _Answer:
 
 
 class _Body:
-    """The whole body of a question, within the limits, whether its length was announced or not.
+    """The whole body of a question, within the limits, whether or not its length was announced.
 
-    A small body is always received. What is beyond that counts towards a limit for all requests together, so that
-    many large bodies at once are bounded, too.
+    A small body is always received. Bytes beyond that count towards a limit on all requests together, so that many
+    large bodies at once are bounded, too.
     """
 
     def __init__(self, receive: Receive, middleware: Middleware) -> None:
@@ -157,7 +157,7 @@ class _Body:
         while not self.whole:
             message = await self._receive()
             if message["type"] != "http.request":
-                raise Refusal(499, "the client went away")  # nobody reads this; it is counted
+                raise Refusal(499, "the client went away")  # never sent, only counted
             part = message.get("body", b"")
             seen += len(part)
             if seen > limits.body:
@@ -168,7 +168,7 @@ class _Body:
             self.whole = not message.get("more_body", False)
 
     async def __call__(self) -> Message:
-        """What the application receives: all of it at once."""
+        """What the application receives: the whole body at once."""
         if not self._parts:
             return await self._receive()
         body, self._parts = b"".join(self._parts), []
@@ -187,9 +187,9 @@ class _Body:
 
 
 def _is_own_host(host: bytes | None, names: frozenset[str]) -> bool:
-    """Whether a browser that sends this asks for this machine, and not for a foreign name that leads here."""
+    """Whether a browser that sends this means this machine, not a foreign name that resolves to it."""
     if host is None:
-        return True  # no browser
+        return True  # not a browser
     text = host.decode("latin-1").strip().lower()
     name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0].rstrip(".")
     if name in names or name == "localhost" or name.endswith(".localhost"):
@@ -205,7 +205,7 @@ def _too_large(most: int) -> Refusal:
 
 
 def _path_name(path: str) -> str:
-    """The path as it is counted and logged: never what a client made up."""
+    """The path as it is counted and logged: never a path invented by a client."""
     if path in _KNOWN:
         return path
     return "/static" if path.startswith("/static/") else "unknown"

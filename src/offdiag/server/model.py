@@ -1,4 +1,4 @@
-"""One loaded model, with what every request needs of it at hand: columns by id, titles, the order of popularity."""
+"""One loaded model, with everything a request needs prepared: columns by id, titles, popularity order."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
 from offdiag.server.titles import Search, title_of
 
-Id = int | str  # of an item, as JSON has it
-Stamp = tuple[int, int, int]  # inode, time of change, size: another one means another file
+Id = int | str  # of an item, as in JSON
+Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
 ATTEMPTS = 5
-SAFE = 2**53 - 1  # the largest whole number that every reader of JSON keeps as it is
+SAFE = 2**53 - 1  # the largest integer that every JSON parser keeps exact
 
 
 def stamp(path: Path) -> Stamp | None:
-    """The stamp of the file that is there now; None if there is none."""
+    """The stamp of the current file; None if there is no file."""
     try:
         return stamp_of(os.stat(path))
     except OSError:
@@ -54,7 +54,7 @@ class ServedModel:
         self.ids: list[Id] = self.model.item_ids_.tolist()
         self.column: dict[Id, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
         self._whole = self.model.item_ids_.dtype.kind in "iu"
-        # Larger numbers go out as text, since a browser would round them, and come back as either.
+        # Larger numbers are sent as text, since a browser would round them, and accepted as either.
         self.json_ids: list[Id] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.json_ids, range(len(self.ids)), strict=True))
         self.titles = [title_of(item, titles) for item in self.ids]
@@ -73,7 +73,7 @@ class ServedModel:
         return len(self.ids)
 
     def columns(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
-        """Columns of the known ids, ascending and each once, and the unknown ids as received."""
+        """Columns of the known ids, ascending and distinct, and the unknown ids as received."""
         known: set[int] = set()
         unknown: list[Id] = []
         column = self.column
@@ -88,7 +88,7 @@ class ServedModel:
         return sorted(known), unknown
 
     def find(self, item: Id) -> int | None:
-        """The column of an id, which may be of the other type; None if the model does not know it."""
+        """The column of an id, given as number or text; None if the model does not know it."""
         place = self.column.get(item)
         return self.column.get(of_type(item, self._whole)) if place is None else place
 
@@ -96,17 +96,17 @@ class ServedModel:
         return {"id": self.json_ids[column], "title": self.titles[column]}
 
     def warm(self) -> None:
-        """Compile or load every loop that a request runs through."""
+        """Compile or load every loop that a request uses."""
         if not self.n_items:
             return
         one = rows([np.zeros(1, np.int32)], self.n_items)
         ranking.top_k(self.weights, one, 1)
         _ = one @ self.weights
-        with suppress(OffdiagError):  # a model without reasons says so when it is asked
+        with suppress(OffdiagError):  # a model without reasons reports that on request
             self.weights.column(np.zeros(1, np.int64), 0)
 
     def _valid_card(self) -> dict[str, Any]:
-        """What ``/model`` answers. A file whose description is forged or damaged is refused now, not at a request."""
+        """The answer of ``/model``. A file with a forged or damaged description is rejected now, not at a request."""
         try:
             card = self._card()
             schemas.Card.model_validate({**card, "models": []})
@@ -134,14 +134,14 @@ class ServedModel:
 
 
 def rows(histories: list[NDArray[np.int32]], n_items: int) -> csr_array:
-    """Histories of columns, each ascending, as the rows of a matrix."""
+    """Histories as the rows of a matrix; each holds ascending columns."""
     ends = np.cumsum([0, *map(len, histories)], dtype=np.int32)
     indices = np.concatenate(histories) if histories else np.empty(0, np.int32)
     return csr_array((np.ones(len(indices), np.float32), indices, ends), shape=(len(histories), n_items))
 
 
 def _load(path: Path) -> tuple[Recommender, dict[str, Any], Stamp]:
-    """The model, its description and the stamp of the very file both were read from."""
+    """The model, its description, and the stamp of the file that both were read from."""
     for _ in range(ATTEMPTS):
         before = stamp(path)
         model = persist.load(path)
@@ -161,7 +161,7 @@ def _describe(path: Path) -> dict[str, Any]:
 
 
 def _metrics(stored: Any) -> dict[str, Any] | None:
-    """{"ndcg@100": {"mean", "sem"}} from what ``save`` was given: a Result, or plain numbers."""
+    """{"ndcg@100": {"mean", "sem"}} from the metrics given to ``save``: a Result, or plain numbers."""
     if not isinstance(stored, dict):
         return None
     if isinstance(stored.get("mean"), dict):

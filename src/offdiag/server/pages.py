@@ -1,4 +1,4 @@
-"""Pages for people: the front page from its files, and the reference made from the OpenAPI description, offline."""
+"""HTML pages: the front page from its files, and the reference generated offline from the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAFE = {
 
 
 class Static(StaticFiles):
-    """The files of the page, always whole; asked for again each time, so that old and new ones are never mixed."""
+    """The files of the page, always sent whole and revalidated each time, so that old and new ones are never mixed."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [field for field in scope["headers"] if field[0] != b"range"]  # may be ignored [RFC 9110, 14.2]
@@ -42,7 +42,7 @@ def front(static: Path) -> Response:
 
 
 def reference(openapi: dict[str, Any]) -> str:
-    """What can be asked, in plain HTML. The machine-readable description is at /openapi.json."""
+    """The API reference in plain HTML. The machine-readable description is at /openapi.json."""
     operations = [
         {"path": path, "method": method.upper(), "about": about, "fields": _fields(about), "example": _example(about)}
         for path, methods in openapi["paths"].items()

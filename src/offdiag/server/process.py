@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 FILES = 64  # open files besides connections
-# Seconds after which a busy thread lets another one run: the scorer must not wait for the 5 ms that Python gives.
+# Seconds after which a busy thread lets another one run: Python's default of 5 ms would hold up the scorer.
 SWITCH = 0.001
 
 
 @dataclass(frozen=True)
 class Service:
-    """All that a process needs to know; it is handed to every worker."""
+    """Everything a process needs to know; passed to every worker."""
 
     models: tuple[str, ...]
     host: str = "127.0.0.1"
@@ -42,7 +42,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     reload_every: float = 2.0
     access_log: str | None = None
-    hosts: tuple[str, ...] = ()  # names by which clients reach it, in addition to those of this machine
+    hosts: tuple[str, ...] = ()  # names by which clients reach the service, in addition to those of this machine
 
 
 def serve(service: Service, say: Callable[[str], None]) -> None:
@@ -93,7 +93,7 @@ def _is_loopback(listener: socket.socket) -> bool:
 
 
 def _host_names(service: Service, listener: socket.socket) -> frozenset[str] | None:
-    """Pages of other sites reach a service on loopback by a name of theirs that leads there; a token keeps them out."""
+    """Pages of other sites can reach a loopback service through a name that resolves to it; a token keeps them out."""
     if not service.hosts and (service.token is not None or not _is_loopback(listener)):
         return None
     return frozenset(name.lower().rstrip(".") for name in service.hosts)
@@ -112,7 +112,7 @@ def work(
     ready: Callable[[], None],
     lifeline: int | None = None,
 ) -> None:
-    """One serving process, from loading the models to the end of its last request.
+    """Run one serving process, from loading the models to the end of its last request.
 
     It also ends when ``lifeline``, a pipe to the process that started it, is closed at the other end.
     """
@@ -122,7 +122,7 @@ def work(
     log = None if service.access_log is None else AccessLog(service.access_log, counters.drop_line)
     operator = OperatorLog()
     logging.getLogger().addHandler(operator.handler())
-    signal.signal(signal.SIGIO, signal.SIG_IGN)  # files are held from now on; a writer waits for `rescue`
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # files are leased from now on; a writer waits for `rescue`
     app = create(
         service.models,
         hold=True,
@@ -139,7 +139,7 @@ def work(
     operator.flush()  # messages about loading come before the address
     sys.setswitchinterval(SWITCH)
     gc.collect()
-    gc.freeze()  # what is here now stays: collections after a reload need not look at it
+    gc.freeze()  # current objects stay: collections after a reload need not scan them
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(app, listener, log, ready, lifeline))
     for lines in (operator, log):
@@ -148,7 +148,7 @@ def work(
 
 
 def _cap_connections(limits: Limits) -> Limits:
-    """Each connection is an open file; some more are needed for models and logs."""
+    """Cap the connections: each is an open file, and a few more are needed for models and logs."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -172,7 +172,7 @@ async def _serve(
     ready: Callable[[], None],
     lifeline: int | None,
 ) -> None:
-    """From the first connection to the end of the last request."""
+    """Serve from the first connection to the end of the last request."""
     from offdiag.server.http.connection import Connection
     from offdiag.server.http.hub import Hub
 
@@ -205,5 +205,5 @@ async def _serve(
 
 
 def _start_thread(work: Callable[[], None]) -> None:
-    """In a thread that the end of the process does not wait for, since a disk may hang."""
+    """Run in a thread that does not delay the exit of the process, since a disk may hang."""
     threading.Thread(target=work, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Answers as bytes: JSON, and errors of one line."""
+"""Answers as bytes: JSON, and one-line errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ status_line = {status: _status_line(status) for status in range(100, 600)}.__get
 def json_bytes(value: Any) -> bytes:
     try:
         return pydantic_core.to_json(value, inf_nan_mode="null")
-    except (pydantic_core.PydanticSerializationError, UnicodeError):  # an id with half a surrogate pair: escaped
+    except (pydantic_core.PydanticSerializationError, UnicodeError):  # an id with a lone surrogate: escaped
         return json.dumps(value).encode("ascii")
 
 
@@ -38,7 +38,7 @@ def error(status: int, text: str, **headers: str) -> Response:
 
 
 def one_line(details: Sequence[Any]) -> str:
-    """The first complaints of pydantic about a request, without what was sent."""
+    """The first validation errors of pydantic, without the input."""
     parts = []
     for detail in details[:3]:
         place = ".".join(str(step) for step in detail["loc"] if step not in ("body", "query"))

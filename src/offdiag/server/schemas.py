@@ -1,4 +1,4 @@
-"""Requests and answers as JSON: the description that clients read and that requests are checked against."""
+"""JSON schemas of requests and answers: published to clients, and used to validate requests."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pydantic_core import CoreSchema, core_schema
 
 
 def _whole(number: float) -> int:
-    """To JSON, 3.0 is a whole number; beyond 2^53 it may have been another."""
+    """In JSON, 3.0 is a whole number; from 2^53 on it may have been rounded."""
     if not number.is_integer() or abs(number) >= 2**53:
         raise ValueError("no whole number")
     return int(number)
 
 
 class _Strict:
-    """Numbers and texts without conversion: "3" and true are no numbers, 3 is no text. One complaint about all."""
+    """Numbers and text without conversion: "3" and true are not numbers, 3 is not text. One error message for all."""
 
     def __init__(self, complaint: str, **bounds: Any) -> None:
         self.complaint, self.bounds = complaint, bounds
@@ -42,7 +42,7 @@ def _number(least: int, most: int | None = None) -> _Strict:
 
 
 class _FailFast:
-    """A list that is refused at its first wrong entry: thousands of complaints would keep everybody waiting."""
+    """A list that is rejected at its first invalid entry: collecting thousands of errors would delay all requests."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema: Any = handler(source)

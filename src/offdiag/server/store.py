@@ -1,4 +1,4 @@
-"""The models that are served, and how a new file replaces an old one while requests are answered."""
+"""The served models, and how a new file replaces an old one while requests are being answered."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from offdiag.server.limits import Refusal
 from offdiag.server.model import ATTEMPTS, ServedModel, Stamp, stamp, stamp_of
 
 Say = Callable[[str], None]
-PATIENCE = 3000  # times 10 ms that requests in flight may take to let go of an old file; a writer waits for 45 s
+PATIENCE = 3000  # × 10 ms that requests in flight may take to release an old file; a writer waits for 45 s
 
 
 class Store:
-    """Names and models. A request takes a model once and keeps it to its end; a reload only changes the name."""
+    """Names and models. A request gets its model once and keeps it to the end; a reload only rebinds the name."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Store:
         count: Callable[[bool], None] = lambda done: None,
         hold: bool = False,
     ) -> None:
-        """``hold``: from the first byte on, no served file can change under a request; call ``rescue`` on SIGIO."""
+        """``hold``: served files never change under a request, from the very start; call ``rescue`` on SIGIO."""
         self._paths = by_name(models)
         self._titles_path = None if titles is None else Path(titles)
         self._title_columns = title_columns
@@ -43,8 +43,8 @@ class Store:
         self._titles_stamp: Stamp | None = None
         self._titles = self._read_titles()
         self._leases: dict[str, Lease] | None = {} if hold else None
-        self._refused: dict[str, Stamp | None] = {}  # files that were tried and found wrong
-        # None: its file is being overwritten, and there was no room for a copy
+        self._refused: dict[str, Stamp | None] = {}  # files that could not be loaded
+        # None: the file is being overwritten, and there was no space for a copy
         self._served: dict[str, ServedModel | None] = {}
         for name, path in self._paths.items():
             served = self._served[name] = self._load_first(name, path)
@@ -62,7 +62,7 @@ class Store:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be loaded lately, without paths: anyone may read it."""
+        """Recent loading failures, without paths, because anyone may read them."""
         gone = {name for name, served in self._served.items() if served is None}
         kept = "the one before is still in use"
         return [f"the file of {name} cannot be loaded; {kept}" for name in self._refused if name not in gone] + [
@@ -80,11 +80,11 @@ class Store:
         return served
 
     def card(self, name: str | None) -> dict[str, Any]:
-        """What ``/model`` answers."""
+        """The answer of ``/model``."""
         return {**self.get(name).card, "models": self.names}
 
     def reload(self, force: bool = False) -> int:
-        """Load what has changed on disk and return how much did. Whatever goes wrong, the old model stays in use."""
+        """Load files that have changed on disk and return their number. On any error the old model stays in use."""
         with self._busy:
             changed = self._reload_titles()
             for name, path in self._paths.items():
@@ -99,7 +99,7 @@ class Store:
             return changed
 
     def rescue(self) -> None:
-        """Serve from a copy what is about to be overwritten, then let the writer continue."""
+        """Serve models whose files are about to be overwritten from copies, then let the writers continue."""
         with self._busy:
             for name, lease in (self._leases or {}).items():
                 if lease.wanted_back:
@@ -107,7 +107,7 @@ class Store:
                     lease.release()
 
     def _let_go(self, name: str, lease: Lease) -> None:
-        """Stop using the file. Without room for a copy this model pauses, and the rest of the service continues."""
+        """Stop using the file. Without space for a copy this model pauses; the rest of the service continues."""
         old = self._served[name]
         if old is None:
             return
@@ -122,7 +122,7 @@ class Store:
         self._served = {**self._served, name: fresh}
         used = weakref.ref(old)
         del old
-        for _ in range(PATIENCE):  # requests that began with the old mapping
+        for _ in range(PATIENCE):  # wait for requests that still use the old mapping
             if used() is None:
                 break
             time.sleep(0.01)
@@ -135,7 +135,7 @@ class Store:
         return fresh
 
     def _load_first(self, name: str, path: Path) -> ServedModel:
-        """The model that the service starts with; a file that somebody has open for writing is copied."""
+        """The model that the service starts with; a file that is open for writing is copied."""
         if self._leases is None:
             return ServedModel(name, path, self._titles)
         try:
@@ -149,7 +149,7 @@ class Store:
         for _ in range(ATTEMPTS):
             now = stamp(path)
             lease = Lease(path, now)
-            try:  # a lease that nobody knows of would keep every writer waiting
+            try:  # a leaked lease would block every writer
                 if not lease.held and not is_read_only(path):
                     return self._load_copy(name, path), lease
                 fresh = ServedModel(name, path, self._titles)
@@ -162,7 +162,7 @@ class Store:
         raise self._unstable(path)
 
     def _load_copy(self, name: str, path: Path) -> ServedModel:
-        """A model from a copy that was made while its file did not change."""
+        """A model from a copy, made while its file did not change."""
         for _ in range(ATTEMPTS):
             with container.opened(path) as file:
                 known = stamp_of(os.fstat(file.fileno()))
@@ -184,15 +184,15 @@ class Store:
             else:
                 fresh, lease = self._load_leased(name, path)
             fresh.warm()
-        except Exception as error:  # whatever it is, it must not end the watching
+        except Exception as error:  # no error may stop the watcher
             known = name in self._refused
             busy = isinstance(error, FileBusy)
-            self._refused[name] = None if busy else now  # what is being written is tried again though it looks the same
+            self._refused[name] = None if busy else now  # a file being written is retried even if its stamp is the same
             if not (known and busy):
                 self._report_failure(f"model {name}: {error}")
             return 0
         self._refused.pop(name, None)
-        self._served = {**self._served, name: fresh}  # one assignment: a request sees the old or the new
+        self._served = {**self._served, name: fresh}  # one assignment: a request sees the old or the new model
         if self._leases is not None and lease is not None:
             old, self._leases[name] = self._leases.get(name), lease
             if old is not None:
@@ -207,7 +207,7 @@ class Store:
         if self._titles_path is None:
             return 0
         now = stamp(self._titles_path)
-        if now == self._titles_stamp:  # the one that was read last, be it good or bad
+        if now == self._titles_stamp:  # the file that was read last, valid or not
             return 0
         try:
             self._titles = self._read_titles()
@@ -226,9 +226,9 @@ class Store:
         return titling.read(self._titles_path, *self._title_columns)
 
     def watch(self, every: float) -> Callable[[], None]:
-        """Look for new files at this interval, in seconds; returns a function that stops it.
+        """Check for new files at this interval, in seconds; returns a function that stops it.
 
-        The end of the process does not wait for this thread: a disk may hang forever.
+        This thread does not delay the exit of the process, because a disk may hang forever.
         """
         stop = threading.Event()
 
@@ -240,7 +240,7 @@ class Store:
         return stop.set
 
     def _without_titles(self, served: ServedModel) -> str:
-        """Items without a title are shown by their id; if all are, the table is likely that of another catalogue."""
+        """Items without a title are shown by id; if no item has one, the table likely belongs to another catalogue."""
         if self._titles is None or not served.untitled:
             return ""
         text = f"{served.n_items - served.untitled:,} of {served.n_items:,} items have a title"
@@ -255,7 +255,7 @@ class Store:
 
 
 def by_name(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str, Path]:
-    """Models by name: as given, or by file name without its ending; a second one of that name gets a number."""
+    """Models by name: as given, or the file name without its extension; a repeated name gets a number."""
     if isinstance(models, Mapping):
         paths: dict[str, Path] = {str(name): Path(path) for name, path in models.items()}
     else:

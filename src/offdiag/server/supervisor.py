@@ -20,15 +20,15 @@ from offdiag.server.metrics import counters_of, shared_memory
 from offdiag.server.process import Service, work
 from offdiag.server.store import by_name
 
-AGAIN = 1.0  # seconds before a process that died is started again
+AGAIN = 1.0  # seconds before a dead process is restarted
 START = 300.0  # seconds that loading may take
-LOOK = 0.2  # seconds between two looks at what was signalled
+LOOK = 0.2  # seconds between two checks for signals
 
 
 def supervise(service: Service, listener: socket.socket, say: Callable[[str], None], address: str) -> None:
-    """Start the workers, start again one that dies, hand on signals, and wait for all at the end."""
+    """Start the workers, restart any that die, forward signals, and wait for all of them at the end."""
     for path in by_name(service.models).values():
-        persist.describe(path)  # a wrong file is reported once, here
+        persist.describe(path)  # an invalid file is reported once, here
     signals, operator = _Signals(), OperatorLog()
     memory = shared_memory(service.workers)
     crew = [_Worker(service, listener, memory, row) for row in range(service.workers)]
@@ -58,7 +58,7 @@ def supervise(service: Service, listener: socket.socket, say: Callable[[str], No
 
 
 class _Signals:
-    """SIGTERM and Ctrl-C, and SIGHUP, as flags."""
+    """SIGTERM or Ctrl-C, and SIGHUP, as flags."""
 
     def __init__(self) -> None:
         self.stop = self.reload = False
@@ -83,7 +83,7 @@ class _Worker:
         theirs.close()
 
     def wait(self, signals: _Signals) -> None:
-        """Wait until it serves or all shall end; an error of its own becomes ours."""
+        """Wait until the worker serves or a signal says stop; an error in the worker is raised here."""
         serves, end = False, time.monotonic() + START
         with suppress(EOFError):
             while not signals.stop and time.monotonic() < end:
@@ -96,7 +96,7 @@ class _Worker:
             raise OffdiagError(f"a serving process {self.end()}")
 
     def end(self) -> str:
-        """How it ended: its own message, or the code that the system gives."""
+        """How the worker ended: its own message, or its exit code."""
         with suppress(EOFError, OSError):
             while self._pipe.poll():
                 self._message = self._pipe.recv() or self._message
@@ -111,7 +111,7 @@ class _Worker:
 
 
 def _run(service: Service, listener: socket.socket, memory: Any, row: int, pipe: Any) -> None:
-    """A worker from start to end. It sends None when it serves, or a line that says why it cannot."""
+    """Run a worker from start to end. It sends None once it serves, or a line that says why it cannot."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
 
     try:

@@ -1,4 +1,4 @@
-"""Names of items: read from a table, and found again by a few letters of them."""
+"""Item titles: read from a table, and searched by a few letters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from offdiag.data.parquet import read_parquet
 from offdiag.errors import OffdiagError
 
-BETWEEN = "\x00"  # stands between titles and in none of them
+BETWEEN = "\x00"  # separates titles and occurs in none of them
 
 
 def read(path: str | os.PathLike[str], item: str = "item", title: str = "title") -> dict[str, str]:
@@ -29,7 +29,7 @@ def read(path: str | os.PathLike[str], item: str = "item", title: str = "title")
     header = [name.strip() for name in rows[0]]
     at, to = (_position(name, header, file.name) for name in (item, title))
     last = max(at, to)
-    named = not (item.isdecimal() and title.isdecimal())  # then the first row is no item
+    named = not (item.isdecimal() and title.isdecimal())  # then the first row is a header
     return {row[at].strip(): row[to].strip() for row in rows[named:] if len(row) > last and row[to].strip()}
 
 
@@ -66,7 +66,7 @@ def _parquet(file: Path) -> list[list[str]]:
 
 
 def fold(text: str) -> str:
-    """Without capitals and accents, as titles are compared: "Amélie" and "AMELIE" are the same."""
+    """Without case and accents, as titles are compared: "Amélie" and "AMELIE" are the same."""
     plain = unicodedata.normalize("NFKD", text.replace(BETWEEN, " "))
     return "".join(c for c in plain if not unicodedata.combining(c)).casefold()
 
@@ -82,7 +82,7 @@ class Search:
         self.starts = [0, *accumulate(len(part) + 1 for part in parts)]
 
     def __call__(self, query: str, offset: int, limit: int) -> tuple[list[int], int]:
-        """Columns of the titles that hold every word of the query, and how many there are in all.
+        """Columns of the titles that contain every word of the query, and their total number.
 
         Titles that begin with the query come first, then the more popular ones.
         """
@@ -110,6 +110,6 @@ class Search:
 
 
 def title_of(item: Any, titles: dict[str, str] | None) -> str:
-    """The title of an item, or its id where none is known."""
+    """The title of an item, or its id if it has no title."""
     text = str(item)
     return text if titles is None else titles.get(text, text)

@@ -1,1 +1,1 @@
-"""G → W: arrays in, arrays out. Nothing here knows of ids, users or files."""
+"""G → W: arrays in, arrays out. Nothing here knows about ids, users or files."""

@@ -6,7 +6,7 @@ Problem   min over Z (n×rank), V (m×rank) of
           rows and columns without entries count neither in n nor in m, and have vector 0.
 Cost      per iteration 4·(steps+1)·nnz·rank + (n+m)·(steps+2)·rank² multiply-adds; two factors and X in both orders.
 Equals    solving every row's rank×rank normal equations in turn, but with ``steps`` conjugate gradients per row from
-          where the row stands [Takacs11]: the same stationary points, at a fraction of the cost per iteration.
+          the row's current value [Takacs11]: the same stationary points, at a fraction of the cost per iteration.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scipy import sparse
 from offdiag.progress import Progress
 from offdiag.weights.implicit_factors import gram_of
 
-STEPS = 3  # of conjugate gradients per row and iteration: more lower the loss per iteration, not per second
-START = 0.1  # spread of the first vectors: their length, whatever the rank
+STEPS = 3  # of conjugate gradients per row and iteration: more would lower the loss per iteration, not per second
+START = 0.1  # expected length of the initial vectors, whatever the rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 
 
 def _rows(X: sparse.csr_array) -> Rows:
-    """One type for each part, whatever came: each combination would be compiled anew."""
+    """One type for each part, whatever the input: each combination would be compiled separately."""
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
 

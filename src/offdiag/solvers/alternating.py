@@ -5,7 +5,7 @@ Problem   J(U, V) = tr G − 2 tr(G B') + tr(B'ᵀ H B') + Σ extra_i β_i² + 2
           [Steck20 Eq. 10].
 V-step    exact for all rows at once: with UᵀHU = I, row i is a combination of u_i and (HU)_i (docs/models.md).
 U-step    one preconditioned conjugate-gradient step, its length from an exact line search; J never rises.
-Cost      two products and O(mk²) an iteration; U Vᵀ and anything m×m are never formed; J costs nothing extra.
+Cost      two products and O(mk²) per iteration; U Vᵀ and anything m×m are never formed; J costs nothing extra.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from offdiag.solvers.blas import product
 from offdiag.solvers.products import Product
 from offdiag.solvers.subspace import whitener
 
-RELAX = 1.5  # of the exact step for U: V will follow, so a longer one is better; below 2 J still cannot rise
+RELAX = 1.5  # times the exact step for U: V follows, so a longer step is better; below 2, J still cannot rise
 
 Floats = NDArray[np.floating]
 Vector = NDArray[np.float64]
@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The quadratic family: ``t`` of the diagonal is taken out of the fit, ``extra`` and ``eta`` are laid on it."""
+    """The quadratic family: a share ``t`` of the diagonal is left out of the fit; ``extra`` and ``eta`` add to it."""
 
     product: Product
     lam: Vector
@@ -64,10 +64,10 @@ def v_step(problem: Problem, U: Floats, HU: Floats) -> State:
     """The exact optimum over V, and U rescaled so that UᵀHU = I.
 
     Row i minimises vᵀP_i v − 2 r·v with P_i = I − t(u wᵀ + w uᵀ) + κ u uᵀ, r = w − ρ u, w = (HU)_i: it lies in the span
-    of u and w, and the 2×2 system that is left has the solution below.
+    of u and w, and the remaining 2×2 system has the solution below.
     """
     A = whitener(product(U, HU, transposed=True), 100 * float(np.finfo(U.dtype).eps))
-    lost = np.zeros((A.shape[0], A.shape[0] - A.shape[1]))  # directions that U no longer has: zero columns
+    lost = np.zeros((A.shape[0], A.shape[0] - A.shape[1]))  # directions that U has lost: zero columns
     A = np.ascontiguousarray(np.hstack([A, lost]), dtype=U.dtype)
     U, HU = product(U, A), product(HU, A)
     t, kappa, rho = problem.t, problem.kappa, problem.rho
@@ -78,7 +78,7 @@ def v_step(problem: Problem, U: Floats, HU: Floats) -> State:
     sound = det > 1e3 * np.finfo(U.dtype).eps * ((1 - t * be) ** 2 + al * (kappa + t * t * ze))
     safe = np.where(sound, det, 1.0)
     on_w, on_u = on_w / safe, on_u / safe
-    for i in np.flatnonzero(~sound):  # without row i, U loses a direction: the shortest of the optimal v
+    for i in np.flatnonzero(~sound):  # without row i, U loses a direction: use the shortest optimal v
         on_w[i], on_u[i] = _shortest(al[i], be[i], ze[i], t, kappa[i], rho[i], float(np.finfo(U.dtype).eps))
     V = combine_rows(on_w, HU, on_u, U)
     uv, wv = on_w * be + on_u * al, on_w * ze + on_u * be
@@ -179,7 +179,7 @@ def combine_rows(a: Vector, A: Floats, b: Vector, B: Floats) -> Floats:
 def _ranges(A: Floats) -> list[tuple[int, int]]:
     from offdiag._kernels import parallel
 
-    return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # else not worth a thread
+    return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # small ones need no thread
 
 
 def _inverse(S: Floats) -> NDArray[np.float64]:

@@ -1,11 +1,11 @@
 """Matrix products in place and straight from packed numbers, all from one BLAS.
 
-NumPy and SciPy each bring a BLAS with threads of its own, and those of one keep spinning for a while when a call ends:
-solvers that alternate between the two run many times slower. So their products go through SciPy's here, whose LAPACK
-they need anyway.
+NumPy and SciPy each bundle a BLAS with its own threads, which keep spinning for a while after a call: solvers that
+alternate between the two run many times slower. So all products go through SciPy's BLAS here, whose LAPACK the solvers
+need anyway.
 
 The rectangular full packed layout (``offdiag.gramian.layout``) is two triangles and a rectangle, each an ordinary
-matrix to BLAS if it may be told a leading dimension. SciPy's Python wrappers copy such pieces; its Cython exports do
+matrix to BLAS, given a leading dimension. SciPy's Python wrappers copy such pieces; its Cython exports do
 not, and they release the interpreter lock.
 """
 
@@ -36,7 +36,7 @@ def _call(function: Any, *arguments: Any) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS without threads of its own, for many small problems at once on ours."""
+    """BLAS without its own threads, for many small problems in parallel on ours."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, user_api="blas"):
@@ -44,7 +44,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _readable(M: NDArray[np.floating]) -> bool:
-    """Whether rows follow each other in memory without overlap, each in one piece: all that BLAS can be told."""
+    """Whether rows are contiguous and follow each other in memory without overlap: the only layout BLAS can read."""
     in_one_piece = M.shape[1] == 1 or M.strides[1] == M.itemsize
     apart = len(M) == 1 or (M.strides[0] >= M.shape[1] * M.itemsize and M.strides[0] % M.itemsize == 0)
     return in_one_piece and apart
@@ -71,7 +71,7 @@ def product(
     if A.dtype != B.dtype or not (_readable(A) and _readable(B)):
         raise ValueError("expected two C-ordered arrays of one precision")
     kind, real = ("s", ctypes.c_float) if A.dtype == np.float32 else ("d", ctypes.c_double)
-    # By columns the arrays are their transposes, so outᵀ = Bᵀ op(A)ᵀ is what is asked for.
+    # Column-major BLAS sees the transposes, so we ask for outᵀ = Bᵀ op(A)ᵀ.
     plain, turn = ctypes.c_char(b"N"), ctypes.c_char(b"T" if transposed else b"N")
     M, N, K = ctypes.c_int(columns), ctypes.c_int(rows), ctypes.c_int(inner)
     lda, ldb = (ctypes.c_int(max(M.strides[0] // M.itemsize, M.shape[1])) for M in (A, B))
@@ -104,7 +104,7 @@ def symmetric_product(
     rest = m - h
     kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
     size = values.itemsize
-    # BLAS counts by columns: a C-ordered V is Vᵀ to it, so A V is computed as Vᵀ A, with A on the right.
+    # BLAS is column-major: a C-ordered V is Vᵀ to it, so A V is computed as Vᵀ A, with A on the right.
     leading, corner, trailing = _blocks(values, m)
     V1, V2 = V.ctypes.data, V.ctypes.data + h * k * size
     out1, out2 = out.ctypes.data, out.ctypes.data + h * k * size

@@ -28,7 +28,7 @@ class Solution:
     C: NDArray[np.floating]  # packed inverse of H = G + diag(Λ)
     scale: NDArray[np.floating]  # (m,) −ν
     diagonal: NDArray[np.floating]  # (m,)
-    objective: float  # the value at the optimum, in the units of the G that came in
+    objective: float  # the value at the optimum, in the units of the given G
 
 
 def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
@@ -57,8 +57,8 @@ def invert(values: NDArray[np.floating], m: int, progress: Progress | None = Non
 
 
 def check_factor(L_ii: NDArray[np.floating] | None, h: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
-    """Refuse a Cholesky factor of rounding errors, or none at all; h = diag(H)."""
-    # L_ii² / H_ii is what is left of item i after regression on the items before it: at rounding level it is noise.
+    """Reject a Cholesky factor that is missing or made of rounding errors; h = diag(H)."""
+    # L_ii² / H_ii is the residual share of item i, regressed on the items before it: at rounding level it is noise.
     pivots = np.zeros(1) if L_ii is None else L_ii.astype(np.float64) ** 2 / h
     if not pivots.min(initial=1.0) > 8 * np.finfo(dtype).eps:
         remedy = "set l2 or dropout > 0" + (", or dtype='float64' if they are" if dtype == np.float32 else "")
@@ -86,7 +86,7 @@ def solve(
     """All full-rank models from packed G, which is overwritten by C.
 
     ``dropout`` is p, ``kept_weight`` is b/a (0: full emphasis, EDLAE; 1: none, DLAE), ``l2`` a number or one per item.
-    With ``max_diagonal`` = ξ it is instead the problem without emphasis under |B_ii| ≤ ξ [Moon23].
+    With ``max_diagonal`` = ξ it solves the problem without emphasis under |B_ii| ≤ ξ instead [Moon23].
     """
     where = layout.diagonal_positions(m)
     g = values[where].astype(np.float64)
@@ -111,11 +111,11 @@ def regularised(
     kept_weight: float,
     max_diagonal: float | None = None,
 ) -> NDArray[np.float64]:
-    """diag(H) for g = diag(G), where a matrix of this type can express the penalty."""
+    """diag(H) for g = diag(G), after checking that a matrix of this type can express the penalty."""
     lam = penalties(g, dropout, l2)
     diagonal = kept_weight > 0 or max_diagonal is not None
     precision.check_penalty(g, lam, dtype, dropout=dropout, inverse=True, diagonal=diagonal)
-    # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest alone.
+    # A cold item with l2 = 0 would make H singular; its row and column are zero, so any pivot leaves the rest as is.
     return np.where((g == 0) & (lam == 0), 1.0, g + lam)
 
 
@@ -135,7 +135,7 @@ def read(
     free = lam * C_ii  # in (0, 1]: the share of item i that the others cannot explain
     nu, diagonal = emphasis(lam, C_ii, dropout=dropout, kept_weight=kept_weight, max_diagonal=max_diagonal)
     diagonal[cold] = 0.0
-    # Column i leaves g_i − r·β' = ν_i (1 − Λ_i C_ii); on a bound of its diagonal more.
+    # Column i contributes g_i − r·β' = ν_i (1 − Λ_i C_ii), and more if its diagonal is at a bound.
     column = nu * (1 - free) if max_diagonal is None else lam + nu * C_ii * (nu - 2 * lam)
     objective = float(np.sum(column[~cold]))
     return (-nu).astype(C_diagonal.dtype), diagonal.astype(C_diagonal.dtype), objective
@@ -151,7 +151,7 @@ def emphasis(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """ν and the diagonal of B = −C·dMat(ν) off the diagonal, for Λ and the diagonal of C; docs/models.md."""
     if max_diagonal is not None:
-        # Column i is the free optimum where that keeps its diagonal 1 − Λ_i C_ii below ξ; else it sits on the bound.
+        # Column i is the free optimum if its diagonal 1 − Λ_i C_ii is below ξ; otherwise it is at the bound.
         nu = np.maximum(lam, (1 - max_diagonal) / C_ii)
         return nu, 1 - nu * C_ii
     a, b = 1.0, float(kept_weight)
@@ -163,7 +163,7 @@ def emphasis(
 
 
 def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Callable[[float], None] | None:
-    """Progress inside a LAPACK call, which reports nothing itself: elapsed time against flops at the measured rate."""
+    """Progress inside a LAPACK call, which reports none itself: elapsed time against flops at the measured rate."""
     if progress is None:
         return None
     rate = _flops_per_second()
@@ -178,7 +178,7 @@ def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Calla
 def _flops_per_second() -> float:
     """This machine's matrix product rate, from one product that takes a few hundredths of a second."""
     A = np.ones((1024, 1024), dtype=np.float32)
-    A @ A  # the first product also wakes the threads
+    A @ A  # the first product also starts the threads
     start = time.perf_counter()
     A @ A
     return float(2 * 1024**3 / (time.perf_counter() - start))

@@ -21,10 +21,10 @@ COLUMNS_AT_ONCE = 16  # a task for one core; a column takes a few milliseconds a
 @dataclass(frozen=True, eq=False)
 class Solution:
     B: sparse.csc_array  # (m, m), rows ascending in each column
-    objective: float  # in the units of the G that came in
+    objective: float  # in the units of the given G
     gap: float  # certified, the largest over the columns, relative to the column's value without any weight, ½g_i
     total_gap: float  # certified, of all columns together: the objective is at most this far above its minimum
-    passes: int  # over all items, the most of any column
+    passes: int  # over all items, maximum over the columns
 
 
 def solve(

@@ -1,7 +1,7 @@
 """Rows of the Gram for one block of columns at a time, in bounded memory; items are numbered by popularity.
 
-Of the symmetric G only what stands before the diagonal is kept, row by row: in full where more than half of the row is
-not zero, else as a list of columns. The rows of popular items, the *head*, are needed by most columns and counted once.
+Only the part of the symmetric G before the diagonal is stored, row by row: in full if more than half of the row is
+nonzero, else as a list of columns. The rows of popular items, the *head*, are needed by most columns and counted once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from offdiag.solvers.popularity_order import Rows
     from offdiag.solvers.support import Supports
 
-BLOCK_ITEMS = 4096  # columns of one block at most: what a restart may have to do again
+BLOCK_ITEMS = 4096  # columns per block at most: the work a restart may have to repeat
 ROWS_AT_ONCE = 64  # a task for one core
 
 
@@ -41,9 +41,9 @@ def plan(
 ) -> Plan:
     """Blocks of related columns, so that a block needs the Gram of few items and fits in ``block_bytes``.
 
-    Every item hangs on its best more popular neighbour; going through these trees keeps relatives together. Half of the
-    memory is for the rows of popular items, which most blocks need, the other half for those of one block. Where only
-    some ``columns`` are to be solved, no row is held that none of them needs.
+    The parent of an item is its best more popular neighbour; walking these trees keeps relatives together. Half of the
+    memory is for the rows of popular items, which most blocks need, the other half for those of one block. If only
+    some ``columns`` are to be solved, only the rows they need are held.
     """
     from offdiag._kernels import column_solves
 
@@ -66,16 +66,16 @@ def plan(
 
 
 def row_sizes(below: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many numbers and how many columns the row of each item takes; rows more than half full are not listed."""
+    """How many numbers and column indices the row of each item takes; rows more than half full need no indices."""
     j = np.arange(len(below), dtype=np.int64)
     full = 2 * below >= j
     return np.where(full, j, below), np.where(full, 0, below)
 
 
 class Shelf:
-    """The rows of the head, and behind them those of one block: row place[j] belongs to item j.
+    """The rows of the head, followed by those of one block: row place[j] belongs to item j.
 
-    Row r is values[ptr[r] : ptr[r + 1]] in the columns columns[column_ptr[r] : column_ptr[r + 1]]; no columns, in full.
+    Row r is values[ptr[r] : ptr[r + 1]] in columns[column_ptr[r] : column_ptr[r + 1]]; no columns: stored in full.
     """
 
     place: NDArray[np.int32]  # (m,), -1 for an item without a row
@@ -93,7 +93,7 @@ class Shelf:
         self._tail = self._add(np.arange(n_head, dtype=np.int32))[:0]
 
     def hold(self, supports: Supports, block: NDArray[np.int32]) -> None:
-        """Rows for these columns in place of those of the block before."""
+        """Replace the rows of the previous block by those for these columns."""
         self.place[self._tail] = -1
         self.ptr, self.column_ptr = self.ptr[: self.n_head + 1], self.column_ptr[: self.n_head + 1]
         needed = np.unique(np.concatenate([supports.rows[supports.ptr[i] : supports.ptr[i + 1]] for i in block]))
@@ -103,7 +103,7 @@ class Shelf:
         return self.place, self.ptr, self.column_ptr, self.columns, self.values
 
     def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Count the rows of these items, behind those that are there."""
+        """Count the rows of these items and append them."""
         from offdiag._kernels import parallel
 
         before = len(self.ptr) - 1
@@ -132,7 +132,7 @@ def of_gram(values: NDArray[np.floating], m: int, order: NDArray[np.int64], dtyp
 
 
 def _room(array: NDArray[Any], kept: int, needed: int) -> NDArray[Any]:
-    """The array, or a longer one that begins alike."""
+    """The array, or a longer one with the same first ``kept`` numbers."""
     if needed <= len(array):
         return array
     longer = np.empty(needed, dtype=array.dtype)

@@ -1,7 +1,7 @@
-"""What ``solvers.support`` asks of the data, answered by a Gram kept by rows: neighbours, and rows of a Shelf.
+"""What ``solvers.support`` needs from the data, taken from a Gram stored by rows: neighbours, and rows of a Shelf.
 
-Items are numbered by popularity, as there. The answers are the same numbers as from the interactions, so a column comes
-out the same from either.
+Items are numbered by popularity, as there. The numbers are the same as from the interactions, so both give the same
+columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import popularity_order
 from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms
 
-RANGES = 32  # of rows for each thread, where a row is only read
+RANGES = 32  # of rows per thread, for work that only reads rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +100,10 @@ def choose(
 def touched(
     G: SparseGram, changed: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64], k: int
 ) -> NDArray[np.bool_]:
-    """Which columns are another problem than before, when G changed only at pairs of ``changed`` items.
+    """Which columns have to be solved again when G changed only at pairs of ``changed`` items.
 
-    ``before`` and ``after`` are diag(H), in catalogue order. Column i is H[S, S] β = G[S, i]: it stays what it was
-    unless a changed item is in its support S, or was, or i itself has changed.
+    ``before`` and ``after`` are diag(H), in catalogue order. Column i solves H[S, S] β = G[S, i]: it stays the same
+    unless its support S contains, or contained, a changed item, or i itself changed.
     """
     from offdiag._kernels import parallel, sparse_gram_rows
 

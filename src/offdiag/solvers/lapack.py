@@ -1,4 +1,4 @@
-"""LAPACK's packed Cholesky routines, called so that Ctrl-C and a progress bar stay alive while they run.
+"""LAPACK's packed Cholesky routines, called so that Ctrl-C and the progress bar keep working while they run.
 
 SciPy's Python wrappers hold the interpreter lock for the whole call, minutes for a large catalogue. The same compiled
 functions, reached through SciPy's Cython exports, release it.
@@ -18,7 +18,7 @@ MAX_ITEMS = 65_535  # m(m+1)/2 must fit in LAPACK's 32-bit index
 
 
 def exported(capsule: Any, arguments: int) -> Any:
-    """The compiled function inside one of SciPy's Cython exports, taking that many addresses."""
+    """The compiled function inside one of SciPy's Cython exports, taking this many addresses."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer

@@ -1,6 +1,6 @@
-"""How well each l2 would predict a user it has not seen, exactly and for all l2 from one eigendecomposition.
+"""How well each l2 would predict an unseen user, exactly and for all l2 from one eigendecomposition.
 
-Problem   the l2 whose ridge regressions (EASE) err least on a left-out user; docs/models.md.
+Problem   the l2 whose ridge regressions (EASE) have the least error on a left-out user; docs/models.md.
 Cost      one eigendecomposition of m³ and two products of rows·m² per l2, for the m items given (≤ 1,000 suffice).
 Equals    refitting without each user in turn and predicting each of their items from the others.
 """
@@ -26,7 +26,7 @@ def user_loss(G: NDArray[np.float64], X: NDArray[np.float32], weight: NDArray[np
 
 
 def gram_loss(G: NDArray[np.float64], n_users: int, leverage: float) -> Callable[[float], float]:
-    """l2 → generalised cross-validation from G alone: every user is given the mean leverage, times ``leverage``."""
+    """l2 → generalised cross-validation from G alone: every user gets the mean leverage, times ``leverage``."""
     theta, Q = np.linalg.eigh(G)
     theta = np.maximum(theta, 0.0)
     Q2 = Q * Q

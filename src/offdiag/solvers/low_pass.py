@@ -1,10 +1,10 @@
 """The smoothest directions of the data: the leading eigenvectors of a Gram, by a fixed number of products.
 
-For an ideal low-pass filter [Shen21] only the projector Q Qᵀ counts, not the last digits of its smallest directions,
-which ``solvers.spectral`` finds too, in several times the time.
+For an ideal low-pass filter [Shen21] only the projector Q Qᵀ matters, not the last digits of its smallest directions;
+``solvers.spectral`` finds those too, but takes several times as long.
 Method    subspace iteration: a random block, and in each round a Chebyshev polynomial of G that is small on [0, c] and
-          grows fast above; c is the smallest Ritz value of the block. Where the block is a good part of all items, the
-          whole eigenproblem instead.
+          grows fast above; c is the smallest Ritz value of the block. If the block is a large share of all items, the
+          full eigenproblem is solved instead.
 Cost      DEGREES + 2 products G @ (m×width), ARRAYS of m×width, width = rank and an eighth more.
 """
 
@@ -20,21 +20,21 @@ from offdiag.solvers.subspace import whitener
 
 DEGREES = 12  # of all polynomials together
 DEGREE = 4  # of one, at most
-GROWTH = 1e5  # of the first direction over the last in a round, at most: more, and rounding would hide the last ones
+GROWTH = 1e5  # of the first direction over the last in a round, at most: with more, rounding would hide the last ones
 ARRAYS = 8  # of m×width at the peak
-SPARE = 16  # columns beyond the rank, at least: what they hold shields the last directions asked for
+SPARE = 16  # columns beyond the rank, at least: they protect the last requested directions
 STAGE = "finding smooth directions"
 
 
 def width(rank: int, m: int) -> int:
-    """Columns that are worked on."""
+    """Number of working columns."""
     return min(m, rank + max(SPARE, rank // 8))
 
 
 def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None) -> NDArray[np.floating]:
-    """Q (m×rank): orthonormal columns, largest eigenvalue first; fewer where X has no more directions.
+    """Q (m×rank): orthonormal columns, largest eigenvalue first; fewer if X has fewer directions.
 
-    The rows of items nobody has are 0.
+    The rows of items without users are 0.
     """
     live = np.flatnonzero(product.g > 0)
     rank = min(rank, len(live))
@@ -44,7 +44,7 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
     rng = np.random.default_rng(seed)
     spent, V = 0, np.zeros((product.m, 0), dtype=product.dtype)
     while True:
-        if V.shape[1] < columns:  # at the start, or when two directions have become one
+        if V.shape[1] < columns:  # at the start, or when two directions have merged
             fresh = rng.standard_normal((product.m, columns - V.shape[1]), dtype=product.dtype)
             V = np.hstack([V, _orthonormal(product(fresh), V)])
             del fresh
@@ -61,7 +61,7 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
 
 
 def _all(product: Product, live: NDArray[np.int64], rank: int, progress: Progress | None) -> NDArray[np.floating]:
-    """Every eigenvector, and then the first of them."""
+    """Compute all eigenvectors and keep the first."""
     E = np.zeros((product.m, len(live)), dtype=product.dtype)
     E[live, np.arange(len(live))] = 1
     theta, Y = _eigen(product(E)[live])
@@ -98,10 +98,10 @@ def _filtered(
 
 
 def _orthonormal(W: NDArray[np.floating], Q: NDArray[np.floating]) -> NDArray[np.floating]:
-    """An orthonormal basis of what W has and Q has not."""
+    """An orthonormal basis of the part of span(W) outside span(Q)."""
     eps = float(np.finfo(W.dtype).eps)
     W = _unit(W, float(np.finfo(W.dtype).tiny))
-    for least in (1e4 * eps, 0.5):  # a column that the second pass still shortens was rounding left by the first
+    for least in (1e4 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
         if Q.shape[1]:
             W = _unit(blas.product(Q, blas.product(Q, W, transposed=True), alpha=-1, add_to=W), least)
         W = blas.product(W, whitener(blas.product(W, W, transposed=True), 100 * eps).astype(W.dtype))
@@ -137,5 +137,5 @@ def _eigen(T: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _noise(theta: NDArray[np.float64], m: int, dtype: np.dtype[np.floating]) -> float:
-    """Eigenvalues up to this one are rounding."""
+    """Eigenvalues up to this one are rounding errors."""
     return 10 * float(np.finfo(dtype).eps) * float(theta[0]) * max(math.sqrt(m), 10.0)

@@ -2,7 +2,7 @@
 
 Closed    ``dlae`` (reduced-rank regression) and ``weight_decay`` (shrunk eigenvectors): ``subspace.leading``.
 Minimised ``edlae`` for any emphasis [Steck20 Eq. 6, 10] and ``zero_diagonal`` [Steck20 Eq. 11]: ``alternating``.
-Cost      a start of about a dozen products, then two an iteration; nothing m×m, no inverse.
+Cost      a start of about a dozen products, then two per iteration; nothing m×m, no inverse.
 """
 
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ from offdiag.solvers.alternating import (
 from offdiag.solvers.products import Product, check_range
 from offdiag.solvers.subspace import tolerance_of
 
-PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and the start is as good as with the exact one
-REFRESH = 10  # iterations after which HU is computed anew instead of carried along
+PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and as good a start as the exact diagonal
+REFRESH = 10  # iterations after which HU is recomputed instead of updated
 START_TOLERANCE = 1e-4  # of the captured sum
-LARGE, LARGE_START_TOLERANCE = 2_000_000, 1e-2  # numbers in U from which the iterations gain the rest for less
-STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much less wanders off first, much more is slow
+LARGE, LARGE_START_TOLERANCE = 2_000_000, 1e-2  # size of U from which the iterations gain the rest at less cost
+STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much smaller drifts off at first, much larger is slow
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def zero_diagonal_tolerance(dtype: np.dtype[np.floating]) -> float:
 
 
 def penalty(product: Product, dropout: float, l2: float) -> Vector:
-    """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item nobody has when both are 0: its row and column stay 0."""
+    """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item without users if both are 0: its row and column stay 0."""
     check_range(product)
     g = product.g
     lam = cholesky.penalties(g, dropout, l2)
@@ -84,7 +84,7 @@ def dlae(
         tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, start=start,
         progress=progress,
     )  # fmt: skip
-    if not found.theta.any():  # squares of numbers that are still there: they underflow first
+    if not found.theta.any():  # θ are squares, so they underflow before the numbers themselves
         raise precision.outweighed(float((lam / product.g)[product.g > 0].min()), product.dtype, dropout)
     root = np.sqrt(found.theta)
     up = root.astype(product.dtype)
@@ -129,7 +129,7 @@ def edlae(
 ) -> Factors:
     """Emphasised denoising of rank k: the best of ``starts`` local minima, the first from the one-shot projection.
 
-    With ``start``, an encoder that is good already, the one minimum that is near it.
+    With ``start``, an encoder that is already good: the one local minimum near it.
     """
     if kept_weight == 1:
         return dlae(
@@ -173,7 +173,7 @@ def one_shot(
 ) -> tuple[Floats, bool]:
     """The best rank-k approximation of the full-rank optimum B = I − H⁻¹diag(ν), in the metric of H; its encoder.
 
-    ν needs diag(H⁻¹), which is estimated: the start is nearly as good, and no m×m inverse is made.
+    ν needs diag(H⁻¹), which is estimated: the start is nearly as good, and no m×m inverse is computed.
     """
     lam, product = problem.lam, problem.product
     free = np.clip(lam * inverse_diagonal(problem, seed), 1e-12, 1.0)
@@ -190,7 +190,7 @@ def one_shot(
     if found.stopped == "interrupted":
         return found.X, True
     U = found.X
-    empty = found.theta <= 0  # fewer directions in the data than asked for: the rest starts by chance
+    empty = found.theta <= 0  # the data has fewer directions than requested: the rest starts at random
     if empty.any():
         U[:, empty] = _random(problem, int(empty.sum()), seed)
     return U, False
@@ -209,7 +209,7 @@ def inverse_diagonal(problem: Problem, seed: int) -> Vector:
 
 
 def _random(problem: Problem, k: int, seed: int) -> Floats:
-    """A start by chance, turned once towards what the data hold."""
+    """A random start, moved towards the data by one product."""
     product = problem.product
     U = np.random.default_rng(seed).standard_normal((product.m, k), dtype=product.dtype)
     U *= (1 / np.sqrt(problem.h)).astype(product.dtype)[:, None]
@@ -235,7 +235,7 @@ def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, p
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
-    if len(objectives) > 1:  # HU was carried along; what is returned rests on a fresh one
+    if len(objectives) > 1:  # HU was updated incrementally; the result uses a recomputed one
         state = v_step(problem, state.U, problem.times_h(state.U))
         objectives[-1] = state.J
     _finish(progress, state.J, stopped)
@@ -256,9 +256,9 @@ def zero_diagonal(
 ) -> Factors:
     """[Steck20 Eq. 11]: least squares with diag(U Vᵀ) = 0, by an augmented Lagrangian over the same two steps.
 
-    The constraint ties U to V, so plain alternation can stall where neither can move alone; multipliers that are
-    carried along cannot. The last V-step meets the constraint exactly. ``start`` are factors that are good already;
-    their multipliers follow from them.
+    The constraint ties U to V, so plain alternation can stall where neither can move alone; updating multipliers
+    avoids that. The last V-step meets the constraint exactly. ``start`` holds factors that are already good;
+    the multipliers are computed from them.
     """
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product, dropout, diagonal=True)
@@ -286,7 +286,7 @@ def zero_diagonal(
             if objectives[-1] > J:
                 best = candidate
             objectives.append(min(J, objectives[-1]))
-            off = float(problem.h @ row_dots(state.U, state.V) ** 2)  # what is still on the diagonal
+            off = float(problem.h @ row_dots(state.U, state.V) ** 2)  # the remaining diagonal
             gain = max(abs(before - J), off)
             moving = gain > tolerance * (problem.total - J)
             quiet = 0 if moving else quiet + 1
@@ -350,7 +350,7 @@ def _stationarity(product: Product, lam: Vector, U: Floats, V: Floats) -> tuple[
 
 
 def _completed(problem: Problem, U: Floats, rank: int, seed: int) -> Floats:
-    """A start of ``rank`` columns: those of U that hold something, the others by chance."""
+    """A start of ``rank`` columns: the nonzero columns of U, the others random."""
     size = np.einsum("ij,ij->j", U, U, dtype=np.float64)
     kept = np.flatnonzero(size > 1e-12 * size.max(initial=0.0))[:rank]
     if len(kept) == rank:

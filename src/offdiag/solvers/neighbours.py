@@ -1,4 +1,4 @@
-"""The nearest neighbours of every item, by a cosine that may lean to either side.
+"""The nearest neighbours of every item, by a cosine that can be asymmetric.
 
 Problem   for each item i the k largest  s_ji = G_ji / (g_j^balance·g_i^(1 − balance) + shrink), j ≠ i, where G_ji > 0.
 Cost      Σ n_u² additions, m·k numbers; no m×m matrix: one column of G at a time.
@@ -32,7 +32,7 @@ def from_data(
 
     m = matrix.shape[1]
     by_item = matrix.tocsc()
-    with np.errstate(over="ignore"):  # what overflows shows in the similarities
+    with np.errstate(over="ignore"):  # an overflow shows in the similarities
         squares = np.repeat(weight, np.diff(matrix.indptr)) * matrix.data.astype(np.float64) ** 2
         g = np.bincount(matrix.indices, weights=squares, minlength=m).astype(np.float64)
     said, heard = _powers(g, balance)
@@ -77,7 +77,7 @@ def from_gram(
 
 
 def _powers(g: NDArray[np.float64], balance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What a similarity is divided by, as a factor of the item that says something and one of the item spoken of."""
+    """The divisor of a similarity, as one factor for the predicting item and one for the predicted item."""
     return g**balance, g ** (1 - balance)
 
 

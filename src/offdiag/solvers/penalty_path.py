@@ -1,4 +1,4 @@
-"""Many strengths of regularisation from one eigendecomposition, where scores are needed and weights are not.
+"""Many regularisation strengths from one eigendecomposition, for when scores are needed but weights are not.
 
 Problem   C(c) = (G + c·dMat(d))⁻¹ for one d > 0 and every c > 0: d = 1 is EASE with l2 = c; d = g + κ is dropout with
           odds c and l2 = c·κ, so that a ray of (dropout, l2) shares the work [Steck20 Eq. 7].
@@ -59,9 +59,9 @@ def left_out(
     quadratic: NDArray[np.float64],
     weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """For rows x of the training data, ‖e‖²/‖x‖² with e the errors had the row been left out, Λ held fixed.
+    """For rows x of the training data, ‖e‖²/‖x‖², where e are the errors with that row left out and Λ fixed.
 
-    y = C x, quadratic = x·y; ``weight`` is what each row counts in G. Item i's regression on the others is one row
+    y = C x, quadratic = x·y; ``weight`` is the weight of each row in G. Item i's regression on the others is one row
     shorter without it: its residual y_i/C_ii grows by 1/(1 − leverage).
     """
     residual = y / C_ii.astype(np.float32)

@@ -1,7 +1,7 @@
 """The interactions as ``solvers.support`` reads them: items numbered by popularity, by user and by item.
 
-Weights of users are such that no sum of them is rounded, so the Gram of 0/1 data is the same bytes in whatever order
-and in however many parts it is added up.
+Sums of user weights are exact, so the Gram of 0/1 data has the same bytes in whatever order and in however many parts
+it is summed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy import sparse
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Interactions with items numbered by popularity, by user and by item; what each user's row counts."""
+    """Interactions with items numbered by popularity, by user and by item, and the weight of each user."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.uint32]  # ascending in each row
@@ -24,7 +24,7 @@ class Rows:
     weight: NDArray[np.float64]  # (n,)
     col_ptr: NDArray[np.int64]  # (m + 1,)
     users: NDArray[np.int32]  # of item i: users[col_ptr[i] : col_ptr[i + 1]]
-    positions: NDArray[Any]  # where the item stands in indices
+    positions: NDArray[Any]  # of the item in indices
 
     @property
     def n_items(self) -> int:
@@ -41,14 +41,14 @@ class Rows:
 
 
 def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """rank[i] = how many items are more popular than i; between equals the earlier comes first."""
+    """rank[i] = how many items are more popular than i; ties go to the earlier item."""
     rank = np.empty(len(counts), dtype=np.int32)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
     return rank
 
 
 def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
-    """The interactions renamed and transposed: 12 bytes each beside the matrix, 16 when it has values."""
+    """The interactions renumbered and transposed: 12 bytes each in addition to the matrix, 16 if it has values."""
     from offdiag._kernels import column_solves, pair_counts, parallel
 
     n, m = matrix.shape

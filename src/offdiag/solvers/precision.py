@@ -1,11 +1,11 @@
-"""When a penalty outweighs the data by more than a floating-point type can express, that is an error, not a zero."""
+"""A penalty that outweighs the data by more than a floating-point type can express is an error, not a zero."""
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from offdiag.errors import OffdiagError
 
-CANCELLED = 8  # rounding units: a difference from 1 below that has no digit left
+CANCELLED = 8  # rounding units: a smaller difference from 1 has no correct digits
 
 
 def check_penalty(
@@ -17,12 +17,12 @@ def check_penalty(
     inverse: bool = False,
     diagonal: bool = False,
 ) -> None:
-    """Refuse Λ that the weights cannot survive, for g = diag(G); items nobody has do not count.
+    """Reject Λ if it would wipe out the weights, for g = diag(G); items without users do not count.
 
     Always: Λ itself must be a number of this type. With ``inverse``, the largest entries of (G + Λ)⁻¹ off the diagonal,
     about g/Λ², must not underflow, with room for smaller ones. With ``diagonal``, the model needs differences such as
-    1 − Λ_i C_ii ≈ g_i/Λ_i, which cancel where the penalty is beyond 1/eps times the data. Each is refused only if it
-    befalls every item, so single rare items decide nothing.
+    1 − Λ_i C_ii ≈ g_i/Λ_i, which cancel if the penalty exceeds 1/eps times the data. The last two are errors only if
+    they affect every item, so a few rare items decide nothing.
     """
     live = g > 0
     if not live.any():
@@ -38,13 +38,13 @@ def check_penalty(
 
 
 def check_squares(g: NDArray[np.float64], most: float = np.inf) -> None:
-    """Refuse diag(G) that overflowed, or that is beyond ``most``."""
+    """Reject diag(G) if it overflowed or exceeds ``most``."""
     if not np.isfinite(g).all() or float(g.max(initial=0.0)) > most:
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
 
 
 def outweighed(ratio: float, dtype: DTypeLike, dropout: float = 0.0) -> OffdiagError:
-    """The error, which names the setting that makes most of the penalty."""
+    """The error, naming the setting that contributes most to the penalty."""
     by_dropout = dropout / (1 - dropout) > ratio / 2
     setting = f"dropout={dropout!r}" if by_dropout else "l2"
     wider = ", or use dtype='float64'" if np.dtype(dtype) == np.float32 else ""

@@ -1,7 +1,7 @@
-"""G @ V, the only thing a low-rank solver asks of the data: from the packed Gram, or from X alone.
+"""G @ V, the only thing a low-rank solver needs from the data: from the packed Gram, or from X alone.
 
 ``GramProduct``  2m² flops per column at the speed of BLAS; needs the m(m+1)/2 numbers of G.
-``PairProduct``  the same from a Gram that keeps only pairs of items that share a user, one multiply-add for each.
+``PairProduct``  the same from a Gram that stores only pairs of items that share a user, one multiply-add for each.
 ``DataProduct``  Xᵀ(W(X V)), two multiply-adds per interaction and column; needs X by item and blocks of users × rank
                  that fit in the cache, so no m×m and no users×rank array is ever held.
 All have ``g`` = diag(G), in float64, and G carries the scale of the user weights (``gramian.user_weights.scale_of``).
@@ -23,13 +23,13 @@ from offdiag.gramian.user_weights import user_weights
 from offdiag.solvers import blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
-TASKS_PER_THREAD = 8  # ranges of items of equal work, so that no core waits for the other
+TASKS_PER_THREAD = 8  # ranges of items of equal work, so that no core waits for another
 # One multiply-add of DataProduct takes about as long as six of a dense product: it is bound by the cache's bandwidth.
 DENSE_ADVANTAGE = 6
 
 
 class Product(Protocol):
-    """What the solvers know of the data."""
+    """What the solvers know about the data."""
 
     m: int
     g: NDArray[np.float64]
@@ -40,12 +40,12 @@ class Product(Protocol):
 
 
 def data_is_cheaper(matrix: sparse.csr_array) -> bool:
-    """Whether X and Xᵀ cost less per column than the m×m Gram would (its making not counted)."""
+    """Whether X and Xᵀ cost less per column than the m×m Gram would (not counting its computation)."""
     return 2 * matrix.nnz * DENSE_ADVANTAGE < matrix.shape[1] ** 2
 
 
 def check_range(product: Product) -> None:
-    """That squares of what the solvers meet stay finite, and that some of them are left."""
+    """Raise unless squares of the numbers in the solvers stay finite and do not all underflow."""
     most, limit = float(product.g.max(initial=0.0)), float(np.finfo(product.dtype).max) ** 0.5  # they are squared
     if product.m and not most > 0:
         raise OffdiagError(
@@ -76,7 +76,7 @@ class GramProduct:
 
 
 class PairProduct:
-    """V → G V from a SparseGram, in the precision asked for."""
+    """V → G V from a SparseGram, in the requested precision."""
 
     def __init__(self, G: SparseGram, dtype: Any = np.float32) -> None:
         self.m = G.n_items
@@ -113,7 +113,7 @@ class _Block:
 class DataProduct:
     """V → Xᵀ diag(w) X V, w_u = n_u^(−user_power) with a mean near 1 per interaction, by blocks of users.
 
-    As many blocks as threads are taken at a time. First each thread makes its rows of X V, going through the items in
+    Takes as many blocks as threads at a time. First each thread computes its rows of X V, going through the items in
     order; then the threads share the items and add the rows of these users to Xᵀ(X V). X itself is held once, by item.
     """
 
@@ -157,7 +157,7 @@ class DataProduct:
 
 
 class ScaledProduct:
-    """V → R G R V with R = diag(scale): the Gram of X R, whose columns are those of X, each in another unit."""
+    """V → R G R V with R = diag(scale): the Gram of X R, whose columns are those of X, rescaled."""
 
     def __init__(self, product: Product, scale: NDArray[np.float64]) -> None:
         self.m, self.dtype = product.m, product.dtype
@@ -171,7 +171,7 @@ class ScaledProduct:
 
 
 def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]:
-    """g_i^(−item_power/2), in a unit that leaves the sum of all squares as it was; 1 for items nobody has."""
+    """g_i^(−item_power/2), in a unit that preserves the sum of all squares; 1 for items without users."""
     live = g > 0
     scale: NDArray[np.float64] = np.power(g, -item_power / 2, where=live, out=np.ones_like(g))
     total = float((g[live] * scale[live] ** 2).sum())
@@ -180,7 +180,7 @@ def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]
 
 
 def item_l2(l2: float, g: NDArray[np.float64], item_power: float) -> float | NDArray[np.float64]:
-    """l2 of items that are normalised before the fit and back after it: with ``item_power``, one for each item."""
+    """l2 for items that are normalised before the fit and scaled back after it: with ``item_power``, one per item."""
     return l2 / item_scale(g, item_power) ** 2 if item_power else l2
 
 
@@ -188,7 +188,7 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
     by_item = sparse.csr_array(matrix[lo:hi].T)
     items = np.flatnonzero(np.diff(by_item.indptr))
     ptr = np.append(by_item.indptr[items], by_item.indptr[-1])
-    # 0/1 data needs no second copy of its values: any of them will do
+    # 0/1 data needs no second copy of its values: all are 1
     data = matrix.data[: by_item.nnz] if ones else by_item.data
     columns = by_item.indices.astype(np.int32, copy=False).view(np.uint32)
     return _Block(weight[lo:hi], items.astype(np.uint32), ptr, columns, data)

@@ -1,7 +1,7 @@
-"""Of the weights of a model, which are strong enough to stay, and how they are stored; see docs/compression.md.
+"""Which weights of a model are strong enough to keep, and how they are stored; see docs/compression.md.
 
 W is read in blocks of columns, several times, so that items × items numbers are never held. The bits of positive
-numbers are in the order of the numbers: counts by their upper and then by their lower half give an exact threshold.
+floats sort like the floats: counts by their upper and then by their lower half give an exact threshold.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ POWER = 0.25  # |W_ji|·popularity_j^POWER: between 0 and 1/2, each of which los
 _LIMITS = np.array([1 << 8, 1 << 16, 1 << 32])  # the longest steps of uint8, uint16 and uint32
 _GAPS = (np.uint8, np.uint16, np.uint32)
 _BINS = 1 << 16
-_TURNS = 12  # a budget is met by a few corrections; each is two looks at the weights
+_TURNS = 12  # a budget is met after a few corrections; each reads the weights twice
 
-# (lo, (ptr, rows, values)): column lo + c of W is values[ptr[c]:ptr[c + 1]]; all rows where ``rows`` is empty
+# (lo, (ptr, rows, values)): column lo + c of W is values[ptr[c]:ptr[c + 1]]; all rows if ``rows`` is empty
 Block = tuple[int, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]]
 
 
 class Columns:
-    """W by columns, a block at a time, as often as it is asked for."""
+    """W by columns, a block at a time; can be read repeatedly."""
 
     def __init__(self, weights: Weights, progress: Progress | None = None) -> None:
         self.weights, self.m = weights, weights.shape[0]
@@ -42,9 +42,9 @@ class Columns:
 
     @classmethod
     def needs(cls, weights: Weights) -> tuple[int, int]:
-        """(how many entries there are, memory that reading them takes).
+        """(number of entries, memory needed to read them).
 
-        Two blocks, one the transpose of the other, or what is stored by rows and by columns.
+        Two blocks, one the transpose of the other, or the stored entries by rows and by columns.
         """
         m, itemsize = weights.shape[0], weights.dtype.itemsize
         if weights.nnz is not None:
@@ -61,7 +61,7 @@ class Columns:
             return
         m, dtype = self.m, self.weights.dtype
         width = self.width(m, dtype.itemsize)
-        block = np.empty((width, m), dtype=dtype)  # used for all
+        block = np.empty((width, m), dtype=dtype)  # reused for all blocks
         for lo in range(0, m, width):
             hi = min(lo + width, m)
             values = self.weights.columns(lo, hi, block[: hi - lo]).reshape(-1)
@@ -75,12 +75,12 @@ class Columns:
 
 @dataclass
 class Choice:
-    """Which entries stay: those of at least ``tau``, within so many of each column, and the strongest of each."""
+    """The entries to keep: those of at least ``tau``, up to the cut of each column, and the strongest of each."""
 
-    boost: NDArray[np.float32]  # (m,) what makes a weight of item j stronger
-    cut: NDArray[np.float32]  # (m,) strength of the last one that stays in column i
+    boost: NDArray[np.float32]  # (m,) factor on the strength of the weights of item j
+    cut: NDArray[np.float32]  # (m,) strength of the weakest kept entry of column i
     cut_item: NDArray[np.int64]  # (m,) and its row
-    first_item: NDArray[np.int64]  # (m,) row of the strongest in column i
+    first_item: NDArray[np.int64]  # (m,) row of the strongest entry of column i
     tau: np.float32
 
     @property
@@ -89,7 +89,7 @@ class Choice:
 
 
 def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int) -> Choice:
-    """The ``keep`` strongest of each column."""
+    """The ``keep`` strongest entries of each column."""
     from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
@@ -124,12 +124,12 @@ def _histogram(columns: Columns, choice: Choice, part: int) -> NDArray[np.int64]
 
 
 def _threshold(columns: Columns, choice: Choice, upper_counts: NDArray[np.int64], n: int) -> np.float32:
-    """The smallest strength that at most n entries reach, so that equal ones stay or go together."""
+    """The smallest strength that at most n entries reach; equal entries are kept or dropped together."""
     at_least = np.append(np.cumsum(upper_counts[::-1])[::-1], 0)
-    upper = int(np.argmax(at_least <= n))  # bins from here on stay as a whole
+    upper = int(np.argmax(at_least <= n))  # bins from here on are kept whole
     if upper == 0:
         return np.float32(0)
-    if upper == _BINS:  # there is no room even for the strongest of each column
+    if upper == _BINS:  # no room even for the strongest of each column
         return np.float32(np.inf)
     lower_counts = _histogram(columns, choice, upper - 1)
     within = np.append(np.cumsum(lower_counts[::-1])[::-1], 0)
@@ -140,18 +140,18 @@ def _threshold(columns: Columns, choice: Choice, upper_counts: NDArray[np.int64]
 
 @dataclass
 class Form:
-    """How the entries that stay are to be stored."""
+    """How to store the kept entries."""
 
     storage: str
     entries: int
     gap: int  # which of _GAPS
-    sizes: NDArray[np.int64]  # (m,) places of each row
+    sizes: NDArray[np.int64]  # (m,) slots of each row
     top: NDArray[np.float32]  # (m,) largest |value| of each column
     nbytes: int
 
 
 def form_of(columns: Columns, choice: Choice, storage: str) -> Form:
-    """Count what stays, and choose the gaps that take least room for it."""
+    """Count the kept entries, and choose the gap type that needs the least memory."""
     from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
@@ -179,10 +179,10 @@ def _pointer(places: int) -> np.dtype[Any]:
 
 
 def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> Form:
-    """Raise the threshold until the entries that reach it fit into the budget, or only one of each column is left."""
+    """Raise the threshold until the entries that reach it fit into the budget, or only one per column is left."""
     fixed = (columns.m + 1) * 4 + 4 * columns.m
     room = max(budget - fixed, 0)
-    n = int(0.995 * room) // (1 + np.dtype(storage).itemsize)  # if nearly all gaps were short
+    n = int(0.995 * room) // (1 + np.dtype(storage).itemsize)  # assuming that nearly all gaps are short
     upper_counts = _histogram(columns, choice, -1)
     for turn in range(_TURNS):
         choice.tau = _threshold(columns, choice, upper_counts, n if turn < _TURNS - 1 else 0)
@@ -194,7 +194,7 @@ def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> For
 
 
 def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
-    """The entries that stay, in the form that was counted for them."""
+    """The kept entries, stored in the form computed for them."""
     from offdiag._kernels import coded_rows, parallel
 
     m = columns.m
@@ -218,11 +218,11 @@ def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
 
 
 def scale_of(top: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
-    """What one unit of a code is worth in each column: no value overflows, whatever its size."""
+    """The value of one unit of a code in each column: no value overflows, whatever its size."""
     if storage == "float32":
         return np.ones(len(top), dtype=np.float32)
     largest = np.where(top > 0, top, 1).astype(np.float64)
     if storage == "int8":
         return np.maximum(largest / 127, 1e-45).astype(np.float32)
-    powers = np.ldexp(np.ones(len(top)), np.frexp(largest)[1] - 1)  # of two, which cost no digit
+    powers = np.ldexp(np.ones(len(top)), np.frexp(largest)[1] - 1)  # of two, so scaling is exact
     return np.asarray(powers, dtype=np.float32)

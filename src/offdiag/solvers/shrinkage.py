@@ -21,7 +21,7 @@ def k_support_squared(a: Vector, order: int) -> float:
         return float(a @ a)
     tails = _tails(a)[:order]
     shares = tails / (order - np.arange(order))
-    rho = int(np.argmax(shares >= a[:order]))  # true at the last index at the latest
+    rho = int(np.argmax(shares >= a[:order]))  # always true at the last index
     return float(a[:rho] @ a[:rho] + tails[rho] * shares[rho])
 
 
@@ -41,18 +41,18 @@ def k_support_prox(m: Vector, order: int, beta: float) -> tuple[Vector, Vector]:
     a = np.sort(size)[::-1]
     ones, some = _piece(a, order, beta)
     seen = set()
-    while (ones, some) not in seen:  # once, or a few times where rounding misjudged neighbours
+    while (ones, some) not in seen:  # once, or a few times if rounding misplaced the piece
         seen.add((ones, some))
         if ones == some:  # whole entries only
             if beta * (a[order - 1] - a[order]) >= a[order]:
                 t = (size >= a[order - 1]).astype(np.float64)
                 return m * (t / (t + beta)), t
-            ones, some = order - 1, order + 1  # a tie, or nearly one, that 1 + 1/beta = 1 had hidden: they share
+            ones, some = order - 1, order + 1  # a tie, or nearly one, hidden by 1 + 1/beta = 1: they share
             seen.add((ones, some))
         c, least, shift = _level(a[ones:some], order - ones, beta)
         t = _weights(a, c, least, shift, beta)
         ones, some = min(int(np.count_nonzero(t == 1)), order), int(np.count_nonzero(t))
-        if (ones, some) in seen and abs(t.sum() - order) > 1e-9 * order:  # pieces that point at each other: both
+        if (ones, some) in seen and abs(t.sum() - order) > 1e-9 * order:  # pieces that point at each other: take both
             ones, some = min(first for first, _ in seen), max(last for _, last in seen)
     t = _weights(size, c, least, shift, beta)
     return m * (t / (t + beta)), t
@@ -67,7 +67,7 @@ def _weights(a: Vector, c: float, least: float, shift: float, beta: float) -> Ve
 def _level(a: Vector, rest: int, beta: float) -> tuple[float, float, float]:
     """c with Σ beta·(a_i − c)/c = rest, the smallest of a, and c minus it.
 
-    With a large beta all of a lie close to c: a − c from c itself would be rounding, from differences it is exact.
+    With a large beta all of a lie close to c: from c, a − c would be rounding error; from differences it is exact.
     """
     least = float(a[-1])
     above = float(np.sum(a - least))
@@ -90,7 +90,7 @@ def _piece(a: Vector, order: int, beta: float) -> tuple[int, int]:
         return ones + beta * (float(tails[ones] - tails[some]) / c - (some - ones))
 
     def count(share: float) -> int:
-        """How many entries times ``share`` (1: t has left 0; beta/(1 + beta): t is 1) are above the c we look for."""
+        """How many entries times ``share`` (1: t has left 0; beta/(1 + beta): t is 1) exceed the wanted c."""
         low, high = 0, len(a)
         while low < high:
             middle = (low + high) // 2
@@ -112,11 +112,11 @@ def _tails(a: Vector) -> Vector:
 def denoised(time: float, start: float, eigenvalue: Vector, noise: float) -> Vector:
     """w(t) of a linear denoising net with equal layers, from w(0) = start > 0 [Pretorius18 sec. B, equal weights].
 
-    w*/((1 − e) + e·w*/start) with e = exp(−2λt) and the resting point w* = λ/(λ + noise); time in units of τ.
+    w*/((1 − e) + e·w*/start) with e = exp(−2λt) and the fixed point w* = λ/(λ + noise); time in units of τ.
     """
     moving = eigenvalue > 0
     goal = eigenvalue / np.where(moving, eigenvalue + noise, 1.0)
     exponent = -2.0 * eigenvalue * time
     below = -np.expm1(exponent) + np.exp(exponent) * goal / start
-    # λ = 0 leaves w' = −2·noise·w², a slow fall that never reaches 0
+    # λ = 0 gives w' = −2·noise·w², a slow decay that never reaches 0
     return np.where(moving, goal / np.where(moving, below, 1.0), start / (1 + 2 * noise * start * time))

@@ -1,7 +1,7 @@
 """One truncated SVD of the data, from products G @ V alone, for any number of shrinkages.
 
-X = P σ Qᵀ is known by G = XᵀX = Q σ² Qᵀ: Q and σ are what a linear autoencoder B = Q f(σ) Qᵀ needs, P never appears.
-Method    a random start, then the blocks of ``subspace.leading``; a last rotation makes the σ exact for the subspace.
+G = XᵀX = Q σ² Qᵀ gives Q and σ of X = P σ Qᵀ, all that a linear autoencoder B = Q f(σ) Qᵀ needs; P never appears.
+Method    a random start, then the blocks of ``subspace.leading``; a final rotation makes σ exact for the subspace.
 Cost      about a dozen products G @ (m×rank), at most 17 arrays of m×rank; nothing m×m, nothing users×rank.
 """
 
@@ -21,7 +21,7 @@ class Decomposition:
 
     Q: NDArray[np.floating]  # (m, rank)
     eigenvalues: NDArray[np.float64]  # (rank,)
-    total: float  # tr G = ‖X‖², all of which a full rank would hold
+    total: float  # tr G = ‖X‖², which full rank would capture completely
     stopped: str  # "converged", "iterations" or "interrupted"
     gain: float = 0.0  # of the last round, in the units of ``tolerance``
 
@@ -39,10 +39,10 @@ def decompose(
     start: NDArray[np.floating] | None = None,
     progress: Progress | None = None,
 ) -> Decomposition:
-    """Stops when a round adds less than ``tolerance`` to the eigenvalues, relative to each, in the mean."""
+    """Stops when a round adds less than ``tolerance`` to the eigenvalues, as a mean of relative gains."""
     check_range(product)
     total, ones = float(product.g.sum()), np.ones(product.m)
-    # Eigenvalues are brought near 1, so that neither tiny nor huge data loses digits.
+    # Eigenvalues are scaled to near 1, so that neither tiny nor huge data loses digits.
     unit = 4.0 ** np.round(np.log2(max(float(product.g.max(initial=0.0)), 1e-300)) / 2)
     if not 1e-6 < unit < 1e12:
         product = ScaledProduct(product, ones / np.sqrt(unit))

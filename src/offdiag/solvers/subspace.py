@@ -1,13 +1,13 @@
 """The top-k subspace of a reduced-rank regression, by blocks, without a factorisation and without a full spectrum.
 
-Problem   the k largest eigenvalues θ of N² x = θ (c·N + D) x, N symmetric and known only by its products, D a positive
+Problem   the k largest eigenvalues θ of N² x = θ (c·N + D) x, N symmetric and known only through products, D a positive
           diagonal, c 0 or 1. With N = G and c·N + D = H these are the eigenvalues of G H⁻¹ G, without H⁻¹.
 Method    block Davidson: a basis Q, orthonormal in the metric c·N + D, grows by the residuals of the best k
           combinations (scaled by 1/diag of the metric) and is cut back to the best 2k of them when it is full.
 Stops     when a round adds less than ``tolerance`` of the sum of the k eigenvalues: that sum is the objective.
-Plainly   ``plain=True`` is N x = θ x, for eigenvectors that all are needed, small ones too: it stops when the k values
-          grow by less than ``tolerance`` of themselves in the mean, and never squares N.
-Cost      two products N @ (m×k) a round, at most 2·4k columns of length m; typically 6 to 12 rounds.
+Plainly   ``plain=True`` is N x = θ x, for when all eigenvectors matter, small ones too: it stops when the mean relative
+          growth of the k values is below ``tolerance``, and never squares N.
+Cost      two products N @ (m×k) per round, at most 2·4k columns of length m; typically 6 to 12 rounds.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from offdiag.progress import Progress
 from offdiag.solvers.blas import product
 
 ROUNDS = 200
-REFILLS = 8  # fresh starts while there are fewer directions than asked for
-SPARE = 8  # random directions beside a start, at least
+REFILLS = 8  # random restarts while there are fewer directions than requested
+SPARE = 8  # random directions in addition to a start, at least
 LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """X (m×k) with Xᵀ(c·N + D)X = I, N X, and θ, largest first; zero columns where no direction is left."""
+    """X (m×k) with Xᵀ(c·N + D)X = I, N X, and θ, largest first; zero columns if there are fewer directions."""
 
     X: NDArray[np.floating]
     NX: NDArray[np.floating]
@@ -37,7 +37,7 @@ class Subspace:
 
 
 def tolerance_of(dtype: np.dtype[np.floating]) -> float:
-    """The relative gain below which a round is not worth its cost, or below rounding."""
+    """The relative gain below which a round is not worth its cost, or is only rounding."""
     return 1e-5 if dtype == np.float32 else 1e-12
 
 
@@ -57,16 +57,16 @@ def leading(
 ) -> Subspace:
     """``times`` is V → N V, ``metric`` D, ``with_N`` c, ``scale`` the diagonal of c·N + D; plain has c = 0, D = I.
 
-    ``start`` are directions that are good already, as those of an N that was a little different.
+    ``start`` holds directions that are already good, such as those of a slightly different N.
     """
     m = len(metric)
     most = min(m, max(4 * k, LEAST_BASIS))
     D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
     basis = _Basis(m, most, D, with_N, plain, dtype)
-    # A good start says nothing of directions that it does not touch, such as those of new items: chance finds them.
+    # A good start misses directions that it does not contain, such as those of new items: random ones find them.
     chance = np.random.default_rng(seed).standard_normal((m, k if start is None else max(k // 4, SPARE)), dtype=dtype)
     chance *= np.sqrt(inverse)
-    W = times(chance)  # one product already turns chance towards what matters
+    W = times(chance)  # one product already turns random directions towards the leading ones
     W *= inverse
     del chance
     if start is not None:
@@ -82,7 +82,7 @@ def leading(
             if refilled and not added:
                 refills = REFILLS  # there are no others
             if basis.size < min(k, m) and refills < REFILLS:
-                # A direction much stronger than the others hides them in every product. Orthogonal to it they show.
+                # A direction much stronger than the others hides them in every product; orthogonal to it, they show.
                 refills, refilled = refills + 1, True
                 W = basis.orthogonal(rng.standard_normal((m, k - basis.size), dtype=dtype) * np.sqrt(inverse))
                 W = times(W) * inverse
@@ -121,14 +121,14 @@ def leading(
 
 
 def _gain(theta: NDArray[np.float64], before: NDArray[np.float64], unit: NDArray[np.float64]) -> float:
-    """What the round added, in the units in which ``tolerance`` is meant."""
+    """The gain of the round, in the units of ``tolerance``."""
     return float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
 
 
 def _units(theta: NDArray[np.float64], plain: bool, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
-    """What a rise of each θ is divided by: the sum of all, or each by itself (and by their number, for the mean).
+    """The divisor of the gain in each θ: the sum of all, or θ itself (times their number, for the mean).
 
-    A θ that is below the rounding of the largest one is counted relative to that rounding.
+    A θ below the rounding error of the largest one is measured relative to that error.
     """
     if not plain:
         return np.full(len(theta), float(theta.sum()))
@@ -170,20 +170,20 @@ class _Basis:
         self.D, self.with_N, self.plain, self.size = D, with_N, plain, 0
 
     def extend(self, W: NDArray[np.floating], times: Callable[[NDArray[np.floating]], NDArray[np.floating]]) -> bool:
-        """Add the directions of W that the basis does not have yet; False when there are none."""
+        """Add the directions of W that the basis does not contain yet; False if there are none."""
         d = self.size
         W = np.ascontiguousarray(W[:, : self.Q.shape[1] - d])
         Q, NQ = self.Q[:, :d], self.NQ[:, :d]
         eps = float(np.finfo(W.dtype).eps)
         W, _ = self._unit(W, float(np.finfo(W.dtype).tiny))
-        for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens was rounding left by the first
+        for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
             T = product(Q, self.D * W, transposed=True)
             if self.with_N:
                 product(NQ, W, transposed=True, add_to=T)
             W, shortest = self._unit(product(Q, T, alpha=-1, add_to=W), least)
             A = whitener(product(W, self.D * W, transposed=True), 100 * eps)
             W = product(W, A.astype(W.dtype))
-            # What rounding left of Q in W grows by 1/shortest, and by A where columns of W nearly agree.
+            # The rounding residue of Q in W grows by 1/shortest, and by A if columns of W are nearly parallel.
             if shortest > 0.1 and np.abs(A).max(initial=0.0) < 10:
                 break
         if not W.shape[1]:
@@ -200,7 +200,7 @@ class _Basis:
         return bool(e > d)
 
     def orthogonal(self, W: NDArray[np.floating]) -> NDArray[np.floating]:
-        """W without what the basis spans, twice for the sake of rounding."""
+        """W orthogonalised against the basis, twice because of rounding."""
         Q, NQ = self.Q[:, : self.size], self.NQ[:, : self.size]
         for _ in range(2):
             T = product(Q, self.D * W, transposed=True)
@@ -210,7 +210,7 @@ class _Basis:
         return W
 
     def _unit(self, W: NDArray[np.floating], least: float) -> tuple[NDArray[np.floating], float]:
-        """The columns longer than ``least`` in the metric of D, at length 1; and the shortest length there was."""
+        """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
         length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
         long = length > least
         if not long.all():
@@ -239,15 +239,15 @@ class _Basis:
 
         d = self.size
         A = self.A[:d, :d]
-        # Divide and conquer, for its vectors are orthonormal to rounding: those of the default driver were 2e-3 off in
-        # float32 where eigenvalues spread over 1e6, and the basis then fell apart within a few rounds.
+        # Divide and conquer, because its vectors are orthonormal to rounding: the default driver's were 2e-3 off in
+        # float32 when eigenvalues spread over 1e6, and the basis then fell apart within a few rounds.
         theta, Y = linalg.eigh((A + A.T) / 2, driver="evd", check_finite=False)
         k = min(k, d)
         return np.maximum(theta[: -k - 1 : -1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, : -k - 1 : -1])
 
 
 def whitener(P: NDArray[np.floating], cut: float) -> NDArray[np.float64]:
-    """A with AᵀPA = I on the directions where P is not negligible beside its largest."""
+    """A with AᵀPA = I on the directions where P is not negligible compared with its largest."""
     from scipy import linalg
 
     P = np.asarray(P, dtype=np.float64)

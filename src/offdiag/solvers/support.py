@@ -1,13 +1,13 @@
 """Each item regressed on a support of few others, exactly: sparse weights, and no m×m matrix.
 
 Problem   min_β ‖x_i − X_S β‖² + ‖Λ_S^½ β‖² for every item i, Λ = c·diag(G) + l2: column i of the full-rank problem
-          [Steck20 Eq. 8] with the items outside of S left out. S are the neighbours of largest G_ji²/H_jj.
+          [Steck20 Eq. 8] restricted to the items in S, the neighbours of largest G_ji²/H_jj.
 Cost      Σ n_u² additions; per item |S|²/2 reads and about twenty |S|² flops, |S|³/3 where H is badly conditioned.
 Equals    ``np.linalg.solve(H[S, S], G[S, i])`` with H = G + diag(Λ); with S all other items, column i of EDLAE.
 
-Items are numbered by popularity here (``solvers.popularity_order``), and of the Gram only what a block of columns
-needs is held (``solvers.gram_rows``). Every entry is summed in float64 over users in their order: blocks and threads
-change no bit.
+Items are numbered by popularity here (``solvers.popularity_order``), and only the part of the Gram that a block of
+columns needs is held (``solvers.gram_rows``). Every entry is summed in float64 over users in their order, so the result
+is the same to the bit for any blocks and threads.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 ITEMS_AT_ONCE = 64  # a task for one core
 SOLVING = "solving columns"
-STEPS = 0.1  # of conjugate gradients, in |S|: from about there a Cholesky factor is cheaper
+STEPS = 0.1  # of conjugate gradients, as a share of |S|: beyond about this a Cholesky factor is cheaper
 
 
 @dataclass(frozen=True, eq=False)
 class Supports:
-    """Column i stands on rows[ptr[i] : ptr[i + 1]], from the least popular to the most; values are G there, then β."""
+    """The support of column i is rows[ptr[i] : ptr[i + 1]], least popular item first; values are G there, then β."""
 
     ptr: NDArray[np.int64]  # (m + 1,)
     rows: NDArray[np.int32]
@@ -48,7 +48,7 @@ class Supports:
 
 
 class Kept(Protocol):
-    """Finished blocks that outlive the program."""
+    """Finished blocks stored beyond the life of the process."""
 
     def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None: ...
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
@@ -70,7 +70,7 @@ def to_size(
     max_bytes: int | None,
     solve: Callable[[Supports, str], NDArray[np.float64]],
 ) -> tuple[Supports, NDArray[np.float64]]:
-    """Solve, and if the weights would be too large, once more without the weakest."""
+    """Solve and, if the weights would be too large, solve again without the weakest."""
     entries = len(supports.rows)
     if max_bytes is not None:
         entries = min(entries, (max_bytes - 8 * len(supports.ptr)) // (4 + supports.values.dtype.itemsize))
@@ -94,7 +94,7 @@ def choose(
 ) -> Supports:
     """The k neighbours of items lo..hi; only users who have one of these items matter.
 
-    Neighbours share a user with the item, unless k is all the others: then those that share none belong to them, too.
+    Neighbours share a user with the item, unless k covers all other items: then those that share none are included.
     """
     from offdiag._kernels import column_solves, parallel
 
@@ -110,7 +110,7 @@ def choose(
             *data.arrays(), penalty, fill, lo + a, lo + b, who[part], share[part], parent[part], below[part]
         )
 
-    # Popular items take longest and come first, so no core is left with a long task at the end.
+    # Popular items take longest and go first, so no core is left with a long task at the end.
     tasks = parallel.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     return closed_up(who, share, parent, below)
@@ -119,7 +119,7 @@ def choose(
 def choose_from_rows(
     rows: Callable[[int, int], NDArray[np.float64]], g: NDArray[np.float64], H: NDArray[np.float64], k: int, dtype: Any
 ) -> Supports:
-    """The same where rows lo..hi of the whole G can be had."""
+    """The same from rows lo..hi of the whole G."""
     from offdiag._kernels import column_solves, parallel
 
     m = len(H)
@@ -141,7 +141,7 @@ def choose_from_rows(
 def strongest(supports: Supports, H: NDArray[np.float64], G: NDArray[np.floating], entries: int) -> Supports:
     """The supports without their weakest entries, with G as values again: β_j²·H_jj is about what leaving out j costs.
 
-    ``supports`` hold β, ``G`` their values before. Between equals the earlier column keeps its entry.
+    ``supports`` holds β, ``G`` the values before. On ties the earlier column keeps its entry.
     """
     cost = supports.values.astype(np.float64) ** 2 * H[supports.rows]
     kept = np.zeros(len(cost), dtype=bool)
@@ -151,7 +151,7 @@ def strongest(supports: Supports, H: NDArray[np.float64], G: NDArray[np.floating
 
 
 def joined(parts: list[Supports]) -> Supports:
-    """The supports of ranges of items, which follow each other, as one."""
+    """The supports of consecutive ranges of items, joined into one."""
     lengths = np.concatenate([np.diff(part.ptr) for part in parts])
     return Supports(
         np.concatenate([[0], np.cumsum(lengths)]),
@@ -174,7 +174,7 @@ def solve(
 ) -> NDArray[np.float64]:
     """Replace the values of the supports by β, block by block; returns G_iS·β of each item i.
 
-    Blocks that ``kept`` has are taken from there, the others are given to it as they are done.
+    Blocks found in ``kept`` are taken from there; the others are stored in it as they finish.
     """
     explained = np.zeros(len(H))
     shelf: Shelf | None = None
@@ -213,7 +213,7 @@ def solve_block(
         )
 
     tasks = parallel.ranges(len(items), -(-len(items) // ITEMS_AT_ONCE))
-    with blas.one_thread():  # ours are enough
+    with blas.one_thread():  # our own threads are enough
         parallel.run_parallel(work, tasks, progress and (lambda finished: progress(finished / len(tasks))))
     if explained[items].min(initial=0.0) < 0:
         remedy = "set l2 or dropout > 0"
@@ -226,7 +226,7 @@ def solve_block(
 
 
 def taken(supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """What was found for a block, in one piece."""
+    """The results for a block, as one set of arrays."""
     values = [supports.values[supports.ptr[i] : supports.ptr[i + 1]] for i in items]
     return {"values": np.concatenate(values), "explained": explained[items]}
 
@@ -234,7 +234,7 @@ def taken(supports: Supports, items: NDArray[np.int32], explained: NDArray[np.fl
 def put(
     supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64], found: dict[str, NDArray[Any]]
 ) -> None:
-    """The same back in its place."""
+    """Put the results of a block back."""
     explained[items] = found["explained"]
     begin = 0
     for i in items:
@@ -262,14 +262,14 @@ def to_rows(
 
 
 class Told:
-    """Progress over all columns, with the number solved per second; those of a checkpoint are not counted there."""
+    """Progress over all columns, with the number solved per second, which excludes columns from a checkpoint."""
 
     def __init__(self, progress: Progress | None, columns: int) -> None:
         self._progress, self._columns = progress, max(columns, 1)
         self._begin, self._done, self._solved = time.perf_counter(), 0, 0
 
     def within(self, columns: int) -> Callable[[float], None]:
-        """For the block that begins: takes the share of its columns that is done."""
+        """A callback for the next block: takes the finished share of its columns."""
         return lambda part: self._tell(part * columns)
 
     def add(self, columns: int, *, solved: bool) -> None:
@@ -295,7 +295,7 @@ def rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
 def closed_up(
     who: NDArray[np.int32], share: NDArray[np.floating], parent: NDArray[np.int32], below: NDArray[np.int64]
 ) -> Supports:
-    """Supports of different length behind each other, in the room they have."""
+    """Pack supports of different lengths one after another, in place."""
     from offdiag._kernels import column_solves
 
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])

@@ -1,11 +1,11 @@
-"""Users come and go on an inverse: C = H⁻¹ of the changed Gram from the C before it, without a factorisation.
+"""Add and remove users in an inverse: C = H⁻¹ of the changed Gram from the previous C, without a factorisation.
 
-Problem   H' = H + Δ, where Δ is zero outside of the s items of the users who come or go; Λ moves with the diagonal of
+Problem   H' = H + Δ, where Δ is zero outside the s items of the users added or removed; Λ changes with the diagonal of
           the Gram, so the rank is s, not one per user.
 Formula   C' = C − C_S (I + Δ C_SS)⁻¹ Δ C_Sᵀ [Woodbury50]; no inverse of Δ, which may be singular or indefinite.
-          Items that leave are regressed out first, C − C_g C_gg⁻¹ C_gᵀ; items that come start alone, with the H_ii they
-          will have. So the last user of an item may go, and the first may come, at any penalty.
-Cost      m²s + 2ms² + O(s³) flops against m³; C is changed in place, beside m×s numbers in double precision.
+          Items that lose their last user are regressed out first, C − C_g C_gg⁻¹ C_gᵀ; items that get their first user
+          start alone, with their final H_ii. So both cases work at any penalty.
+Cost      m²s + 2ms² + O(s³) flops instead of m³; C is changed in place, with m×s extra numbers in double precision.
 Equals    ``np.linalg.inv(H + Δ)``.
 """
 
@@ -21,33 +21,33 @@ from scipy import linalg
 from offdiag.gramian import layout
 from offdiag.solvers import blas
 
-# Of the smallest singular value of I + Δ C_SS: below it H' is singular, or C too rough to tell.
+# Bound on the smallest singular value of I + Δ C_SS: below it H' is singular, or C too inaccurate to tell.
 BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
-NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) says nothing about C − H⁻¹ any more
-PROBES = 3  # random vectors of the residual, as many as packed_rows.products takes
+NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) is no longer an estimate of C − H⁻¹
+PROBES = 3  # random vectors for the residual, as many as packed_rows.products takes
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What happens to the items: columns of C before, columns of C' after."""
+    """How the items change: columns of C before, columns of C' after."""
 
-    old: NDArray[np.int64]  # (s,) where the items of Δ were, −1 for those that nobody had
+    old: NDArray[np.int64]  # (s,) where the items of Δ were, −1 for those that had no users
     new: NDArray[np.int64]  # (s,) where they are now
-    gone: NDArray[np.int64]  # columns before of the items that nobody has any more
+    gone: NDArray[np.int64]  # previous columns of the items without users now
     left: NDArray[np.int64]  # where those are now, if they are kept as empty columns
-    delta: NDArray[np.float64]  # (s, s); 0 on the diagonal of the items that come
-    pivots: NDArray[np.float64]  # (s,) H'_ii, read for the items that come
-    empty_pivot: float  # H'_ii of items that nobody has
-    at: NDArray[np.int64] | None  # column before of each one now (−1: new), if the catalogue changed
+    delta: NDArray[np.float64]  # (s, s); 0 on the diagonal of the new items
+    pivots: NDArray[np.float64]  # (s,) H'_ii, read for the new items
+    empty_pivot: float  # H'_ii of items without users
+    at: NDArray[np.int64] | None  # previous column of each current one (−1: new), if the catalogue changed
 
 
 def flops(m: int, s: int) -> float:
-    """Of one change; an inverse takes m³. The decompositions of s×s run at a tenth of its speed: counted as 200 s³."""
+    """Flops of one change; an inverse takes m³. s×s decompositions run at a tenth of its speed: counted as 200 s³."""
     return float(m) * m * s + 2.0 * m * s * s + 200.0 * float(s) ** 3
 
 
 def change(values: NDArray[np.floating], m: int, step: Step) -> NDArray[np.floating] | None:
-    """The packed C', in place of C where it can be; None, with nothing changed, where the formula breaks down."""
+    """The packed C', overwriting C if possible; None, with nothing changed, if the formula breaks down."""
     low = _low_rank(values, m, step)
     if low is None:
         return None
@@ -118,8 +118,8 @@ def residual(
     """How far C is from the inverse of H = G + dMat(penalty), on the items that are in use.
 
     Returns the largest ‖H C z − z‖/‖z‖ for ``PROBES`` vectors z of random signs, and an estimate of ‖(C − H⁻¹)_i‖ for
-    each item i: the root of the mean square of (C (H C z − z))_i. It bounds every entry of the row, if C is near
-    enough to the inverse that ‖H C − I‖ is below 1; infinite where it is not. H is applied in double precision; three
+    each item i: the root of the mean square of (C (H C z − z))_i. It bounds every entry of the row if C is close
+    enough to the inverse that ‖H C − I‖ is below 1, and is infinite otherwise. H is applied in double precision; three
     passes over m²/2 numbers in all.
     """
     from offdiag._kernels import packed_rows

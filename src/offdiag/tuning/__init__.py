@@ -1,4 +1,4 @@
-"""Settings by trial on validation users: shared work, early rejection, a budget, and a study that can be resumed."""
+"""Search for settings on validation users: shared work, early rejection, a budget, and a resumable study."""
 
 from offdiag.tuning.ranges import bounds_of
 from offdiag.tuning.search import tune

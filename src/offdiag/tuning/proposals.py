@@ -1,4 +1,4 @@
-"""Optuna proposes: a tree-structured Parzen estimator that learns from every trial, also the rejected ones."""
+"""Optuna proposes: a tree-structured Parzen estimator that learns from every trial, including the rejected ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from offdiag.errors import OffdiagError
 from offdiag.tuning import ranges
 from offdiag.tuning.trials import COMPLETE, PRUNED, Trial
 
-STARTUP = 5  # trials before the estimator is trusted
+STARTUP = 5  # trials before the estimator is used
 
 
 class Sampler:
@@ -27,7 +27,7 @@ class Sampler:
             optuna.logging.set_verbosity(verbosity)
 
     def propose(self, number: int) -> dict[str, Any]:
-        """Settings for the trial of that number: the same after the same trials, whether resumed in between or not."""
+        """Settings for the trial of this number: the same after the same trials, whether resumed in between or not."""
         optuna = _optuna()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # multivariate is marked experimental
@@ -36,7 +36,7 @@ class Sampler:
                 n_ei_candidates=64,
             )  # fmt: skip
             trial = self._study.ask(self._distributions)
-            # What becomes of it is told by ``learn``, as for trials that others proposed.
+            # ``learn`` reports its result, as for trials proposed elsewhere.
             self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return dict(trial.params)
 

@@ -1,4 +1,4 @@
-"""The space that od.tune searches: the ranges in the fields of a model, scaled by the data, and those of the caller."""
+"""The space that od.tune searches: the ranges from the fields of a model, scaled by the data, and the caller's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Space = dict[str, Range | tuple[Any, ...]]
 
 
 def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> Space:
-    """The bounds a caller gave, checked."""
+    """The caller's bounds, checked."""
     if given is not None and not isinstance(given, Mapping):
         raise OffdiagError(f"space must map settings to bounds, received {type(given).__name__}")
     for setting in [*fixed, *(given or {})]:
@@ -50,7 +50,7 @@ def _bounds(cls: Any, scale: Scale) -> Space:
 
 
 def parsed(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any, ...]:
-    """(low, high), (low, high, "log"), or a list of choices; whole numbers where the setting is one."""
+    """(low, high), (low, high, "log"), or a list of choices; whole numbers if the setting takes them."""
     if isinstance(wanted, list):
         if not wanted:
             raise OffdiagError(f"expected at least one choice for {name}, received an empty list")
@@ -84,7 +84,7 @@ def distributions(space: Space) -> dict[str, Any]:
 
 
 def inside(settings: Mapping[str, Any], bounds: Space) -> dict[str, Any]:
-    """The settings with those that have bounds moved into them; of choices the nearest number, or the first."""
+    """The settings, moved into their bounds; for choices the nearest number, or else the first choice."""
     out = dict(settings)
     for name, what in bounds.items():
         value: Any = settings.get(name)
@@ -103,7 +103,7 @@ def _closest(choices: list[Any], value: Any) -> Any:
 
 
 def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:
-    """The point of the space next to some settings, for the sampler to learn from; None where there is none."""
+    """The point of the space nearest to some settings, for the sampler to learn from; None if there is no such one."""
     out: dict[str, Any] = {}
     for name, what in space.items():
         value = settings.get(name)
@@ -133,7 +133,7 @@ def searched(cls: Any) -> tuple[str, ...]:
 
 
 def bounds_of(model: str | type) -> str:
-    """The searched settings of a model and their bounds on data of a fixed scale: changes when the search does."""
+    """The searched settings of a model and their bounds on data of a fixed scale, to detect changes of the search."""
     cls = catalogue.model_class(model) if isinstance(model, str) else model
     bounds = _bounds(cls, Scale(n_items=10_000, n_interactions=10**6, mean_history=100.0, l2=100.0))
     return ", ".join(f"{name} {what}" for name, what in bounds.items())

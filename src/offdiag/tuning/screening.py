@@ -1,6 +1,6 @@
 """A map of the small problem before the first trial: rays of (dropout, l2), each from one eigendecomposition.
 
-Only scores are needed to compare settings, and along a ray Λ = c·(g + κ) they cost a product each
+Only scores are needed to compare settings, and along a ray Λ = c·(g + κ) each costs one product
 (``solvers.penalty_path``). The same products give the exact error of users left out of training, which needs no
 validation user at all.
 """
@@ -29,11 +29,11 @@ KAPPAS = (0.1, 0.5, 2.0)  # l2 per odds of dropout, in units of EASE's l2
 DROPOUTS = (0.15, 0.35, 0.55, 0.75, 0.9)
 L2S = tuple(4.0**k for k in (-2, -1, -0.5, 0, 0.5, 1, 2))  # of EASE, in the same unit
 TAKEN = 4  # settings of the map that become trials
-USERS = 300  # validation users the map is drawn with
+USERS = 300  # validation users for the map
 
 
 def applies(cls: type, fixed: dict[str, Any], given: dict[str, Any], bench: Bench) -> bool:
-    """Whether a map can be drawn: full-rank models whose l2 and dropout are free, within no bounds of a caller."""
+    """Whether a map can be drawn: full-rank models whose l2 and dropout are free, without bounds by the caller."""
     held = {"l2", "dropout", "item_power"} & set(fixed)
     bound = {"l2", "dropout", "user_power", "item_power", "kept_weight", "max_diagonal"} & set(given)
     return cls in (EASE, DLAE, EDLAE, RDLAE) and not held and not bound and bench.small is not None
@@ -42,7 +42,7 @@ def applies(cls: type, fixed: dict[str, Any], given: dict[str, Any], bench: Benc
 def screen(
     cls: type, bench: Bench, fixed: dict[str, Any], l2: float, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """The best settings of the map, best first, and the one with the least left-out error."""
+    """The best settings of the map, best first, and those with the smallest left-out error."""
     found = []
     powers = (float(fixed["user_power"]),) if "user_power" in fixed else POWERS
     for n, power in enumerate(powers):
@@ -94,7 +94,7 @@ def _map(
                 kept_weight=1.0 if cls is DLAE else float(fixed.get("kept_weight", 0.0)),
                 max_diagonal=float(fixed.get("max_diagonal", RDLAE.max_diagonal)) if cls is RDLAE else None,
             )  # fmt: skip
-            scores = ray.apply(Z, c) * -nu.astype(np.float32)  # of unseen items; the others are not asked for
+            scores = ray.apply(Z, c) * -nu.astype(np.float32)  # of unseen items; the others are not used
             value = evaluate(_Scored(scores), held_out, [bench.metric]).mean[bench.metric]
             error = float(np.mean(penalty_path.left_out(train, ray.apply(T, c), C_ii, ray.quadratic(T, c), weight)))
             settings = {"dropout": dropout, "l2": strength, "user_power": power}

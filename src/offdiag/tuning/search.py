@@ -1,4 +1,4 @@
-"""``od.tune``: the automatic settings first, then those of a map, then Optuna's; the best on validation users wins."""
+"""``od.tune``: the automatic settings, then those of a map, then Optuna's; the best on the validation users win."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from offdiag.tuning.study import Journal
 from offdiag.tuning.trial_runner import Bench, validation_of
 from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, chosen, top, winner
 
-LATE = 0.002  # of the best value: a lead on the small problem that is not trusted
+LATE = 0.002  # of the best value: a smaller lead on the small problem is not trusted
 TRUSTED = 4  # complete trials before anything is rejected on the small problem
 PROPENSITIES = (-0.1, 0.05, 0.1, 0.15, 0.2)  # tried on the best model at the end; they cost no fit
 
 
 class _OutOfTime(Exception):  # noqa: N818 - not an error of anybody
-    """Raised from the progress of a trial when the budget is spent."""
+    """Raised by the progress of a trial once the budget is spent."""
 
 
 def tune(
@@ -46,12 +46,12 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Tuned:
-    """The settings of a model that are best on the validation users of a split. The test users are never looked at.
+    """The settings of a model that are best on the validation users of a split. The test users are never used.
 
     ``model`` is a class such as ``od.EDLAE``, or an instance whose settings, where they are not the defaults, are held
     fixed. ``fixed`` holds more; ``space`` replaces bounds: {"l2": (10, 1000, "log"), "rank": [50, 100]}. ``start``
-    are settings to try early. ``study`` is a file that makes the search resumable: the same call continues from it.
-    Ctrl-C, or the end of ``seconds``, gives the best found by then.
+    holds settings to try early. ``study`` is a file that makes the search resumable: the same call continues from it.
+    Ctrl-C, or the end of ``seconds``, gives the best found so far.
 
     Example:
         >>> import offdiag as od
@@ -153,7 +153,7 @@ class _Clock:
 
 
 class _Search:
-    """The loop: propose, glance, fit, measure, write down."""
+    """The loop: propose, check on the small problem, fit, measure, record."""
 
     def __init__(
         self, cls: Any, bench: Bench, fixed: dict[str, Any], space: ranges.Space, journal: Journal, clock: _Clock,
@@ -179,7 +179,7 @@ class _Search:
     def proposals(
         self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, *, mapped: bool
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Settings until there are enough trials; what an earlier run of the study did is not proposed again."""
+        """Settings until there are enough trials; trials of an earlier run of the study are not repeated."""
         last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
         done = Counter(trial.origin for trial in self.trials)
         for origin, settings in first:
@@ -246,7 +246,7 @@ class _Search:
             self.clock("propensities", 1.0)
 
     def more(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """A resumed study may have tried the propensities of its best trial before: the sampler gets what is left."""
+        """A resumed study may have tried the propensities of its best trial: the sampler gets the remaining trials."""
         while self.space and len(self.trials) < trials:
             yield "sampler", self.sampler.propose(len(self.trials))
 
@@ -260,15 +260,15 @@ class _Search:
         return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
 
     def _hopeless(self, glance: Result) -> bool:
-        """Surely behind the best trial on the small problem: by paired differences, and more than it was wrong so far.
+        """Whether it is clearly behind the best trial on the small problem, by paired differences and beyond its error.
 
-        It was wrong by as much as a complete trial did better on the whole than it had let expect.
+        That error is how much better a complete trial did on the whole problem than the small one predicted.
         """
         known = [(t.value, t.small_value) for t in self.trials if t.value is not None and t.small_value is not None]
         if self._rival is None or self.bench.metric not in glance.per_user or len(known) < TRUSTED:
             return False
         value, small = max(known)
-        doubt = max(v - value - (s - small) for v, s in known)  # at least 0: the best itself
+        doubt = max(v - value - (s - small) for v, s in known)  # at least 0, from the best trial itself
         test = glance.compare(self._rival)
         margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric] + doubt
         return bool(test.difference[self.bench.metric] < -margin)
@@ -306,7 +306,7 @@ class _Search:
 
 
 def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
-    """The class, and the settings that are held: those of an instance that are not its defaults, and ``fixed``."""
+    """The class and its fixed settings: those of an instance that differ from the defaults, and ``fixed``."""
     if fixed is not None and not isinstance(fixed, Mapping):
         raise OffdiagError(f"fixed must map settings to values, received {type(fixed).__name__}")
     held = dict(fixed or {})
@@ -325,7 +325,7 @@ def _automatic(
 ) -> tuple[dict[str, Any], dict[str, Any], ranges.Scale]:
     """The settings the model would choose itself, those held fixed, and the scale of the data.
 
-    Numbers wherever they can be known before the fit; what stays "auto" is chosen in the fit of the first trial.
+    Numbers where they are known before the fit; any remaining "auto" is resolved in the fit of the first trial.
     """
     n_u = np.diff(bench.matrix.indptr)
     if not bench.matrix.nnz:
@@ -366,7 +366,7 @@ def _too_short(seconds: float | None) -> OffdiagError:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers and words that JSON knows."""
+    """Values that JSON can hold."""
     return {
         name: value.item() if isinstance(value, np.generic) else value if isinstance(value, int | float) else str(value)
         for name, value in settings.items()

@@ -1,7 +1,7 @@
-"""A study as lines of JSON: a header that says what is tuned on what, then a line per finished trial.
+"""A study as lines of JSON: a header with the model and the data, then a line per finished trial.
 
-Appended to and flushed after every trial, so a run that is killed loses the trial it was at and nothing else. A line
-that was cut off is dropped when the study is taken up again.
+Appended to and flushed after every trial, so a killed run loses only its current trial. A truncated line is dropped
+when the study is resumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = "offdiag study 1"
 
 
 class Journal:
-    """The file, or nothing at all when no path is given."""
+    """The file of a study, or no file if there is no path."""
 
     def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
         self._path = None if path is None else Path(path)
@@ -63,7 +63,7 @@ class Journal:
                 f"{key} {cut(str(first.get(key)), 40)} there and {cut(str(header[key]), 40)} here" for key in differing
             )
             raise OffdiagError(f"the study in {name!r} is of something else: {told}; choose another file")
-        if len(whole) < len(text):  # a line cut off by a kill
+        if len(whole) < len(text):  # a line truncated by a kill
             with self._path.open("r+b") as file:
                 file.truncate(len(whole.encode("utf-8")))
         return trials
@@ -77,7 +77,7 @@ class Journal:
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Raises ValueError or TypeError unless every field is what a trial has."""
+    """Raises ValueError or TypeError unless every field is valid."""
     trial = Trial(**line)
     numbers = (trial.value, trial.sem, trial.small_value, trial.left_out_error)
     if not all(number is None or (isinstance(number, int | float) and math.isfinite(number)) for number in numbers):

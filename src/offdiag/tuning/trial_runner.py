@@ -1,7 +1,7 @@
-"""How a setting is measured: the Gram is counted once per user_power, and a small problem comes before the whole.
+"""How settings are evaluated: the Gram is counted once per user_power, and a small problem comes before the whole one.
 
-The small problem has the most popular items and some of the users. Its Gram is a part of the whole one, so a look at it
-costs hundredths of a second where a fit takes seconds.
+The small problem has the most popular items and some of the users. Its Gram is a part of the whole one, so a trial on
+it costs hundredths of a second where a fit takes seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from offdiag.weights import Packed
 
 SMALL_ITEMS = 800
 SMALL_USERS = 600  # validation users of the small problem
-SMALL_TRAIN = 200  # training users of the small problem whose left-out error is looked at
+SMALL_TRAIN = 200  # training users of the small problem, for the left-out error
 MOST_GRAMS = 5  # one for each user_power that is searched
 LEFT_OUT = 250  # training users whose exact leave-one-out error is reported
 
@@ -59,7 +59,7 @@ class Bench:
         self._most_grams = min(int(room), MOST_GRAMS)
 
     def gram(self, user_power: float, progress: Progress | None = None) -> Gram:
-        """From the cache, or counted; as many are kept as a quarter of the free memory holds."""
+        """From the cache, or counted; the cache holds as many as fit in a quarter of the free memory."""
         if user_power not in self._grams:
             while len(self._grams) >= max(self._most_grams, 1):
                 self._grams.pop(next(iter(self._grams)))
@@ -70,7 +70,7 @@ class Bench:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
-            if model.starts_warm:  # quick from the answer to other settings
+            if model.starts_warm:  # fast from the result of other settings
                 words["start"] = self._last
             model.fit_gram(self.gram(model.user_power, progress), **words)
             self._last = model if model.starts_warm else None
@@ -82,7 +82,7 @@ class Bench:
         return evaluate(model, self.validation, [self.metric])
 
     def glance(self, model: Any, progress: Progress | None = None) -> Result | None:
-        """The same on the small problem; None where the whole one is small, or the model does not learn from a Gram."""
+        """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
         if self.small is None or not self._by_gram(model):
             return None
         model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items))
@@ -94,7 +94,7 @@ class Bench:
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Any) -> float | None:
-        """Mean ‖e‖²/‖x‖² of training users had each been left out (exact, Λ held fixed); None where it has no formula.
+        """Mean ‖e‖²/‖x‖² of training users if each were left out (exact for fixed Λ); None if there is no formula.
 
         e is the error of predicting each item from the others through the model's own inverse C.
         """
@@ -118,7 +118,7 @@ class Bench:
         return float(np.mean(penalty_path.left_out(dense, y, C_ii, t, weight)))
 
     def fingerprint(self) -> str:
-        """Of training data and validation users: a study belongs to one of them."""
+        """A digest of the training data and the validation users: a study belongs to one such pair."""
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.matrix, sparse.csr_array(self.validation.histories), sparse.csr_array(self.validation.targets)]
         for part in parts:
@@ -128,7 +128,7 @@ class Bench:
 
 
 def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
-    """The Gram of some of the items, from that of all: users keep the weight they have there."""
+    """The Gram of some of the items, from that of all; users keep their weights."""
     m = len(items)
     values = np.empty(layout.size(m), dtype=G.dtype)
     local = np.arange(m)
@@ -137,7 +137,7 @@ def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
 
 
 def _fit(model: Any, X: Any, validation: Any, progress: Progress | None) -> None:
-    """Models that stop early on validation users are given them."""
+    """Fit a model, with the validation users if it stops early."""
     words: dict[str, Any] = {"progress": progress}
     if getattr(model, "stops_early", False):
         words["validation"] = validation
@@ -153,7 +153,7 @@ def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:
     histories = sparse.csr_array(sparse.csr_array(validation.histories)[:, items])
     targets = sparse.csr_array(sparse.csr_array(validation.targets)[:, items])
     users = np.flatnonzero((np.diff(histories.indptr) > 0) & (np.diff(targets.indptr) > 0))
-    if len(users) < 50:  # too few to reject anything by
+    if len(users) < 50:  # too few to reject anything
         return None
     users = users[np.linspace(0, len(users) - 1, min(SMALL_USERS, len(users))).astype(np.int64)]
     rows = np.linspace(0, n - 1, min(SMALL_TRAIN, n)).astype(np.int64)

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
-TIE = 0.25  # standard errors: trials that lie closer are told apart by their left-out errors
+TIE = 0.25  # standard errors: closer trials are ranked by their left-out errors
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting: measured on all validation users, or rejected after a look at few items and users."""
+    """One set of settings: measured on all validation users, or rejected on a few items and users."""
 
     number: int
     origin: str  # "automatic", "given", "screening", "sampler" or "propensity": who proposed it
@@ -22,14 +22,14 @@ class Trial:
     value: float | None = None  # mean of the metric over the validation users
     sem: float | None = None
     small_value: float | None = None  # the same on popular items and some of the users only
-    left_out_error: float | None = None  # of users left out of training in turn, exact: a second opinion
+    left_out_error: float | None = None  # exact leave-one-out error of training users: a second opinion
     seconds: float = 0.0
     note: str = ""  # why it failed
 
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The best settings, a model that has them, and every trial."""
+    """The best settings, a model with them, and every trial."""
 
     model: Any  # not fitted
     settings: dict[str, Any]  # the searched ones and those held fixed
@@ -42,12 +42,12 @@ class Tuned:
 
     @property
     def best(self) -> Trial:
-        """The trial that won, see ``winner``."""
+        """The winning trial, see ``winner``."""
         return winner(self.trials)
 
     @property
     def ranked(self) -> list[Trial]:
-        """The trial that won, then the complete ones by value, then the others."""
+        """The winning trial, then the complete ones by value, then the others."""
         best = self.best
         return [best, *sorted((trial for trial in self.trials if trial is not best), key=_order)]
 
@@ -75,16 +75,16 @@ class Tuned:
 
 
 def top(trials: Sequence[Trial]) -> Trial:
-    """The trial with a fit of its own and the largest value; of equal ones the first."""
+    """The trial with its own fit and the largest value; the first one in a tie."""
     fitted = [trial for trial in trials if trial.state == COMPLETE and trial.origin != "propensity"]
     return max(fitted, key=lambda trial: float(trial.value or 0.0))
 
 
 def chosen(trials: Sequence[Trial]) -> Trial:
-    """Of the trials within a quarter of a standard error of the top, the one with the least left-out error.
+    """Of the trials within a quarter of a standard error of the top, the one with the smallest left-out error.
 
     With few validation users the largest of many values is mostly luck. The error of users left out of training is
-    exact and does not depend on them. Where a model has none, the top is taken.
+    exact and does not depend on them. Without it, the top trial is taken.
     """
     first = top(trials)
     least = float(first.value or 0.0) - TIE * (first.sem or 0.0)
@@ -103,7 +103,7 @@ def winner(trials: Sequence[Trial]) -> Trial:
 
 
 def number_text(value: Any) -> str:
-    """A setting for a person: 0.6537 rather than 0.653712345."""
+    """A setting as text: 0.6537 rather than 0.653712345."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

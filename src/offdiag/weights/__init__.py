@@ -1,4 +1,4 @@
-"""The shapes of W. All answer ``X @ W``, and yield the scores of many users tile by tile, never all at once."""
+"""The shapes of W. All support ``X @ W`` and yield the scores of many users tile by tile, never all at once."""
 
 from offdiag.weights.compressed import Compressed as Compressed
 from offdiag.weights.constant import Constant as Constant

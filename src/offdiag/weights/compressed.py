@@ -1,4 +1,4 @@
-"""W of which only the strong entries are stored, in few bits each."""
+"""W with only its strong entries stored, in few bits each."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _GAPS = ("uint8", "uint16", "uint32")
 
 @dataclass(frozen=True, eq=False)
 class Compressed(StoredRows):
-    """W by rows: entry p of row j is codes[p]·scale[column], ``gaps[p]`` columns after the one that follows the last.
+    """W by rows: entry p of row j is codes[p]·scale[column], ``gaps[p] + 1`` columns after the previous entry.
 
-    Places of row j are indptr[j]..indptr[j + 1]. Steps too long for a gap are made with zeros between. Scores are
+    Row j is at indptr[j]..indptr[j + 1]. Steps too long for one gap are split by stored zeros. Scores are
     summed in float32 straight from the codes; nothing is unpacked.
     """
 
     kind: ClassVar[str] = "compressed"
     per_item: ClassVar[str] = "scale"
     lossy: ClassVar[bool] = True
-    indptr: NDArray[np.unsignedinteger]  # (m + 1,) uint32, or int64 where there are 2³² entries
+    indptr: NDArray[np.unsignedinteger]  # (m + 1,) uint32, or int64 from 2³² entries
     gaps: NDArray[np.unsignedinteger]  # (nnz,) uint8, uint16 or uint32
     codes: NDArray[Any]  # (nnz,) float32, float16 or int8
     scale: NDArray[np.float32]  # (m,)
@@ -66,8 +66,8 @@ class Compressed(StoredRows):
         return coded_rows
 
     def _stored(self) -> tuple[NDArray[Any], ...]:
-        """Gaps, codes, the number behind each code unless it is the code itself, and the scales."""
-        if self.storage == "float16":  # processors without half precision would emulate it, number by number
+        """Gaps, codes, the value of each code (empty if it is the code itself), and the scales."""
+        if self.storage == "float16":  # processors without half precision would emulate it number by number
             return self.gaps, self.codes.view(np.uint16), halves(), self.scale
         return self.gaps, self.codes, np.empty(0, dtype=np.float32), self.scale
 
@@ -85,7 +85,7 @@ class Compressed(StoredRows):
         return out
 
     def tocsr(self) -> sparse.csr_array:
-        """Unpacked into scipy's form, eight bytes for each entry; the zeros of long steps are left out."""
+        """Unpacked into scipy's format, eight bytes per entry; the zeros of long steps are left out."""
         from offdiag._kernels import coded_rows
 
         columns = np.empty(len(self.gaps), dtype=np.int32)
@@ -106,6 +106,6 @@ class Compressed(StoredRows):
 
 @cache
 def halves() -> NDArray[np.float32]:
-    """The number behind each of the 65,536 codes of half precision: 256 kB, which stay in the cache."""
-    with np.errstate(invalid="ignore"):  # some of the codes are no numbers
+    """The value of each of the 65,536 half-precision codes: 256 kB, which stays in the cache."""
+    with np.errstate(invalid="ignore"):  # some codes are NaN
         return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The same scores for everybody."""
+"""The same scores for every user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Constant(Tiled):
         return Constant(self.scores * columns.astype(self.dtype, copy=False))
 
     def column(self, items: Ints, target: int) -> Floats:
-        return np.zeros(len(items), dtype=self.dtype)  # no item says anything about another
+        return np.zeros(len(items), dtype=self.dtype)  # no item predicts another
 
     def toarray(self) -> Floats:
         return np.zeros(self.shape, dtype=self.dtype)

@@ -18,7 +18,7 @@ from offdiag.weights.tiles import check_arrays
 
 @dataclass(frozen=True, eq=False)
 class Dense(Matrix):
-    """W as it is, m² numbers."""
+    """W in full, m² numbers."""
 
     kind: ClassVar[str] = "dense"
     per_item: ClassVar[str] = "B"
@@ -28,7 +28,7 @@ class Dense(Matrix):
         out[places[first:last]] = self.B[rows[first:last], lo:hi]
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        """Straight from B: its rows are what a tile would have to be filled with."""
+        """Straight from B: a tile would only copy its rows."""
         from offdiag._kernels import topk
 
         history, data = X.indices.astype(np.uint32), X.data.astype(self.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""Item vectors of implicit factorisation: a history becomes a vector by least squares, its scores inner products."""
+"""Item vectors of implicit factorisation: least squares turns a history into a vector; scores are inner products."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from offdiag.weights.tiles import Tiled, inner_products
 class ImplicitFactors(Tiled):
     """Scores V z, z = argmin Σ_i α x_i (z·v_i − 1)² + Σ_j (z·v_j)² + λ ‖z‖², i over the history and j over all items.
 
-    λ = l2·(α Σ_i x_i + items)^power [Rendle22], ``items`` being those that anyone has. The minimum is exact: one
-    rank×rank system per history, whether the user was seen in training or not. An empty history has z = 0.
+    λ = l2·(α Σ_i x_i + items)^power [Rendle22], where ``items`` counts items with users. The minimum is exact: one
+    rank×rank system per history, whether or not the user was seen in training. An empty history has z = 0.
     """
 
     kind: ClassVar[str] = "implicit_factors"
@@ -40,7 +40,7 @@ class ImplicitFactors(Tiled):
 
     @cached_property
     def G(self) -> Floats:  # noqa: N802
-        """VᵀV, made once."""
+        """VᵀV, computed once."""
         return gram_of(self.V)
 
     def encode(self, X: sparse.csr_array) -> Floats:
@@ -48,7 +48,7 @@ class ImplicitFactors(Tiled):
         from offdiag._kernels import als
 
         Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
-        # One type for each part, whatever was given: each combination would be compiled separately.
+        # One type for each part, whatever the input: each combination would be compiled separately.
         rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
         def part(first: int, last: int) -> None:

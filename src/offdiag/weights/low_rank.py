@@ -29,7 +29,7 @@ class LowRank(Tiled):
 
     @property
     def warm_start(self) -> tuple[Floats, Floats]:
-        """Where a fit of nearly the same data can begin."""
+        """The starting point for a fit of nearly the same data."""
         return self.U, self.V
 
     def encode(self, X: sparse.csr_array) -> Floats:

@@ -1,4 +1,4 @@
-"""What the shapes share that can be read tile by tile: Packed and Dense."""
+"""Shared code of the shapes that can be read tile by tile: Packed and Dense."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from offdiag.weights import tiles
 from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import Tiled
 
-ROWS_AT_ONCE = 512  # of a block of columns: still in the cache when they are turned into columns
+ROWS_AT_ONCE = 512  # of a block of columns: still in the cache when they are transposed
 
 
 class Matrix(Tiled):
-    """Everything that follows from reading any tile W[rows, lo:hi]."""
+    """Everything that needs only tiles W[rows, lo:hi]."""
 
     @abstractmethod
     def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
@@ -27,8 +27,8 @@ class Matrix(Tiled):
 
         m = X.shape[1]
         counts = np.bincount(X.indices, minlength=m)
-        rows = np.flatnonzero(counts)  # items nobody in this batch has are never read
-        places = np.empty(len(rows), dtype=np.int64)  # the items of many histories lie together, in few cache pages
+        rows = np.flatnonzero(counts)  # items without users in this batch are never read
+        places = np.empty(len(rows), dtype=np.int64)  # items of many histories are stored together, in few cache pages
         places[np.argsort(-counts[rows], kind="stable")] = np.arange(len(rows))
         place_of = np.zeros(m, dtype=np.uint32)
         place_of[rows] = places

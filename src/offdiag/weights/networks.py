@@ -1,4 +1,4 @@
-"""Networks that are scored as if they were matrices: an embedding of the history, then inner products."""
+"""Networks scored like matrices: an embedding of the history, then inner products."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from offdiag.errors import OffdiagError
 from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import Tiled, encoded, inner_products
 
-ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by their place here: append, never reorder
+ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by position: append, never reorder
 Layer = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Network(Tiled):
-    """h₀ = x or x/‖x‖, h_l = f_l(h_(l−1) W_l + b_l), scores h W_Lᵀ + b_L: layers of any number and width.
+    """h₀ = x or x/‖x‖, h_l = f_l(h_(l−1) W_l + b_l), scores h W_Lᵀ + b_L: any number of layers, of any width.
 
-    The first and the last matrix have a row per item, so that a history gathers rows of the one and an item's score
-    is an inner product with a row of the other; the matrices between are (from, to).
+    The first and the last matrix have a row per item, so a history gathers rows of the first and an item's score is
+    an inner product with a row of the last; the matrices between are (from, to).
     """
 
     kind: ClassVar[str] = "network"
@@ -43,7 +43,7 @@ class Network(Tiled):
         return self.layers[0][0].dtype
 
     def encode(self, X: sparse.csr_array) -> Floats:
-        """What enters the last layer, a row per user."""
+        """The input of the last layer, a row per user."""
         data = unit_rows(X) if self.normalise else X.data
         rows = sparse.csr_array((data.astype(self.dtype), X.indices, X.indptr), shape=X.shape)
         hidden = encoded(rows, self.layers[0][0])
@@ -103,9 +103,9 @@ def network(layers: Sequence[Layer], activation: str | Sequence[str], *, normali
 
 
 def unit_rows(X: sparse.csr_array) -> NDArray[np.float64]:
-    """The entries of X over the length of their row, summed in double precision."""
+    """The entries of X divided by the length of their row, summed in double precision."""
     lengths = np.diff(X.indptr)
-    squares = np.append(X.data, 0).astype(np.float64) ** 2  # a last entry, so that empty rows at the end have a place
+    squares = np.append(X.data, 0).astype(np.float64) ** 2  # one extra entry, so that empty last rows have an index
     norms = np.sqrt(np.add.reduceat(squares, X.indptr[:-1]))
     return np.asarray(X.data / np.repeat(np.where(lengths > 0, norms, 1.0), lengths), dtype=np.float64)
 

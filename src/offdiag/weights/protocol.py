@@ -1,4 +1,4 @@
-"""What ranking, models, compression and files ask of W; ``offdiag.weights.tiles.Tiled`` answers most of it."""
+"""What ranking, models, compression and files need from W; ``offdiag.weights.tiles.Tiled`` implements most of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Side = Literal["encoder", "decoder"]
 
 
 class Scorer(Protocol):
-    """Scores of all items for rows of X: as much as a ranked list needs."""
+    """Scores of all items for rows of X: all that a ranked list needs."""
 
     @property
     @abstractmethod
@@ -27,12 +27,12 @@ class Scorer(Protocol):
 
     @abstractmethod
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
-        """The items in blocks, each with a function that scores any range of users on it until the next block."""
+        """The items in blocks, each with a function, valid until the next block, that scores any range of users."""
 
     def selector(
         self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
     ) -> Select | None:
-        """Lists without tiles, where few items have a score at all; None where every item has one."""
+        """Lists without tiles, for weights where few items have a score; None if every item has one."""
         return None
 
 
@@ -42,8 +42,8 @@ class Weights(Scorer, Protocol):
     kind: ClassVar[str]  # as in files
     linear: ClassVar[bool]  # the scores are X @ toarray()
     batch_invariant: ClassVar[bool]  # a score has the same bits in a batch of any size
-    compound: ClassVar[bool]  # a sum of parts that cannot be told apart in W
-    lossy: ClassVar[bool]  # some of what was fitted has been dropped or rounded
+    compound: ClassVar[bool]  # a sum of parts that cannot be separated in W
+    lossy: ClassVar[bool]  # some fitted weights were dropped or rounded
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class Weights(Scorer, Protocol):
     @property
     @abstractmethod
     def nnz(self) -> int | None:
-        """Entries that are stored, with their places; None where no place is."""
+        """Number of entries stored with their positions; None if positions are not stored."""
 
     @abstractmethod
     def __rmatmul__(self, X: Any) -> Floats: ...
@@ -69,15 +69,15 @@ class Weights(Scorer, Protocol):
 
     @abstractmethod
     def column(self, items: Ints, target: int) -> Floats:
-        """W[items, target]: what each of the items says about the target; items ascend."""
+        """W[items, target]: how much each of the items predicts the target; items ascend."""
 
     @abstractmethod
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
-        """Columns lo..hi of W as the rows of a C-contiguous array, which is ``out`` if that is given."""
+        """Columns lo..hi of W as the rows of a C-contiguous array, which is ``out`` if given."""
 
     @abstractmethod
     def embedding(self, side: Side) -> Floats | None:
-        """A row per item, U or V of W = UVᵀ; None where W is not such a product."""
+        """A row per item, U or V of W = UVᵀ; None if W is not such a product."""
 
     @abstractmethod
     def toarray(self) -> Floats: ...
@@ -87,12 +87,12 @@ class Weights(Scorer, Protocol):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file keeps, by name."""
+        """The arrays stored in a file, by name."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        """The inverse of ``arrays``: KeyError, TypeError or ValueError unless they hold all that compiled loops trust.
+        """The inverse of ``arrays``: KeyError, TypeError or ValueError unless they are safe for compiled loops.
 
-        A file may say anything.
+        A file may contain anything.
         """

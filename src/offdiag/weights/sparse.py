@@ -1,4 +1,4 @@
-"""W of which few entries are not zero: only those are stored."""
+"""W with few nonzero entries: only those are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offdiag.weights.stored_rows import StoredRows
 
 @dataclass(frozen=True, eq=False)
 class Sparse(StoredRows):
-    """W by rows: row j, what item j says about others, is data[indptr[j]:indptr[j + 1]] in ascending columns."""
+    """W by rows: row j, the weights from item j to others, is data[indptr[j]:indptr[j + 1]] in ascending columns."""
 
     kind: ClassVar[str] = "sparse"
     indptr: Ints  # (m + 1,)
@@ -84,5 +84,5 @@ class Sparse(StoredRows):
         return out
 
     def tocsr(self) -> sparse.csr_array:
-        """The same as scipy's; the arrays are shared where the types allow."""
+        """As a scipy array; the arrays are shared if their types allow it."""
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)

@@ -1,4 +1,4 @@
-"""Sparse W plus a low-rank part, neither of them ever added up."""
+"""Sparse W plus a low-rank part; the sum is never formed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from offdiag.weights.tiles import Tiled, encoded, inner_products
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(Tiled):
-    """W = B + diag(said) Q Qᵀ diag(heard) off the diagonal, and W_ii = B_ii: no item speaks for itself.
+    """W = B + diag(said) Q Qᵀ diag(heard) off the diagonal, and W_ii = B_ii: no item predicts itself through Q.
 
     With said = r and heard = α/r the second part is α·R Q Qᵀ R⁻¹, a low-pass filter [Shen21]; other scales of the
-    columns go into ``heard``. Scores are made with the diagonal of the product, which is then taken off again for the
-    items of the history: exact up to rounding.
+    columns go into ``heard``. Scores include the diagonal of the product, which is then subtracted for the items of
+    the history: exact up to rounding.
     """
 
     kind: ClassVar[str] = "smoothed"
@@ -96,7 +96,7 @@ class Smoothed(Tiled):
 
     def _itself(self, items: NDArray[Any]) -> Floats:
         """Q Qᵀ diag(heard) on the diagonal, for a history that has been multiplied by ``said``."""
-        distinct = np.flatnonzero(np.bincount(items, minlength=len(self.Q)))  # items nobody here has are never read
+        distinct = np.flatnonzero(np.bincount(items, minlength=len(self.Q)))  # items without users here are never read
         Q = self.Q[distinct]
         own = np.zeros(len(self.Q), dtype=self.dtype)
         own[distinct] = np.einsum("ij,ij->i", Q, Q) * self.heard[distinct]

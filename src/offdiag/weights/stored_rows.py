@@ -1,4 +1,4 @@
-"""What the shapes share that store only some entries of each row: Sparse and Compressed."""
+"""Shared code of the shapes that store only some entries of each row: Sparse and Compressed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from offdiag.weights.tiles import Tiled
 
 
 class StoredRows(Tiled):
-    """The entries of row j are at indptr[j]..indptr[j + 1]; scores and lists read nothing but entries.
+    """The entries of row j are at indptr[j]..indptr[j + 1]; scores and lists read only these.
 
-    A score costs one addition per stored weight of the history's items; lists need no other scores (``selector``).
+    A score costs one addition per stored weight of the history's items; lists need only these scores (``selector``).
     """
 
     indptr: NDArray[Any]  # (m + 1,)
@@ -30,7 +30,7 @@ class StoredRows(Tiled):
 
     @abstractmethod
     def _kernels(self) -> ModuleType:
-        """The compiled loops of this storage: the same functions for each, which take ``_stored``."""
+        """The compiled loops of this storage: the same functions for every storage, called with ``_stored``."""
 
     @abstractmethod
     def _stored(self) -> tuple[NDArray[Any], ...]:
@@ -38,10 +38,10 @@ class StoredRows(Tiled):
 
     @abstractmethod
     def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:
-        """Where each row begins: the place, and whatever else it takes to continue from there."""
+        """Where each row begins: the position, and anything else needed to continue from there."""
 
     def check(self) -> None:
-        """Raise ValueError unless rows, columns and their order are what the compiled loops take for granted."""
+        """Raise ValueError unless rows, columns and their order are as the compiled loops assume."""
         from offdiag._kernels import parallel
 
         m, entries, fine = self.shape[0], self._stored()[0], []
@@ -59,7 +59,7 @@ class StoredRows(Tiled):
     def tile_scorer(self, X: sparse.csr_array) -> Callable[[int, int], Scores]:
         """A function that returns the scores of items lo..hi; each range has to begin where the last one ended."""
         kernels, stored = self._kernels(), self._stored()
-        rows, history = np.unique(X.indices, return_inverse=True)  # items nobody in this batch has are never read
+        rows, history = np.unique(X.indices, return_inverse=True)  # items without users in this batch are never read
         data = X.data.astype(self.dtype, copy=False)
         row_ends = self.indptr[rows + 1].astype(np.int64, copy=False)
         at = self._row_starts(rows)
@@ -81,7 +81,7 @@ class StoredRows(Tiled):
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         m, scorer = self.shape[0], self.tile_scorer(X)
-        few = max(1, tiles.USERS_AT_ONCE // max(X.shape[0], 1))  # for few users, wider tiles in the same room
+        few = max(1, tiles.USERS_AT_ONCE // max(X.shape[0], 1))  # for few users, wider tiles in the same memory
         for lo in range(0, m, tiles.DENSE_WIDTH * few):
             hi = min(lo + tiles.DENSE_WIDTH * few, m)
             yield lo, hi, scorer(lo, hi)
@@ -89,7 +89,7 @@ class StoredRows(Tiled):
     def selector(
         self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
     ) -> Select:
-        """Only items that the history leads to are looked at, and as many others, whose score is 0, as a list needs."""
+        """Visits only items reachable from the history, and as many items with score 0 as a list needs."""
         kernels, stored = self._kernels(), self._stored()
         data = X.data.astype(self.dtype, copy=False)
 

@@ -29,18 +29,18 @@ class Symmetric(Tiled):
 
     @property
     def U(self) -> Floats:  # noqa: N802
-        """The encoder, computed at each call."""
+        """The encoder, computed on each call."""
         out: Floats = self.Q * self.shrink.astype(self.dtype) * self.scale[:, None]
         return out
 
     @property
     def V(self) -> Floats:  # noqa: N802
-        """The decoder, computed at each call."""
+        """The decoder, computed on each call."""
         return self.Q / self.scale[:, None]
 
     @property
     def warm_start(self) -> tuple[Floats, Floats]:
-        """Where a fit of nearly the same data can begin."""
+        """The starting point for a fit of nearly the same data."""
         return self.Q, self.Q
 
     def encode(self, X: sparse.csr_array) -> Floats:
@@ -53,7 +53,7 @@ class Symmetric(Tiled):
         return inner_products(self.encode(X), self.Q, self.scale)
 
     def scaled(self, columns: Floats) -> LowRank:
-        """No longer symmetric: encoder and decoder apart."""
+        """No longer symmetric: separate encoder and decoder."""
         return LowRank(self.U, self.V).scaled(columns)
 
     def column(self, items: Ints, target: int) -> Floats:

@@ -1,4 +1,4 @@
-"""What every shape of W shares: tiles of scores, products put together from them, and checks of what a file holds."""
+"""Shared code of all shapes of W: tiles of scores, products assembled from them, and checks of file contents."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scipy import sparse
 from offdiag.errors import OffdiagError
 from offdiag.weights.protocol import Floats, Side, Tile, Weights
 
-TILE_BYTES = 96 << 20  # of weights: wide enough that reading the packed rows runs at full speed
+TILE_BYTES = 96 << 20  # of weights: wide enough to read packed rows at full speed
 
-DENSE_WIDTH = 2048  # columns at a time straight from dense weights: long runs, and the scores still in the cache
+DENSE_WIDTH = 2048  # columns at a time from dense weights: long reads, and the scores stay in the cache
 USERS_AT_ONCE = 128  # their scores on a tile stay in the second-level cache until they are ranked
 
 KINDS: dict[str, type[Weights]] = {}  # the shapes that a file can name, by kind
 
 
 class Tiled(Weights):
-    """What a shape need not write itself. Each is a frozen dataclass of its arrays."""
+    """Default methods of a shape. Each shape is a frozen dataclass of its arrays."""
 
     per_item: ClassVar[str]  # the name of an array of the type of W with one row per item
     __array_ufunc__ = None  # let ``X @ W`` reach __rmatmul__ instead of NumPy's broadcasting
@@ -90,7 +90,7 @@ def check_arrays(
     shapes: Mapping[str, tuple[int, ...]],
     double: Collection[str] = (),
 ) -> None:
-    """Raise unless there is an array of each of these shapes, all of one real type; ``double``: always float64."""
+    """Raise unless each array has its shape and all have the same real type; ``double``: always float64."""
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise ValueError(f"the {kind} weights do not fit {m} items")
     if any(arrays[name].dtype != np.float64 for name in double):
@@ -137,8 +137,8 @@ def inner_products(
 ) -> Iterator[Tile]:
     """Z Vᵀ, column i divided by scale_i or increased by add_i: one product for all users of a block of items.
 
-    BLAS brings its own threads, so ours only read from it. It may round the last bits of a score differently in a
-    batch of another size: shapes that call this are not ``batch_invariant``.
+    BLAS has its own threads, so ours only read its results. It may round the last bits of a score differently in a
+    batch of another size, so shapes that call this are not ``batch_invariant``.
     """
     n, m = len(Z), len(V)
     width = min(m, max(64, TILE_BYTES // (max(n, 1) * V.dtype.itemsize)))

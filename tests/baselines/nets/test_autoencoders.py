@@ -1,4 +1,4 @@
-"""The non-linear denoising autoencoder: what it computes, that it learns, and that it behaves like every model."""
+"""The non-linear denoising autoencoder: what it computes, that it learns, and that it behaves like any other model."""
 
 import numpy as np
 import pytest

@@ -36,15 +36,15 @@ def split():
 def data(n=9, m=7, seed=0, counts=False):
     rng = np.random.default_rng(seed)
     X = (rng.random((n, m)) < 0.5).astype(np.float32) * (rng.integers(1, 5, (n, m)) if counts else 1)
-    X[:, 0] = 1  # nobody is empty
+    X[:, 0] = 1  # no empty user
     return sparse.csr_array(X.astype(np.float32))
 
 
-# --- the losses, written again in double precision ------------------------------------------------------------------
+# --- the losses, reimplemented in double precision ------------------------------------------------------------------
 
 
 def forward(parameters, x, names):
-    """The plain layers; the last matrix lies item by item."""
+    """The plain layers; the last matrix is stored item by item."""
     for at, name in enumerate(names, 1):
         a = x @ parameters[f"W{at}"] + parameters[f"b{at}"]
         x = {"tanh": np.tanh, "identity": lambda a: a, "sigmoid": expit}[name](a)
@@ -89,7 +89,7 @@ def cdae_loss(parameters, x, seen, settings, users):
 
 
 def randomised(net, seed=0):
-    """Parameters, biases too, away from the start, in the net and as float64 copies."""
+    """Random parameters, including biases, in the net and as float64 copies."""
     rng = np.random.default_rng(seed)
     with torch.no_grad():
         for tensor in net.parameters.values():
@@ -114,7 +114,7 @@ def check_gradient(net, loss_of, users, x, step=0, seed=5):
 
 
 def unit_and_dropped(x, p, seed):
-    """What the net sees, and the generator as it stands after the mask was drawn."""
+    """The net's input, and the generator after the mask was drawn."""
     rng = np.random.default_rng(seed)
     dense = x.toarray().astype(np.float64)
     dense /= np.sqrt((dense**2).sum(1, keepdims=True))
@@ -148,7 +148,7 @@ def test_the_gradient_of_the_collaborative_loss_is_that_of_finite_differences(ac
     x = data(counts=True)
     settings = od.CDAE(width=3, activation=activation, loss=loss, positive_weight=1.7, l2=0.02)._checked()
     norms = np.sqrt((x.toarray() ** 2).sum(1, keepdims=True))
-    seen = unit_and_dropped(x, 0.5, 5)[0] * norms  # CDAE sees the history as it is
+    seen = unit_and_dropped(x, 0.5, 5)[0] * norms  # CDAE does not normalise the history
     users = np.array([8, 2, 3, 0, 1, 4, 5, 6, 7])
     net = cdae.CollaborativeNet(11, 7, settings)
     check_gradient(net, lambda w: cdae_loss(w, x.toarray(), seen, settings, users), users, x)
@@ -334,7 +334,7 @@ def test_the_seed_decides_everything(make, split):
 
 
 class Stop:
-    """Ctrl-C after so many epochs."""
+    """Ctrl-C after this many epochs."""
 
     def __init__(self, after):
         self.left = after
@@ -426,14 +426,14 @@ def test_an_interrupted_fit_keeps_the_earlier_one(split):
 
 
 def test_with_beta_0_and_no_variance_the_variational_net_is_a_denoising_one():
-    """The mean decoded, no divergence: the loss of the layers alone."""
+    """Only the mean is decoded, without divergence: the loss of the layers alone."""
     x = data()
     settings = od.MultVAE(rank=3, width=4, beta=0.0, dropout=0.0)._checked()
     net = mult.VariationalNet(7, settings, 0.0)
     randomised(net)
     with torch.no_grad():
         net.parameters["W2"][:, 3:] = 0
-        net.parameters["b2"][3:] = -200.0  # e^-100 is no noise
+        net.parameters["b2"][3:] = -200.0  # e^-100: no noise
     value = float(net.loss(np.arange(9), x, np.random.default_rng(0), 0).detach())
     assert value == pytest.approx(multinomial((x @ net.network()).astype(np.float64), x.toarray()), rel=1e-5)
 
@@ -446,7 +446,7 @@ def test_a_new_user_has_the_mean_of_the_user_vectors():
     assert not net.network().normalise
 
 
-# --- who is set aside -----------------------------------------------------------------------------------------------
+# --- users set aside ------------------------------------------------------------------------------------------------
 
 
 def test_a_twentieth_is_set_aside_and_not_trained_on(split):
@@ -496,7 +496,7 @@ def test_validation_of_other_columns_is_refused(split):
         make().fit(split.train, validation=nothing)
 
 
-# --- mistakes and edges ---------------------------------------------------------------------------------------------
+# --- mistakes and edge cases ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -554,7 +554,7 @@ def test_a_net_explains_nothing(split):
 
 @pytest.mark.slow
 def test_on_real_data_the_nets_stand_where_published_comparisons_put_them(shared_data):
-    """Near EASE and far above popularity, on all ratings of ml-100k and with few epochs; WMF as well."""
+    """Near EASE and far above popularity, on all ratings of ml-100k and with few epochs; so is WMF."""
     inter = od.prepare.binarize(od.datasets.load("ml-100k", shared_data("ml-100k")))
     split = od.split.strong(inter, held_out=0.1, seed=0)
     few = {"epochs": 30, "batch_users": 50, "learning_rate": 4e-3}

@@ -36,7 +36,7 @@ class EmphasizedDAE(_Fit):
     x̂ = tanh(x̃/‖x‖·W1 + b1)·W2ᵀ + b2, errors on dropped entries count 1, on kept ones kept_weight [Steck20 Eq. 1]
 
     Use it to compare with EDLAE; it needs torch (extra ``neural``) to fit, not to score. Masks are drawn again in every
-    epoch (``od.lab.layers.emphasized_loss``); the steps of Adam fall to 0.
+    epoch (``od.lab.layers.emphasized_loss``); the learning rate of Adam decays to 0.
 
     Example:
         >>> import offdiag as od
@@ -55,7 +55,7 @@ class EmphasizedDAE(_Fit):
     learning_rate: float = net_fields.learning_rate(2e-3)
     seed: int = fields.seed()
     dtype: Literal["float32"] = fields.dtype(
-        help="Precision of the computation and of the weights. Only float32 is possible here."
+        help="Precision of the computation and of the weights. Only float32 is supported here."
     )
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""The collaborative denoising autoencoder: a vector per user beside the items of the history [Wu16]."""
+"""The collaborative denoising autoencoder: a vector per user in addition to the items of the history [Wu16]."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class CDAE(Neural):
     x̂ = f(x̃ W1 + v_u + b1) W2ᵀ + b2,  x̃ the history with entries dropped [Wu16 Eq. 2, 3]
 
     Use it as a non-linear baseline; it needs torch (extra ``neural``) to fit. The target of an item is 1 where the user
-    has it and 0 elsewhere. A user who was not in the training data gets the mean of all vectors, which is also what
-    early stopping watches, and all that is saved: a model file holds no row of a user.
+    has it and 0 elsewhere. A user who was not in the training data gets the mean of all vectors. Early stopping also
+    uses the mean, and only the mean is saved, not the vectors: a model file holds no row of a user.
 
     Example:
         >>> import offdiag as od
@@ -42,7 +42,7 @@ class CDAE(Neural):
     dropout: float = net_fields.dropout()
     positive_weight: float = fields.setting(
         5.0, low=0, search=fields.Range(1.0, 30.0, log=True),
-        help="Weight of the items that the user has, times their value; the others weigh 1.",
+        help="Weight of the items that the user has, times their value; the others have weight 1.",
     )  # fmt: skip
     l2: float = net_fields.l2()
 

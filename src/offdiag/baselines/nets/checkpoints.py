@@ -1,7 +1,7 @@
-"""A training run on disk: everything the next epoch needs, and what the run was, so that no other continues it.
+"""A training run on disk: what the next epoch needs, and the identity of the run, so that no other one continues it.
 
-Batches, masks and noise of an epoch are drawn from (seed, epoch), so no state of a generator has to be kept, and a
-run that is continued takes the very steps it would have taken.
+Batches, masks and noise of an epoch are drawn from (seed, epoch), so no generator state has to be kept, and a
+resumed run takes exactly the steps it would have taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from offdiag.errors import OffdiagError
 from offdiag.files import checkpoints
 from offdiag.wording import one_line
 
-QUIET = 20  # times as long as writing took, between two writings: at most a twentieth of the time goes into them
+QUIET = 20  # wait this many times the last write before the next: writes take at most a twentieth of the time
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Run:
     epoch: int = 0  # epochs done
     losses: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
-    best_epoch: int = 0  # whose parameters are ``best``; counted from 1, 0 before the first
+    best_epoch: int = 0  # the epoch of the parameters in ``best``; counted from 1, 0 before the first
     parameters: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     best: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     means: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # of Adam
@@ -44,7 +44,7 @@ _FACTS = ("epoch", "losses", "validation", "best_epoch", "steps")
 
 
 def fingerprint(name: str, settings: dict[str, Any], matrices: list[Any]) -> str:
-    """Of the model, its settings (but how many epochs at most) and the data: equal only for the same run."""
+    """A digest of the model, its settings (except the number of epochs) and the data: equal only for the same run."""
     told = {key: value for key, value in settings.items() if key != "epochs"}
     digest = hashlib.sha256(json.dumps([name, told], sort_keys=True).encode())
     for matrix in matrices:
@@ -54,7 +54,7 @@ def fingerprint(name: str, settings: dict[str, Any], matrices: list[Any]) -> str
 
 
 class Checkpoint:
-    """The file of one run, or of none when the path is None."""
+    """The file of one run; no file if the path is None."""
 
     def __init__(self, path: str | os.PathLike[str] | None, mark: str, settings: dict[str, Any]) -> None:
         self.path = None if path is None else Path(os.path.realpath(path))
@@ -69,7 +69,7 @@ class Checkpoint:
             )
 
     def read(self) -> Run | None:
-        """The run so far; None when there is no file yet. A file of anything else is refused, never written over."""
+        """The run so far; None if there is no file yet. Any other file is rejected, never overwritten."""
         if self.path is None or not self.path.exists():
             return None
         about, arrays = checkpoints.read(self.path)
@@ -92,7 +92,7 @@ class Checkpoint:
         return run
 
     def write(self, run: Run, *, last: bool) -> None:
-        """After an epoch; left out while the disk would take more than its share of the time, unless it is the last."""
+        """Write after an epoch; skipped if writes would take more than their share of time, unless it is the last."""
         started = time.monotonic()
         if self.path is None or (started < self._free_at and not last):
             return

@@ -1,4 +1,4 @@
-"""Users a training run is judged on after every epoch: those given, or a few set aside from the data."""
+"""The users that each epoch is evaluated on: given validation users, or a few set aside from the data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from offdiag.gramian.packed import as_matrix
 from offdiag.weights import Weights
 
 K = 100  # early stopping watches nDCG@100 [Liang18]
-SHARE = 20  # one user in so many is set aside when no validation users are given
-MOST = 10_000  # and never more than these
-LEAST = 5  # interactions of a user who is set aside
+SHARE = 20  # one user in this many is set aside if no validation users are given
+MOST = 10_000  # at most this many
+LEAST = 5  # fewest interactions of a user who is set aside
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """Histories that go into the net, targets that should come out, and the keys that find the targets."""
+    """Histories as input of the net, targets of its output, and the keys that find the targets."""
 
     histories: sparse.csr_array
     targets: sparse.csr_array
@@ -36,7 +36,7 @@ class Watched:
 
 
 def given(validation: Any, item_ids: NDArray[Any]) -> Watched:
-    """The users of a HeldOut, once its columns are known to be those of the training data."""
+    """The users of a HeldOut, after a check that its columns are those of the training data."""
     histories, targets = (as_matrix(getattr(validation, name, None)) for name in ("histories", "targets"))
     if histories.shape != targets.shape or histories.shape[1] != len(item_ids):
         raise OffdiagError(
@@ -57,9 +57,9 @@ def given(validation: Any, item_ids: NDArray[Any]) -> Watched:
 
 
 def set_aside(matrix: sparse.csr_array, seed: int) -> tuple[sparse.csr_array, Watched | None]:
-    """What is left to train on, and a twentieth of the users with a fifth of each history as targets.
+    """The remaining training data, and a twentieth of the users with a fifth of each history as targets.
 
-    Nobody is set aside (None: every epoch is run, the last one kept) where no more than a handful could be.
+    None where only a handful of users could be set aside: then all epochs are run and the last one is kept.
     """
     lengths = np.diff(matrix.indptr)
     able = np.flatnonzero(lengths >= LEAST)

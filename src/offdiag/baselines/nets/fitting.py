@@ -1,4 +1,4 @@
-"""The face the trained nets share: from data to a network, with early stopping and checkpoints."""
+"""The interface that the trained nets share: from data to a network, with early stopping and checkpoints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Settings(Recommender):
 
     epochs: int = net_fields.epochs()
     patience: int = fields.setting(
-        20, low=1, help="Number of epochs without a better nDCG@100 of the validation users after which training ends."
+        20, low=1, help="Training ends after this many epochs without a better nDCG@100 on the validation users."
     )
     batch_users: int = net_fields.batch_users()
     learning_rate: float = net_fields.learning_rate()
@@ -41,10 +41,10 @@ class Neural(_Settings):
     """A subclass is its settings, its net and the number of its parameters."""
 
     stops_early = True
-    epochs_: int  # that were run
-    best_epoch_: int  # whose weights are kept; the last one where nobody was set aside
+    epochs_: int  # number of epochs run
+    best_epoch_: int  # the epoch whose weights are kept; without validation users the last one
     losses_: list[float]  # mean loss per user over each epoch
-    validation_: list[float]  # nDCG@100 after each epoch; empty where nobody was set aside
+    validation_: list[float]  # nDCG@100 after each epoch; empty without validation users
 
     def fit(
         self,
@@ -56,10 +56,10 @@ class Neural(_Settings):
     ) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
-        ``validation`` (a HeldOut of the same columns, as a split has) decides which epoch is kept; without it a
+        ``validation`` (a HeldOut with the same columns, as in a split) decides which epoch is kept; without it a
         twentieth of the users is set aside for that and not trained on. ``checkpoint`` names a file that is
-        renewed as epochs end: the same call continues from it and ends with the very numbers of a run that was
-        never interrupted. More ``epochs`` may be asked for then; anything else must be as it was.
+        updated during training: the same call resumes from it and ends with exactly the numbers of a run that was
+        never interrupted. It may then ask for more ``epochs``; everything else must be the same.
         """
         settings = self._checked()
         matrix = as_matrix(X)
@@ -72,7 +72,7 @@ class Neural(_Settings):
                 f"{name} computes in float32 and takes values up to {LARGEST:g}, received values up to "
                 f"{matrix.data.max():g}; use od.prepare.binarize"
             )
-        rows = matrix[np.flatnonzero(np.diff(matrix.indptr))]  # nobody learns from an empty history
+        rows = matrix[np.flatnonzero(np.diff(matrix.indptr))]  # an empty history teaches nothing
         if validation is None:
             rows, watched = early_stopping.set_aside(rows, settings["seed"])
         else:
@@ -80,7 +80,7 @@ class Neural(_Settings):
         training.torch_or_error(name)
         batch = min(settings["batch_users"], rows.shape[0])
         memory.require(
-            4 * (6 * self._size(rows, settings) + 6 * batch * m),  # gradients, Adam's two, the best, one in flight
+            4 * (6 * self._size(rows, settings) + 6 * batch * m),  # gradients, Adam's moments, the best, one in flight
             f"a {name} of {m:,} items",
             "lower width, rank or batch_users, or keep fewer items (od.prepare.min_counts)",
         )

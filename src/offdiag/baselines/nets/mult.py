@@ -49,7 +49,7 @@ class MultDAE(Neural):
 
 @fields.model
 class MultVAE(Neural):
-    """A variational autoencoder: a history gives a normal distribution over vectors, one of which is decoded [Liang18].
+    """A variational autoencoder: a history gives a normal distribution of vectors, one of which is decoded [Liang18].
 
     min −Σ_i x_i log π_i + β·KL(q ‖ N(0, I)),  β rising from 0 to beta [Liang18 Eq. 7]
 
@@ -70,9 +70,9 @@ class MultVAE(Neural):
     dropout: float = net_fields.dropout()
     beta: float = fields.setting(
         0.2, low=0, search=fields.Range(0.05, 1.0, log=True),
-        help="Weight of the divergence from a standard normal at the end. 0 is a plain autoencoder.",
+        help="Final weight of the divergence from a standard normal. 0 is a plain autoencoder.",
     )  # fmt: skip
-    anneal_epochs: float = fields.setting(100.0, low=0, help="Number of epochs over which beta rises from 0 in a line.")
+    anneal_epochs: float = fields.setting(100.0, low=0, help="Number of epochs over which beta rises linearly from 0.")
     l2: float = net_fields.l2()
 
     def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
@@ -81,7 +81,7 @@ class MultVAE(Neural):
 
     def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
         sizes = _sizes(rows.shape[1], settings)
-        return _size(sizes) + int((sizes[settings["depth"]] + 1) * settings["rank"])  # variances beside the means
+        return _size(sizes) + int((sizes[settings["depth"]] + 1) * settings["rank"])  # variances next to the means
 
 
 def _sizes(m: int, settings: dict[str, Any]) -> list[int]:
@@ -189,7 +189,7 @@ class VariationalNet(DenoisingNet):
 
 
 def annealed(beta: float, step: int, steps: float) -> float:
-    """β at a step: from 0 in a line to its cap."""
+    """β at a step: linear from 0 up to its cap."""
     return beta * min(1.0, step / steps) if steps > 0 else beta
 
 

@@ -1,8 +1,8 @@
 """One training loop for all nets: batches of users, Adam, the best epoch on validation kept, resumable.
 
-Problem   min over the parameters of a net of its mean loss per user, and of the epochs the one of best nDCG@100.
+Problem   min over the parameters of a net of its mean loss per user; of all epochs the one with the best nDCG@100.
 Cost      per epoch 6·n·(inner layers + m·width) flops; the input layer only gathers the rows of the items kept.
-Equals    torch's Adam on dense batches: sparse rows only leave out products with zeros.
+Equals    torch's Adam on dense batches: sparse rows only skip products with zeros.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from offdiag.weights import Network
 
 
 class Net(Protocol):
-    """What the loop asks of a net. Parameters are torch tensors by name."""
+    """What the loop needs from a net. Parameters are torch tensors by name."""
 
     parameters: dict[str, Any]
 
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
-        """The mean over the users of a batch (rows of the data) at this step, a torch scalar to differentiate."""
+        """The mean loss over the users of a batch (rows of the data) at this step, a torch scalar to differentiate."""
         ...
 
     def network(self) -> Network:
-        """As it scores, over the same memory as the parameters where possible."""
+        """The network for scoring, which shares memory with the parameters where possible."""
         ...
 
 
@@ -56,7 +56,7 @@ def train(
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> Run:
-    """Until ``epochs``, or ``patience`` of them without a better nDCG; the net ends with the parameters of the best."""
+    """Train for ``epochs``, or until ``patience`` of them gain no nDCG; the net ends with the best parameters."""
     import torch
 
     optimiser = torch.optim.Adam(list(net.parameters.values()), lr=settings["learning_rate"], fused=True)
@@ -148,7 +148,7 @@ def _take_moments(run: Run, net: Net, optimiser: Any) -> None:
 
 
 def dropped(x: sparse.csr_array, p: float, rng: np.random.Generator) -> sparse.csr_array:
-    """Each entry lost with probability p, the others over 1 − p: the mean over the draws is x."""
+    """Each entry dropped with probability p, the others divided by 1 − p: the mean over the draws is x."""
     if p == 0:
         return x
     factors = (rng.random(x.nnz, dtype=np.float32) >= p) / np.float32(1 - p)
@@ -156,7 +156,7 @@ def dropped(x: sparse.csr_array, p: float, rng: np.random.Generator) -> sparse.c
 
 
 def gathered(x: sparse.csr_array, W: Any) -> Any:
-    """x W with the gradient for W: the rows of W that x names, weighted and summed per user; no dense x."""
+    """x W with the gradient for W: the rows of W at the items of x, weighted and summed per user; no dense x."""
     import torch
 
     return torch.nn.functional.embedding_bag(

@@ -1,4 +1,4 @@
-"""A data set on disk: a folder, a zip or tar archive, or one file; its files are found by their names."""
+"""A data set on disk: a folder, a zip or tar archive, or one file; its files are found by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def files(source: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
 
 
 def first_file(source: Path, *names: str) -> tuple[str, bytes] | None:
-    """The first of these names that is there."""
+    """The first of these files that exists."""
     found = dict(files(source, lambda name: name in names))
     return next(((name, found[name]) for name in names if name in found), None)
 
@@ -43,7 +43,7 @@ def _open(name: str, file: IO[bytes], wanted: Wanted) -> Iterator[tuple[str, byt
                     with archive.open(member) as inner:
                         yield from _open(_last(member), inner, wanted)
     elif name.endswith((".tar", ".tar.gz", ".tgz")):
-        # A gzip tar can only be read forwards without unpacking it again for every member.
+        # A gzip tar has to be read forwards, or it is decompressed again for every member.
         with tarfile.open(fileobj=file, mode="r:*") as archive:
             for entry in archive:
                 if entry.isfile() and _interesting(_last(entry.name), wanted):

@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 def fetch(address: str, target: Path, checksum: str | None, progress: Progress | None = None) -> None:
-    """Bring `address` to `target` unless it is there. `checksum` is "md5:…" or "sha256:…", or None."""
+    """Download `address` to `target` unless it exists. `checksum` is "md5:…" or "sha256:…", or None."""
     if target.exists():
         if checksum is not None:
             verify(target, checksum)
@@ -49,12 +49,12 @@ def fetch(address: str, target: Path, checksum: str | None, progress: Progress |
             raise OffdiagError(f"expected {size:,} bytes of {target.name}, received {done:,}; download it again")
         os.replace(partial, target)
     finally:
-        # After success the name is gone; after an error or Ctrl-C nothing half-done stays.
+        # After success this name is gone; after an error or Ctrl-C no partial file remains.
         Path(partial).unlink(missing_ok=True)
 
 
 def verify(path: Path, checksum: str) -> None:
-    """An error with the checksum expected and the one received, unless they are the same."""
+    """Raise an error with the expected and the actual checksum if they differ."""
     _check(_digest_of(path, checksum), checksum, path.name, "delete it and download again")
 
 

@@ -1,7 +1,7 @@
-"""Pictures for the theory papers: MNIST and CIFAR-10 from their standard files, or invented ones of the same shapes.
+"""Images for the theory papers: MNIST and CIFAR-10 from their standard files, or synthetic ones of the same shapes.
 
-Nothing is fetched. ``mnist`` reads the four IDX files, ``cifar10`` the binary version, each from a folder (or an
-archive) in which they may lie at any depth, packed with gzip or not.
+Nothing is downloaded. ``mnist`` reads the four IDX files, ``cifar10`` the binary version, each from a folder (or an
+archive), at any depth, compressed with gzip or not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 
 
 def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
-    """The first n pictures (n, 28, 28) and their labels (n,), both uint8; all of the part when n is None."""
+    """The first n images (n, 28, 28) and their labels (n,), both uint8; all of the part when n is None."""
     prefix = {"train": "train", "test": "t10k"}[_checked_part(part)]
     pixels = _idx(_found(folder, _spellings(f"{prefix}-images", 3)), dimensions=3)
     labels = _idx(_found(folder, _spellings(f"{prefix}-labels", 1)), dimensions=1)
@@ -39,9 +39,9 @@ def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test
 
 
 def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
-    """The first n pictures (n, 32, 32, 3) and their labels (n,), both uint8; all of the part when n is None.
+    """The first n images (n, 32, 32, 3) and their labels (n,), both uint8; all of the part when n is None.
 
-    Of the training files data_batch_1.bin … data_batch_5.bin, those that are there are read in this order.
+    The training files data_batch_1.bin … data_batch_5.bin are read in this order; missing ones are skipped.
     """
     names = ["test_batch.bin"] if _checked_part(part) == "test" else [f"data_batch_{k}.bin" for k in range(1, 6)]
     found = dict(archive.files(_there(folder), lambda name: name in names))
@@ -67,18 +67,18 @@ def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "te
 
 
 def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images:
-    """Pictures drawn from a seed, not photographs: ten classes, shapes and labels as of the real sets.
+    """Synthetic images from a seed: ten classes, with the shapes and labels of the real sets.
 
-    "mnist": three strokes on black, those of the class bent, shifted and turned. "cifar10": a smooth random field in
-    correlated colours whose energy falls with frequency as 1/f³, about as steeply as that of small photographs,
-    on top of a field that all pictures of a class share.
+    "mnist": three strokes on black, those of the class bent, shifted and rotated. "cifar10": a smooth random field in
+    correlated colours whose energy falls with frequency as 1/f³, about as steeply as in small photographs,
+    on top of a field shared by all images of a class.
     """
     if kind not in SHAPES:
         raise OffdiagError(f'kind must be "mnist" or "cifar10", received {kind!r}')
     _check_count(n)
     rng = np.random.default_rng(checks.whole("seed", seed))
     labels = rng.integers(0, 10, n).astype(np.uint8)
-    # What a class looks like is the same for every seed, so that two draws are of one population.
+    # Classes look the same for every seed, so that two draws come from one population.
     classes = np.random.default_rng(10)
     return (_strokes if kind == "mnist" else _fields)(labels, rng, classes), labels
 
@@ -89,12 +89,12 @@ def _strokes(labels: Pixels, rng: np.random.Generator, classes: np.random.Genera
     bezier = np.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], axis=1)  # (40, 4)
     grid = np.stack(np.meshgrid(np.arange(28), np.arange(28), indexing="ij"), axis=-1).reshape(784, 2)
     out = np.empty((len(labels), 784))
-    for start in range(0, len(labels), 64):  # a block of pictures at a time: the distances are many
+    for start in range(0, len(labels), 64):  # a block of images at a time: there are many distances
         some = labels[start : start + 64]
         points = control[some] + rng.normal(0, 1.0, (len(some), 3, 4, 2))
         angle, shift = rng.normal(0, 0.15, len(some)), rng.normal(0, 1.0, (len(some), 1, 2))
         turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=-1).reshape(-1, 2, 2)
-        path = (bezier @ points).reshape(len(some), -1, 2)  # (pictures, 120, 2)
+        path = (bezier @ points).reshape(len(some), -1, 2)  # (images, 120, 2)
         path = (path - 13.5) @ turn + 13.5 + shift
         squared = (grid**2).sum(-1) - 2 * path @ grid.T + (path**2).sum(-1, keepdims=True)
         width = rng.uniform(0.7, 1.2, (len(some), 1))
@@ -165,7 +165,7 @@ def _first(pixels: Pixels, labels: Pixels, n: int | None, name: str) -> Images:
         _check_count(n)
         if n > len(pixels):
             raise OffdiagError(f"asked for {n} pictures of {name}, but the files hold {len(pixels)}; ask for fewer")
-    return np.array(pixels[:n], order="C"), np.array(labels[:n])  # copies, which the caller may write to
+    return np.array(pixels[:n], order="C"), np.array(labels[:n])  # writable copies
 
 
 def _checked_part(part: str) -> str:

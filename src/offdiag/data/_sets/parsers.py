@@ -1,4 +1,4 @@
-"""The layout of each public data set, from the files its publisher ships to a Table."""
+"""The layout of each public data set: from the published files to a Table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def movielens_100k(source: Path) -> Table:
 
 
 def movielens_1m(source: Path) -> Table:
-    """ratings.dat, `::` between the fields; or a ratings.parquet with the ids alone."""
+    """ratings.dat, `::` between the fields; or a ratings.parquet with only the ids."""
     name, content = _needed(source, "ratings.dat", "ratings.parquet")
     if name.endswith(".parquet"):
         import polars as pl
@@ -99,7 +99,7 @@ _NETFLIX = re.compile(r"mv_\d+\.txt|combined_data_\d\.txt")
 
 
 def netflix(source: Path) -> Table:
-    """mv_*.txt (also inside training_set.tar) or combined_data_*.txt: `film:` and then user,rating,date lines."""
+    """mv_*.txt (also inside training_set.tar) or combined_data_*.txt: `film:` followed by user,rating,date lines."""
     import polars as pl
 
     parts: list[pl.DataFrame] = []
@@ -125,7 +125,7 @@ def netflix(source: Path) -> Table:
 def _netflix_part(content: bytes) -> Any:
     import polars as pl
 
-    # A heading gets the same number of fields as the other lines.
+    # Give a heading the same number of fields as the other lines.
     content = content.replace(b"\r\n", b"\n").replace(b":\n", b":,,\n")
     first, value, date = _delimited(content, "the Netflix files", ",", ["text", "float", "text"])
     frame = pl.DataFrame({"first": first, "value": value, "date": date})
@@ -174,7 +174,7 @@ def song_titles(source: Path) -> dict[str, str] | None:
 
 
 def gowalla_parts(source: Path) -> tuple[Table, Table | None, Table]:
-    """train.txt, valid.txt if there is one, and test.txt, a line per user."""
+    """train.txt, valid.txt if it exists, and test.txt, one line per user."""
     found = dict(files(source, lambda name: name in ("train.txt", "valid.txt", "test.txt")))
     if "train.txt" not in found or "test.txt" not in found:
         raise OffdiagError(
@@ -194,13 +194,13 @@ def gowalla(source: Path) -> Table:
 
 
 def citeulike(source: Path) -> Table:
-    """users.dat: line u has the number of articles of user u and then the articles."""
+    """users.dat: line u has the number of articles of user u, followed by the articles."""
     name, content = _needed(source, "users.dat")
     return parse_lines(content, "counted", name)
 
 
 def article_titles(source: Path) -> dict[int, str] | None:
-    """raw-data.csv counts articles from 1, users.dat from 0."""
+    """Titles by article; raw-data.csv numbers articles from 1, users.dat from 0."""
     found = first_file(source, "raw-data.csv")
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Mianjy, Arora & Vidal (2018), On the Implicit Bias of Dropout: every statement and figure, computed again."""
+"""Mianjy, Arora & Vidal (2018), On the Implicit Bias of Dropout: every claim and figure, reproduced."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def numbers(
     toys: list[training.Toy],
     trainings: list[training.Training],
 ) -> dict[str, float]:
-    """What is compared with the expectations; times and what only illustrates are left to the text."""
+    """The numbers compared with the expectations; times and mere illustrations appear only in the text."""
     plain = {name: value for name, value in equal.items() if not name.endswith("_seconds")}
     plain |= {name: value for name, value in penalty.items() if name != "white_formula_on_skewed_inputs"}
     plain |= best | surface | {f"toy_distance_{toy.lam:g}": toy.distance for toy in toys}

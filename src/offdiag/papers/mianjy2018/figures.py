@@ -1,4 +1,4 @@
-"""The figures of [Mianjy18], and two more that its theorems ask for."""
+"""The figures of [Mianjy18], and two more for its theorems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Titles and labels set inside get the common look, too."""
+    """Apply the common style to titles and labels set by ``draw``, too."""
 
     @wraps(draw)
     def styled(*arguments: Any) -> Figure:
@@ -102,7 +102,7 @@ def convergence(trainings: Sequence[Training]) -> Figure:
 
 @_styled
 def shrinkage(found: Shrinkage) -> Figure:
-    """Theorem 3.6 seen: what is left of each singular value, and how many are left, by λ."""
+    """Theorem 3.6: how much is left of each singular value, and how many are left, by λ."""
     figure, axes = panels(1, 2, width=4.6, height=3.0)
     left, right = axes[0]
     index = np.arange(1, len(found.sigma) + 1)
@@ -118,7 +118,7 @@ def shrinkage(found: Shrinkage) -> Figure:
 
 @_styled
 def curvature(found: Curvature) -> Figure:
-    """Theorem 4.3 seen: the flattest way down from any saddle, below and above the bound."""
+    """Theorem 4.3: the flattest descent direction of any saddle, below and above the bound."""
     figure, axes = panels(1, 1, width=6.0, height=3.0)
     axis = axes[0, 0]
     axis.plot(found.multiples, found.flattest, "o-", color=COLOURS[0], label="flattest saddle")

@@ -1,4 +1,4 @@
-"""What is computed for the theorems of [Mianjy18]: each function answers one section, as plain numbers."""
+"""Computations for the theorems of [Mianjy18]: each function covers one section and returns plain numbers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def equalising(size: Size, seed: int) -> Numbers:
 
 
 def _printed_universal(k: int) -> float:
-    """‖ZᵀZ − I‖ of Z_k with the factor of the print at every level."""
+    """‖ZᵀZ − I‖ of Z_k with the printed factor at every level."""
     Z = np.ones((1, 1))
     for level in range(2, k + 1):
         Z = 2 ** ((1 - level) / 2) * np.block([[Z, Z], [-Z, Z]])
@@ -141,7 +141,7 @@ def _joint_spread(rng: np.random.Generator, r: int, starts: int = 20) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Figure of Theorem 3.6: what is left of a spectrum for several λ."""
+    """Figure of Theorem 3.6: the remaining spectrum for several λ."""
 
     sigma: Matrix
     left: dict[float, Matrix]  # by λ, padded with zeros
@@ -150,7 +150,7 @@ class Shrinkage:
 
 
 def optima(seed: int) -> tuple[Numbers, Shrinkage]:
-    """Theorems 2.3, 2.4, 3.4, 3.6, Algorithm 3, Lemma A.3: the closed form against searches, and the prints."""
+    """Theorems 2.3, 2.4, 3.4, 3.6, Algorithm 3, Lemma A.3: the closed form against searches, and the printed forms."""
     rng = np.random.default_rng(seed)
     gaps, uneven, nuclear = [], [], []
     for (d1, d2, r), tied in [((5, 4, 2), False), ((4, 6, 4), False), ((3, 3, 7), False), ((5, 5, 3), True)]:
@@ -167,7 +167,7 @@ def optima(seed: int) -> tuple[Numbers, Shrinkage]:
     sigma = np.array([5.0, 3.0, 2.0, 1.0])
     M, r, lam = np.diag(sigma), 4, 1.0
     best = dropout.optimum(M, r, 0.5)  # of rank 3, so that one of the four units is not needed
-    wrong = np.maximum(sigma - lam * sigma[: best.rank].sum() / r, 0)  # the threshold with r alone below
+    wrong = np.maximum(sigma - lam * sigma[: best.rank].sum() / r, 0)  # the threshold with only r in the denominator
     near = np.diag([5, 4.9, 4.8, 4.7])
     cut = dropout.optimum(near, 2, 0.2)
     A = np.diag([2.0, 1.0, -3.0])

@@ -1,4 +1,4 @@
-"""Sections 1 to 3 of [Mianjy18] in plain words, each statement beside what was measured."""
+"""Sections 1 to 3 of [Mianjy18] in plain words, each claim next to what was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
 from offdiag.papers.mianjy2018 import figures
 from offdiag.papers.mianjy2018.measure import Numbers, Shrinkage
 
-EXACT = 1e-9  # relative: equal but for rounding
+EXACT = 1e-9  # relative: equal up to rounding
 
 
 def penalty(n: Numbers) -> Chapter:

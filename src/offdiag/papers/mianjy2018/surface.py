@@ -14,7 +14,7 @@ from offdiag.papers.mianjy2018.measure import FIGURE_1, Numbers, drop_of
 
 
 def scalar(m: float = 2.0) -> Numbers:
-    """Figure 1: a search from many places for the minima of the scalar's surface, and where it ends."""
+    """Figure 1: a search for the minima of the scalar's surface from many starts, and where it ends."""
     from scipy.optimize import minimize
 
     out: Numbers = {}

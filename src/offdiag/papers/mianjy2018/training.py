@@ -25,7 +25,7 @@ class Toy:
 
     @property
     def distance(self) -> float:
-        """From where the runs end to the nearest global minimum, the larger of the two, over that minimum's norm."""
+        """Distance from the end of a run to the nearest global minimum, relative to its norm; the larger of two."""
         ends = np.array([trace.U[0, 0] for trace in self.traces])
         off = np.linalg.norm(ends[:, None] - self.contours.minima, axis=2).min(axis=1)
         return float(off.max() / np.linalg.norm(self.contours.minima[0]))
@@ -63,17 +63,17 @@ class Training:
 
     @property
     def excess(self) -> float:
-        """Of the mean over runs at the end, relative to the minimum."""
+        """Excess of the final mean over runs, relative to the minimum."""
         return float(self.objective[-1] / self.best.value - 1)
 
     @property
     def rise(self) -> float:
-        """The largest rise of the mean variance over its least value before, relative to the start."""
+        """The largest rise of the mean variance above its previous minimum, relative to the start."""
         return float(np.max(self.variance - np.minimum.accumulate(self.variance)) / self.variance[0])
 
     @property
     def settled(self) -> float:
-        """The recorded step from which on the mean variance stays below a tenth of its start; infinite if none."""
+        """The recorded step from which the mean variance stays below a tenth of its start; infinite if never."""
         first = np.flatnonzero(self.variance >= self.variance[0] / 10)[-1] + 1
         return float(self.trace.steps[first]) if first < len(self.variance) else float("inf")
 
@@ -99,7 +99,7 @@ SETTINGS: dict[Size, Setting] = {
 
 
 def target(setting: Setting, seed: int) -> Matrix:
-    """M (outputs × inputs) with random singular subspaces and an exponentially falling spectrum."""
+    """M (outputs × inputs) with random singular subspaces and an exponentially decaying spectrum."""
     rng = np.random.default_rng(seed)
     n = min(setting.inputs, setting.outputs)
     W, Y = (np.linalg.qr(rng.standard_normal((d, n)))[0] for d in (setting.outputs, setting.inputs))
@@ -123,7 +123,7 @@ def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Tr
             steps=setting.steps,
             learning_rate=setting.rate,
             decay=setting.decay,
-            seed=seed + width,  # the same starts, inputs and coins for every λ
+            seed=seed + width,  # the same starts, inputs and random numbers for every λ
             runs=setting.runs,
             record_every=setting.steps // 160,
             progress=told,
@@ -133,14 +133,14 @@ def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Tr
 
 
 def settle_in_order(trainings: list[Training]) -> bool:
-    """Whether at each width a larger λ has its variance settled no later than a smaller one."""
+    """Whether at each width the variance settles no later for a larger λ than for a smaller one."""
     widths = {t.width for t in trainings}
     orders = [[t.settled for t in sorted(trainings, key=lambda t: -t.lam) if t.width == width] for width in widths]
     return all(steps == sorted(steps) for steps in orders)
 
 
 def settle_ratio(trainings: list[Training], width: int) -> float:
-    """How many times as long the smallest λ takes as the largest, at least: what has not settled counts as the end."""
+    """How many times longer the smallest λ takes than the largest, at least: an unsettled run counts as its end."""
     group = sorted((t for t in trainings if t.width == width), key=lambda t: t.lam)
     end = float(group[0].trace.steps[-1])
     return min(group[0].settled, end) / min(group[-1].settled, end)

@@ -1,4 +1,4 @@
-"""Pal, Lane, Vidal & Haeffele (2020), On the Regularization Properties of Structured Dropout: computed again."""
+"""Pal, Lane, Vidal & Haeffele (2020), On the Regularization Properties of Structured Dropout: reproduced."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def run(
     mnist: str | None = None,
     cifar10: str | None = None,
 ) -> Reproduction:
-    """Compute everything; ``size="small"`` shrinks data, trainings and the deep net. Folders may hold the pictures."""
+    """Compute everything; ``size="small"`` shrinks data, training and the deep net. Folders may hold the images."""
     begun = time.perf_counter()
     tell = progress or (lambda stage, fraction: None)
-    pictures = deep.pictures(size, seed, mnist=mnist, cifar10=cifar10)  # first: a wrong folder is told at once
+    pictures = deep.pictures(size, seed, mnist=mnist, cifar10=cifar10)  # first: a wrong folder is reported at once
     s = measure.SETTINGS[size]
     trials = 200 if size == "paper" else 60
     tell("formulas · masks", 0.0)
@@ -103,7 +103,7 @@ def numbers(
     rank: formulas.Numbers,
     general: formulas.Numbers,
 ) -> dict[str, float]:
-    """What is compared with the expectations; times are left to the text."""
+    """The numbers compared with the expectations; times appear only in the text."""
     found = {"lemma21_error": error} | norms | proxes | general
     found |= {name: rank[name] for name in ("rank_gap",)}
     found["rank_raw_ratio"] = rank["rank_raw"] / rank["rank_bound"]
@@ -146,6 +146,6 @@ def _of_nets(nets: list[deep.Deep]) -> dict[str, float]:
 
 
 def _unequal(run: measure.Run, given: measure.Data) -> float:
-    """How far the block norms of the closed form are apart, relative to their mean."""
+    """The spread of the block norms of the closed form, relative to their mean."""
     norms = dropblock.block_norms(run.best.U, run.best.V, given.X, run.block)
     return float(np.ptp(norms) / norms.mean())

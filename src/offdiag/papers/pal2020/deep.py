@@ -19,7 +19,7 @@ HIDDEN, BLOCK, DROP = 80, 5, 0.5  # the last hidden layer of the paper
 
 @dataclass(frozen=True, eq=False)
 class Deep:
-    """One training of the whole net."""
+    """One training run of the whole net."""
 
     name: str
     pictures: int
@@ -42,7 +42,7 @@ class Deep:
 
 
 def settings(size: Size) -> dict[str, Any]:
-    """How large: ResNet-50 on a hundred pictures, or a net of four bottlenecks on sixty-four."""
+    """Sizes: ResNet-50 on a hundred images, or a net of four bottlenecks on sixty-four."""
     if size == "paper":
         return {"pictures": 100, "steps": 80, "learning_rate": 1.5e-3, "stages": resnet.RESNET50, "width": 64}
     return {"pictures": 64, "steps": 45, "learning_rate": 4e-3, "stages": (1, 1, 1, 1), "width": 16}
@@ -53,10 +53,10 @@ def available() -> bool:
 
 
 class Pictures(NamedTuple):
-    """What one training reads."""
+    """The data of one training run."""
 
     title: str  # MNIST or CIFAR-10
-    given: bool  # read from files, not invented
+    given: bool  # read from files, not synthetic
     pixels: images.Pixels
     labels: images.Pixels
 
@@ -70,7 +70,7 @@ class Pictures(NamedTuple):
 
 
 def pictures(size: Size, seed: int, *, mnist: str | None, cifar10: str | None) -> list[Pictures]:
-    """Both data sets, from files or invented."""
+    """Both data sets, from files or synthetic."""
     n = settings(size)["pictures"]
     return [
         Pictures(
@@ -87,7 +87,7 @@ def pictures(size: Size, seed: int, *, mnist: str | None, cifar10: str | None) -
 
 
 def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress | None) -> list[Deep]:
-    """One for each data set."""
+    """One training run per data set."""
     found = []
     for title, from_files, pixels, labels in given:
         how = settings(size)

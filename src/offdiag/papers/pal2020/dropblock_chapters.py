@@ -54,7 +54,7 @@ def penalty(error: float, runs: list[Run], s: Setting) -> Chapter:
 
 
 def _some(runs: list[Run], s: Setting) -> list[Run]:
-    """Four at most: the block of the paper at several θ."""
+    """At most four runs: the block of the paper at several θ."""
     chosen = [run for run in runs if run.block == s.block]
     return chosen if len(chosen) <= 4 else [run for run in chosen if run.theta != 0.7]
 

@@ -1,4 +1,4 @@
-"""Chapters on what extends DropBlock: any noise, DropConnect, blocks anywhere, a deep net [Pal20 sections 3 to 5]."""
+"""Chapters on extensions of DropBlock: any noise, DropConnect, blocks anywhere, a deep net [Pal20 sections 3 to 5]."""
 
 from __future__ import annotations
 

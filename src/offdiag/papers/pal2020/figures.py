@@ -1,4 +1,4 @@
-"""The figures of Pal et al. (2020), drawn again from what ``measure`` computed."""
+"""The figures of Pal et al. (2020), drawn from the results of ``measure``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def training(runs: list[Run]) -> Figure:
 
 
 def minima(runs: list[Run]) -> Figure:
-    """Figures 1 and 5, bottom: the mean loss falls to the minimum in closed form."""
+    """Figures 1 and 5, bottom: the mean loss falls to the closed-form minimum."""
     figure, axes = panels(1, len(runs), width=3.1, height=2.9)
     for axis, run in zip(axes[0], runs, strict=True):
         t = run.trace
@@ -47,7 +47,7 @@ def minima(runs: list[Run]) -> Figure:
 
 
 def spectra(m: Matrix, shrunk: dict[int, Matrix], runs: list[Run]) -> Figure:
-    """What blocks do to singular values: a steep spectrum, and those of the experiment."""
+    """The effect of blocks on singular values: a steep spectrum, and those of the experiment."""
     figure, axes = panels(1, 2, width=4.6, height=3.1)
     n = np.arange(1, len(m) + 1)
     axes[0, 0].plot(n, m, color=SOFT, linestyle=":", label="before")
@@ -82,7 +82,7 @@ def capacity(widths: Matrix, fixed: Matrix, scaled: Matrix) -> Figure:
 
 
 def balance(runs: list[Run], few: list[tuple[int, float]]) -> Figure:
-    """Balanced blocks at the end of training, and where few blocks leave a gap above the bound."""
+    """Balanced blocks at the end of training, and cases where few blocks leave a gap above the bound."""
     figure, axes = panels(1, 2, width=4.6, height=3.0)
     at = np.arange(len(runs))
     axes[0, 0].bar(at - 0.2, [run.spread[0] for run in runs], 0.4, color=SOFT, label="at the start")

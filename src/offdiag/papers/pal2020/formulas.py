@@ -1,4 +1,4 @@
-"""The formulas of Pal et al. (2020) against slow and sure ways: each function measures one part of the paper."""
+"""The formulas of Pal et al. (2020) against slow reference methods: each function checks one part of the paper."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def doubling(seed: int) -> float:
 
 
 def norms(seed: int, trials: int) -> Numbers:
-    """Theorem 2.3 on random vectors: the norm against its dual, and what the printed choices of ρ would give."""
+    """Theorem 2.3 on random vectors: the norm against its dual, and the results of the printed choices of ρ."""
     rng = np.random.default_rng(seed)
     gap = printed = 0.0
     wrong = 0
@@ -63,7 +63,7 @@ def _dual(a: Matrix, r: int) -> float:
 
 
 def proxes(seed: int, trials: int) -> Numbers:
-    """Theorem 2.7 on random vectors: fast against search, and the search as printed, with ρ ≤ r − 1."""
+    """Theorem 2.7 on random vectors: the fast prox against the search, and the search as printed, with ρ ≤ r − 1."""
     rng = np.random.default_rng(seed)
     far = excess = 0.0
     wrong = 0
@@ -83,7 +83,7 @@ def _objective(x: Matrix, m: Matrix, r: int, beta: float) -> float:
 
 
 def _as_printed(m: Matrix, r: int, beta: float) -> float:
-    """The least F over the candidates of the theorem, ρ from 1 to r − 1 as it says."""
+    """The least F over the candidates of the theorem, with ρ from 1 to r − 1 as printed."""
     best = np.inf
     for rho in range(1, r):
         for lam in range(1, len(m) + 1):
@@ -98,7 +98,7 @@ def _as_printed(m: Matrix, r: int, beta: float) -> float:
 
 
 def speed() -> float:
-    """How many times faster the prox is than the search, 2,000 singular values and order 1,000; for the text only."""
+    """How many times faster the prox is than the search, 2,000 singular values, order 1,000; only for the text."""
     m = np.random.default_rng(0).standard_exponential(2000)
     took = []
     for way, times in ((dropblock.prox, 20), (dropblock.prox_by_search, 1)):
@@ -110,14 +110,14 @@ def speed() -> float:
 
 
 def shrunk(width: int = 60, drop: float = 0.5) -> tuple[Matrix, dict[int, Matrix]]:
-    """What blocks do to a steep spectrum: the shrunken singular values for several block sizes, at one width."""
+    """The effect of blocks on a steep spectrum: shrunken singular values for several block sizes, at one width."""
     m = np.asarray(30 * 0.8 ** np.arange(30), dtype=np.float64)
     odds = drop / (1 - drop)
     return m, {block: dropblock.prox(m, block, odds * block / width) for block in (1, 12, 20, 60)}
 
 
 def attainable(seed: int) -> Numbers:
-    """The theorem without full column rank: noise in Y that no function of X can follow."""
+    """The theorem without full column rank: noise in Y that no function of X can fit."""
     rng = np.random.default_rng(seed)
     X, Y = rng.standard_normal((4, 20)), 2 * rng.standard_normal((5, 20))
     found = dropblock.optimum(Y, X, 6, 2, 0.5)

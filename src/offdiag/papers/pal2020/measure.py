@@ -1,4 +1,4 @@
-"""What is trained for Pal et al. (2020): linear nets under DropBlock, DropConnect and dropout, from one start."""
+"""Training runs for Pal et al. (2020): linear nets under DropBlock, DropConnect and dropout, from one start."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One descent beside its closed-form minimum."""
+    """One descent and its closed-form minimum."""
 
     theta: float
     block: int
@@ -77,7 +77,7 @@ def data(s: Setting, seed: int) -> Data:
 
 
 def rate(s: Setting, theta: float) -> float:
-    """A step that neither diverges nor creeps: hidden units have variance ``inputs``, masks add 1/θ."""
+    """A step size that neither diverges nor crawls: hidden units have variance ``inputs``, masks add 1/θ."""
     return 1.3 * theta / (s.inputs * s.width)
 
 
@@ -110,13 +110,13 @@ def descents(s: Setting, given: Data, seed: int, progress: Progress | None) -> l
 
 
 def lemma21(s: Setting, given: Data) -> float:
-    """The formula against the mean over all 2^k masks, at the start of the experiment; relative."""
+    """Relative error of the formula against the mean over all 2^k masks, at the start of the experiment."""
     U, V = given.start
     T = V.T @ given.X
     block = max(s.block, s.width // 10)
     k = s.width // block
     parts = [U[:, i : i + block] @ T[i : i + block] for i in range(0, s.width, block)]
-    # ‖Y − Σ w_i P_i/θ‖² from inner products, so that a mask costs k² and not a pass over the data
+    # ‖Y − Σ w_i P_i/θ‖² from inner products, so that a mask costs k² instead of a pass over the data
     P = np.array([part.ravel() for part in parts])
     y = given.Y.ravel()
     inner, cross, square = P @ P.T, P @ y, float(y @ y)
@@ -132,13 +132,13 @@ def lemma21(s: Setting, given: Data) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Connect:
-    """DropConnect on one kind of inputs: two descents from one start, and the three objectives along one of them."""
+    """DropConnect on one kind of input: two descents from one start, and the three objectives along one of them."""
 
     inputs: str
     trace: descent.Trace  # of DropConnect
     dropout: descent.Trace
     cosine: float  # the largest between two input rows
-    misread: float  # the printed objective over the exact one where DropConnect ended
+    misread: float  # the printed objective over the exact one at the end of DropConnect
 
     @property
     def apart(self) -> float:
@@ -147,7 +147,7 @@ class Connect:
 
 
 def connects(s: Setting, given: Data, seed: int, progress: Progress | None) -> list[Connect]:
-    """Figures 3 and 6, for the inputs of the paper, whitened ones, and ones that vary together."""
+    """Figures 3 and 6, for the inputs of the paper, whitened inputs, and correlated inputs."""
     rng = np.random.default_rng(seed)
     M = given.Y @ np.linalg.pinv(given.X)
     mixing = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(s.inputs), np.arange(s.inputs))))
@@ -205,7 +205,7 @@ def anywhere(s: Setting, given: Data, seed: int) -> list[Anywhere]:
         alive = rng.random((20_000, s.width // r if on_grid else s.width + r - 1)) < seeds
         windows = np.lib.stride_tricks.sliding_window_view(alive, 1 if on_grid else r, axis=1).all(axis=-1)
         trace = None
-        if unit > 0.01:  # below, no step size would do
+        if unit > 0.01:  # below this, no step size works
             step = rate(s, unit)
             trace = dropblock.sgd(
                 given.Y, given.X, s.width, r, 1 - unit, overlap=not on_grid, learning_rate=step, **settings

@@ -1,6 +1,6 @@
-"""Pretorius, Kroon & Kamper (2018), Learning Dynamics of Linear Denoising Autoencoders: its supplement, run again.
+"""Pretorius, Kroon & Kamper (2018), Learning Dynamics of Linear Denoising Autoencoders: its supplement, reproduced.
 
-Only the supplement was at hand; statements of the paper itself are those that it quotes or describes.
+Only the supplement was available; claims of the paper itself are those that it quotes or describes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def run(
     mnist: str | None = None,
     cifar10: str | None = None,
 ) -> Reproduction:
-    """The whole page; ``mnist`` and ``cifar10`` are folders with the files, without them pictures are invented."""
+    """The whole page; ``mnist`` and ``cifar10`` are folders with the files, without them images are synthetic."""
     begun = perf_counter()
     tell = progress or (lambda stage, fraction: None)
-    # First, so that a folder without the files is told at once.
+    # First, so that a folder without the files is reported at once.
     sets = [nets.pictures("mnist", mnist, size, seed), nets.pictures("cifar10", cifar10, size, seed)]
     theory: list[tuple[str, Callable[[], curves.Part]]] = [
         ("expected loss", lambda: curves.expected_loss(seed)),

@@ -159,7 +159,7 @@ def weight_decay() -> Part:
     law = 0.0
     for w1, w2 in ((0.02, 0.05), (0.001, 0.05)):
         one, two = dynamics.simulate(t, w1, w2, 2.5, decay=n_gamma, tau=1.0)
-        mean = ((w1 + w2) / 2) ** 2  # w1 + w2 grows and w1 − w2 fades, so this is what the product soon comes from
+        mean = ((w1 + w2) / 2) ** 2  # w1 + w2 grows and w1 − w2 decays, so this soon determines the product
         unequal[w1, w2] = one * two, *(dynamics.wdae(t, w, 2.5, n_gamma, 1.0) for w in (w1 * w2, mean))
         law = max(law, float(np.max(np.abs(two**2 - one**2 - (w2**2 - w1**2) * np.exp(-2 * n_gamma * t)))))
     off = {start: tuple(float(np.max(np.abs(v - run[0]))) for v in run[1:]) for start, run in unequal.items()}
@@ -246,7 +246,7 @@ def _printed_wdae(t: Array, w0: float, lam: float, n_gamma: float) -> Array:
 
 
 def _scalar_descent(w1: float, w2: float, lam: float, eps: float, rate: float, steps: int) -> Array:
-    """(points, 2): both weights on their way, N = 1."""
+    """(points, 2): both weights along the descent, N = 1."""
     way = np.empty((steps + 1, 2))
     way[0] = w1, w2
     for step in range(steps):

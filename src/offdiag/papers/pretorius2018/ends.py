@@ -1,4 +1,4 @@
-"""Sections D to F: where the nets end, how long a step may be, and whole nets through the estimator."""
+"""Sections D to F: where the nets converge, how large a step may be, and the estimator on whole nets."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def whole_net(seed: int) -> Part:
 
 
 def _steps_needed(lam: float, noise: Array, decay: Array, rate: Array, *, most: int = 2000) -> Array:
-    """Steps of gradient descent from w1 = w2 = 0.1 until w stays within 1 % of its end, N = 1, per setting."""
+    """Steps of gradient descent from w1 = w2 = 0.1 until w stays within 1 % of its limit, N = 1, per setting."""
     end = np.where(decay > 0, dynamics.wdae_fixed_point(lam, decay), dynamics.dae_fixed_point(lam, noise))
     u = np.full_like(noise, 0.1)  # w1 = w2 = u stay equal
     needed = np.zeros_like(noise)

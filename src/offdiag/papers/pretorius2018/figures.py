@@ -29,7 +29,7 @@ def expected_loss(variances: Array, exact: Array, printed: Array, means: Array, 
 
 
 def surfaces(noises: list[float], paths: list[list[Array]]) -> Any:
-    """Contours of the scalar loss for λ = 1 with the ways of gradient descent; one list of (points, 2) per noise."""
+    """Contours of the scalar loss for λ = 1 with the paths of gradient descent; one list of (points, 2) per noise."""
     figure, axes = panels(1, len(noises), width=3.3, height=3.2)
     grid = np.linspace(-1.6, 1.6, 97)
     a, b = np.meshgrid(grid, grid)

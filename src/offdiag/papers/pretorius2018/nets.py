@@ -1,6 +1,6 @@
-"""Autoencoders of one hidden layer on pictures, trained step by step, and what they have learnt of each direction.
+"""Autoencoders with one hidden layer on images, trained step by step, and how much they learn of each direction.
 
-Plain full-batch gradient descent in float32, by hand: with one hidden layer the gradient is four products. The
+Plain full-batch gradient descent in float32, written out: with one hidden layer the gradient is four products. The
 denoising net sees new Gaussian noise at every step, as in the paper, not its expectation.
 """
 
@@ -26,7 +26,7 @@ MODES = 8
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the training is; ``pool`` is the side of the squares of pixels that are averaged."""
+    """The size of the training run; ``pool`` is the side of the squares of pixels that are averaged."""
 
     samples: int
     hidden: int
@@ -35,7 +35,7 @@ class Sizes:
 
     @property
     def variance(self) -> float:
-        """Averaging k×k pixels divides the variance of noise on them by k², and the signal's energy likewise."""
+        """Averaging k×k pixels divides the variance of their noise by k², and the energy of the signal as well."""
         return VARIANCE / self.pool**2
 
 
@@ -49,7 +49,7 @@ SIZES: dict[tuple[str, Size], Sizes] = {
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Rows of pixels with the mean picture taken away, and the directions they vary in."""
+    """Rows of pixels minus the mean image, and the directions they vary in."""
 
     name: str  # "mnist" or "cifar10"
     words: str  # what the page calls them
@@ -64,11 +64,11 @@ class Pictures:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """What a net has learnt of the leading directions while it trains."""
+    """How much a net has learnt of the leading directions during training."""
 
     steps: NDArray[np.int64]  # (records,)
     values: NDArray[np.float64]  # (records, MODES)
-    loss: float  # mean squared error per picture on clean input, at the end
+    loss: float  # mean squared error per image on clean input, at the end
 
     def time_to(self, level: Any) -> NDArray[np.float64]:
         """(MODES,) the step at which each direction first passes its level, interpolated; inf if it never does."""
@@ -107,13 +107,13 @@ def start(data: Pictures, seed: int, scale: float = 0.1) -> tuple[NDArray[np.flo
 
 
 def matched_decay(data: Pictures, mode: int = 3) -> float:
-    """The γ that ends where the noise ends in one of the leading directions; in the others it cannot."""
+    """The γ with the same fixed point as the noise in one of the leading directions; in the others they differ."""
     n = len(data.X)
     return float(dynamics.equivalent_decay(data.eigenvalues[mode], n * data.sizes.variance)) / n
 
 
 def rate(data: Pictures) -> float:
-    """0.15·N/λ₁, the same for all nets: a step shorter than the leading direction allows."""
+    """0.15·N/λ₁, the same for all nets: a smaller step than the leading direction allows."""
     return 0.15 * len(data.X) / float(data.eigenvalues[0])
 
 
@@ -141,7 +141,7 @@ def train(data: Pictures, activation: Activation, kind: Kind, seed: int, *, reco
         back = (error @ W2) * _slope(H, activation)
         W2 -= step * (error.T @ H + gamma * W2)
         W1 -= step * (back.T @ Z + gamma * W1)
-        if activation != "linear":  # a linear net on centred data has no use for it
+        if activation != "linear":  # a linear net on centred data does not need it
             b1 -= step * back.sum(axis=0)
     rest = data.X - _net(W1, b1, W2, activation)(data.X)
     return Curves(np.array(steps), np.array(values), float(np.sum(rest**2) / len(X)))

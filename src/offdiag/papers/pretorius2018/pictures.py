@@ -1,4 +1,4 @@
-"""The chapters on pictures: AE, WDAE and DAE with linear, tanh and ReLU units, seen through the estimator."""
+"""The chapters on images: AE, WDAE and DAE with linear, tanh and ReLU units, measured with the estimator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
 
 Array = NDArray[np.float64]
-MATCHED = 3  # the direction, counted from 0, in which noise and decay end alike by theory
+MATCHED = 3  # the direction, counted from 0, in which noise and decay have the same fixed point in theory
 PRINTED_DECAY = 0.0045
 _PAPER_SAMPLES = {"mnist": "50,000", "cifar10": "30,000"}
 _TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -79,7 +79,7 @@ def pictures(data: nets.Pictures, seed: int, tell: Progress) -> tuple[Chapter, d
 
 
 def _theory(data: nets.Pictures, steps: NDArray[np.int64], seed: int) -> dict[str, Array]:
-    """The curves of the formulas from the shares that the random start has by chance."""
+    """The theoretical curves, starting from the shares of the random start."""
     n, lam = len(data.X), data.eigenvalues
     V = data.basis[1][:, : nets.MODES]
     W1, W2 = nets.start(data, seed)
@@ -97,7 +97,7 @@ def _nonlinear(
 ) -> tuple[Claim, dict[str, float]]:
     plain, decayed, noisy = (runs[activation, kind] for kind in nets.KINDS)
     weak = nets.MODES - 1
-    # To a level that both pass, half the lower of their ends: a fraction of the own end favours the lower one.
+    # Time to a level that both pass, half the lower limit: a fraction of each net's own limit favours the lower one.
     level = 0.5 * np.minimum(decayed.values[-1], noisy.values[-1])
     faster = float(decayed.time_to(level)[MATCHED] / noisy.time_to(level)[MATCHED])
     kept = {kind: runs[activation, kind].values[-1] for kind in nets.KINDS}
@@ -126,7 +126,7 @@ def _nonlinear(
 
 
 def _ordered(run: nets.Curves) -> bool:
-    """Whether directions 1, 2, 4 and 8 pass half in this order."""
+    """Whether directions 1, 2, 4 and 8 reach one half in this order."""
     times = run.time_to(0.5)[[0, 1, 3, 7]]
     return bool((times[1:] >= times[:-1]).all())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offdiag.data.split import Split
 
 RANKS = (10, 20, 50, 100, 200, 500, 1000)
-GROUP = 10  # similar items looked at together, as in the paper
+GROUP = 10  # size of a group of similar items, as in the paper
 EDLAE, ZERO, DLAE = "EDLAE", "zero diagonal", "DLAE"
 Cosines = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]  # model -> (encoder, decoder), see `balanced`
 NEAR_ORTHOGONAL = 0.1  # a cosine of at most this, i.e. an angle of 84 degrees or more
@@ -30,7 +30,7 @@ CONSIDERABLY = 0.8  # a fifth less, or more
 
 @dataclass(frozen=True, eq=False)
 class Figure1:
-    """All that the figure shows, and how it was made."""
+    """Everything the figure shows, and how it was made."""
 
     source: str
     train: Interactions
@@ -45,7 +45,7 @@ class Figure1:
     curve: diagnostics.RankCurve
     rank: int  # of the histograms
     cosines: Cosines
-    cosines_as_fitted: dict[str, tuple[float, float]]  # their medians where the solver left U and V
+    cosines_as_fitted: dict[str, tuple[float, float]]  # their medians for U and V as the solver returns them
     diagonals: dict[str, NDArray[np.floating]]
     claims: list[Claim]
     seconds: float
@@ -65,7 +65,7 @@ def parsed_ranks(text: str | None) -> list[int] | None:
 
 
 def chosen_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
-    """The ranks of the curve and that of the histograms, below the number of items."""
+    """The ranks of the curve and the rank of the histograms, all below the number of items."""
     if ranks is None:
         ranks = [r for r in RANKS if r < n_items] or [max(1, n_items // 2)]
     if rank is not None and not 1 <= rank < n_items:
@@ -101,8 +101,8 @@ def run(
     work.begin("splitting users")
     all_ranks, rank = chosen_ranks(ranks, rank, inter.n_items)
     split = od.split.strong(inter, held_out=held_out, seed=seed)
-    # As in the paper every interaction counts alike, whatever the user's activity.
-    full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)  # type: ignore[arg-type]  # the model says what it takes
+    # As in the paper, every interaction has the same weight, whatever the user's activity.
+    full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)  # type: ignore[arg-type]  # the model validates it
     work.begin("full-rank EDLAE")
     began = time.perf_counter()
     full.fit(split.train, progress=work)
@@ -157,16 +157,16 @@ def run(
 
 
 def middle(values: NDArray[Any]) -> float:
-    """The median of what is finite; nan, without a warning, where nothing is."""
+    """The median of the finite values; nan, without a warning, if there are none."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else float("nan")
 
 
-# What the paper says
+# The claims of the paper
 
 
 def claims(curve: diagnostics.RankCurve, cosines: Cosines) -> list[Claim]:
-    """The paper's statements about the figure, each with a verdict on this data."""
+    """The paper's claims about the figure, each with a verdict on this data."""
     low, high = curve.ranks[0], curve.ranks[-1]
     found = [
         _best_everywhere(curve),

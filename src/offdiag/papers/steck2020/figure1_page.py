@@ -31,7 +31,7 @@ def drawings(figure: Figure1) -> dict[str, Figure]:
 
 
 def as_json(figure: Figure1) -> dict[str, Any]:
-    """Every number of the figure for a program; distributions as quantiles and histograms."""
+    """Every number of the figure as JSON; distributions as quantiles and histograms."""
     train = figure.train
     sides = {
         f"{name} {side}": values
@@ -89,7 +89,7 @@ def _spread(values: NDArray[Any], low: float, high: float) -> dict[str, Any]:
 
 
 def write(figure: Figure1, folder: Path) -> list[str]:
-    """The page and the numbers; an older file stays whole until the new one is complete."""
+    """The page and the numbers; an older file stays intact until the new one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     writer.replace_text(folder / "figure1.html", page(figure))
     writer.replace_text(folder / "figure1.json", json.dumps(wording.plain(as_json(figure)), indent=2) + "\n")
@@ -97,7 +97,7 @@ def write(figure: Figure1, folder: Path) -> list[str]:
 
 
 def page(figure: Figure1) -> str:
-    """One self-contained HTML page: no script, no outside resource."""
+    """One self-contained HTML page: no script, no external resource."""
     train = figure.train
     return html(
         "offdiag.papers",

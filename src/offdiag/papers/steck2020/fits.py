@@ -20,7 +20,7 @@ from offdiag.papers.steck2020.sources import Data
 from offdiag.progress import Progress
 
 METRICS = ("recall@20", "recall@50", "ndcg@100")
-JUDGE = "ndcg@100"  # what settings are chosen by, and lines compared by
+JUDGE = "ndcg@100"  # the metric for choosing settings and comparing lines
 PUBLISHED, TUNED, AUTOMATIC, SAMPLED = "published settings", "tuned", "automatic settings", "settings of row 3"
 EPOCHS = 100  # of sampled training, fewer when there is less time
 LEAST_EPOCHS = 20
@@ -30,7 +30,7 @@ _TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
 
 @dataclass(frozen=True)
 class Plan:
-    """How much work may be done."""
+    """The budget of the run."""
 
     trials: int
     seconds: float | None
@@ -60,7 +60,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A data set and what is to be done with it."""
+    """A data set and what to do with it."""
 
     data: Data
     digest: str  # of the split
@@ -70,11 +70,11 @@ class Job:
 
 
 def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progress: Progress | None) -> dict[str, Any]:
-    """The line of ``row`` under that kind of settings: from disk where it is there, else computed and kept."""
+    """The line of ``row`` with that kind of settings: from disk if present, else computed and stored."""
     facts: dict[str, Any] = {"row": row.key, "kind": kind, "model": row.model, "fixed": _fixed(job, row)}
     if kind == TUNED:
         facts |= {"trials": job.plan.trials_of(row), "seconds": job.plan.seconds_of(row), "first": _first(job, row)}
-        facts |= {"searched": tuning.bounds_of(row.model)}  # other bounds, another search
+        facts |= {"searched": tuning.bounds_of(row.model)}  # different bounds mean a different search
     elif kind == SAMPLED:
         facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": EPOCHS}
     elif kind == PUBLISHED:
@@ -96,7 +96,7 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
 
 
 def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) -> list[dict[str, Any]]:
-    """Rows 3 and 5 at smaller ranks. Both may choose, on the validation users, between the same few settings."""
+    """Rows 3 and 5 at smaller ranks. Both choose, on the validation users, among the same few settings."""
     at = {r["row"]: r["settings"] for r in records if r["kind"] in (TUNED, AUTOMATIC)}
     if "dlae" not in at or "edlae" not in at:
         return []
@@ -120,7 +120,7 @@ def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) 
 
 
 def _fixed(job: Job, row: Row) -> dict[str, Any]:
-    """What is not tuned: that which makes the row, the rank of the table, and the seed."""
+    """The settings that are not tuned: those that define the row, the rank of the table, and the seed."""
     fields = _model(row, {}).get_params()
     fixed = dict(row.fixed)
     if row.group == "rank":
@@ -153,7 +153,7 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
             fixed=_fixed(job, row), start=() if first is None else (first,), study=study, seed=job.plan.seed,
             progress=progress,
         )  # fmt: skip
-    if tuned.stopped == "interrupted":  # its study is on disk: the next run goes on with it
+    if tuned.stopped == "interrupted":  # its study is on disk: the next run resumes it
         raise KeyboardInterrupt
     found = _measured(job, tuned.model, progress)
     return found | {
@@ -165,7 +165,7 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
 
 
 def _measured(job: Job, model: Any, progress: Progress | None) -> dict[str, Any]:
-    """Fit to the training users and measure, once, on the test users."""
+    """Fit on the training users and measure, once, on the test users."""
     fitted, seconds, peak = measured(lambda: _fit(model, job.data, progress))
     return _line(job, fitted, seconds, peak)
 
@@ -177,7 +177,7 @@ def _fit(model: Any, data: Data, progress: Progress | None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)
         model.fit(data.split.train, **words)
-    if getattr(model, "stopped_", None) == "interrupted":  # half a fit is no line of a table
+    if getattr(model, "stopped_", None) == "interrupted":  # an incomplete fit does not belong in a table
         raise KeyboardInterrupt
     return model
 
@@ -186,7 +186,7 @@ def _line(job: Job, model: Any, seconds: float, peak: int | None) -> dict[str, A
     import offdiag as od
 
     result = od.evaluate(model, job.data.split.test, METRICS)
-    assert job.data.split.validation is not None  # ``sources`` makes no split without
+    assert job.data.split.validation is not None  # ``sources`` always creates one
     chosen_by = od.evaluate(model, job.data.split.validation, [JUDGE])
     return {
         "settings": {name: _plain(value) for name, value in model.settings_.items()},
@@ -223,7 +223,7 @@ def _sampled(job: Job, settings: dict[str, Any], progress: Progress | None) -> d
     from offdiag.lab import sampled
     from offdiag.weights import LowRank
 
-    import_module("torch")  # its memory is not that of the training
+    import_module("torch")  # its memory does not count as memory of the training
     train = job.data.split.train
     words: dict[str, Any] = {**settings, **_TRAINING, "seed": job.plan.seed}
     epochs = EPOCHS

@@ -1,4 +1,4 @@
-"""Seconds of a call and the memory it took at its peak, where the system tells."""
+"""Seconds and peak memory of a call, where the system reports it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Found = TypeVar("_Found")
 
 
 def measured(call: Callable[[], _Found]) -> tuple[_Found, float, int | None]:
-    """What the call returned, its seconds, and by how many bytes it raised the resident peak of this process."""
+    """The result of the call, its seconds, and the bytes by which it raised the resident peak of this process."""
     gc.collect()
-    with suppress(AttributeError, OSError, TypeError):  # memory that was freed but not given back would hide the need
+    with suppress(AttributeError, OSError, TypeError):  # freed memory that was not returned would hide the need
         ctypes.CDLL(None).malloc_trim(0)
     before = _start()
     start = time.perf_counter()

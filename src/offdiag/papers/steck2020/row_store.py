@@ -19,12 +19,12 @@ FORMAT = 1  # of a record; a record of another format is computed again
 
 @dataclass(frozen=True)
 class RowStore:
-    """A folder of records, each under a name and a fingerprint of everything that decides its content."""
+    """A folder of records, each under a name and a fingerprint of everything that determines its content."""
 
     folder: Path
 
     def find(self, name: str, fingerprint: str) -> dict[str, Any] | None:
-        """The record, or None: not there, of other settings, or damaged."""
+        """The record, or None if it is missing, damaged or made with other settings."""
         try:
             record = json.loads(self.path(name, fingerprint).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -34,7 +34,7 @@ class RowStore:
         return record
 
     def keep(self, name: str, fingerprint: str, record: dict[str, Any]) -> None:
-        """Write it whole or not at all."""
+        """Write the record completely or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record | {"fingerprint": fingerprint}, allow_nan=False)
         writer.replace_text(self.path(name, fingerprint), text + "\n")
@@ -44,13 +44,13 @@ class RowStore:
 
 
 def fingerprint(**facts: Any) -> str:
-    """The same for the same facts, whatever their order."""
+    """A hash of the facts that does not depend on their order."""
     text = json.dumps({"format": FORMAT} | facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest(split: Split) -> str:
-    """Of everything a model is fitted to and measured on."""
+    """A hash of all data that a model is fitted to and measured on."""
     found = hashlib.sha256(repr(split.train.matrix.shape).encode())
     held_out = [held for held in (split.validation, split.test) if held is not None]
     for matrix in (split.train.matrix, *(matrix for held in held_out for matrix in (held.histories, held.targets))):

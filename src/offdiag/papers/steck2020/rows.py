@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 
 Group = Literal["rank", "others", "full rank", "simple"]
 PAPER_RANK = 1000
-# As in the paper every interaction counts alike, whatever the user's activity.
+# As in the paper, every interaction has the same weight, whatever the user's activity.
 _ALIKE = {"user_power": 0.0}
 _PLAIN = _ALIKE | {"propensity_power": 0.0}
 EXTRAS = {"torch": "neural", "optuna": "tune"}  # library → extra of this package
@@ -30,12 +30,12 @@ class Row:
     group: Group
     model: str  # its name in ``offdiag``
     number: int | None = None  # of the paper's rows
-    fixed: dict[str, Any] = field(default_factory=dict)  # settings that make it this row
-    share: float = 1.0  # of the trials: what takes long gets fewer
-    patience: float = 1.0  # of the seconds: how many times the time of other rows it may take
-    cost: float = 1.0  # time of one trial beside that of a full-rank model, for the progress line
-    needs: str | None = None  # a library that not everybody has
-    emphasis: bool = False  # of the EDLAE family, with which the others are compared
+    fixed: dict[str, Any] = field(default_factory=dict)  # settings that define the row
+    share: float = 1.0  # of the trials: slow models get fewer
+    patience: float = 1.0  # of the seconds: multiple of the time of other rows that it may take
+    cost: float = 1.0  # time of one trial relative to a full-rank model, for the progress line
+    needs: str | None = None  # an optional library
+    emphasis: bool = False  # belongs to the EDLAE family, with which the others are compared
 
     @property
     def tunable(self) -> bool:
@@ -87,7 +87,7 @@ _OTHERS = {"slim": "SLIM", "wmf": "WMF", "cdae": "CDAE", "mult-vae": "Mult-VAE",
 
 
 def chosen(keys: Sequence[str] | None) -> list[Row]:
-    """The rows of these keys in the order of the table; all of them for None."""
+    """The rows with these keys in the order of the table; all rows for None."""
     if keys is None:
         return list(ROWS)
     for key in keys:
@@ -110,14 +110,14 @@ def missing(row: Row) -> str | None:
 
 @cache
 def expected() -> dict[str, Any]:
-    """What was published: the part ``table1`` of expected.json."""
+    """The published numbers: the part ``table1`` of expected.json."""
     text = resources.files("offdiag.papers").joinpath("steck2020", "expected.json").read_text(encoding="utf-8")
     table: dict[str, Any] = json.loads(text)["table1"]
     return table
 
 
 def published_figures(row: Row, data: str) -> list[float | None] | None:
-    """recall@20, recall@50 and ndcg@100 as published for this row on this data; None where nothing is."""
+    """recall@20, recall@50 and ndcg@100 as published for this row on this data; None if nothing was published."""
     table = expected()
     if row.number is not None:
         found = table["rows"][row.number - 1].get(data)
@@ -131,13 +131,13 @@ def published_figures(row: Row, data: str) -> list[float | None] | None:
 
 
 def published_settings(row: Row, data: str) -> dict[str, Any] | None:
-    """The settings published for this row on this data, complete with those that make the row; or None."""
+    """The settings published for this row on this data, including those that define the row; or None."""
     found = expected()["settings"].get(row.key, {}).get(data)
     return None if found is None else _ALIKE | row.fixed | found
 
 
 def first_settings(row: Row, data: str) -> dict[str, Any] | None:
-    """Where tuning may begin: the row's published settings, or those of the full-rank model of the same kind."""
+    """A starting point for tuning: the row's published settings, or those of the full-rank model of the same kind."""
     own = published_settings(row, data)
     if own is not None or row.model not in ("LowRankEDLAE", "ZeroDiagonalLAE", "RDLAE"):
         return own

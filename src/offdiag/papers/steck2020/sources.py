@@ -21,7 +21,7 @@ _LASTFM = datasets.Counts(92_834, 1_892, 17_632)
 
 @dataclass(frozen=True)
 class Source:
-    """A data set by name, and where it lies (None: where downloads are kept); or an invented catalogue."""
+    """A data set by name, and its path (None: the folder of downloads); or a synthetic catalogue."""
 
     name: str
     path: Path | None = None
@@ -31,7 +31,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A split, and how it came about in words."""
+    """A split, and a description of how it was made."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ NAMES = (*_PUBLISHED, *_SMALL)
 
 
 def parsed(texts: list[str]) -> list[Source]:
-    """NAME=PATH as typed, or NAME alone for what was downloaded; all are checked before any is read."""
+    """NAME=PATH as typed, or NAME alone for downloaded data; all are checked before any is read."""
     found: list[Source] = []
     for text in texts:
         name, equals, place = text.partition("=")
@@ -123,7 +123,7 @@ def _strong(name: str, title: str, inter: Interactions, seed: int) -> Data:
 
 
 def _told(parts: split.Split) -> list[str]:
-    """What a reader must know about the held-out users."""
+    """What readers need to know about the held-out users."""
     notes = []
     for what, part in (("validation", parts.validation), ("test", parts.test)):
         if part is None:
@@ -140,7 +140,7 @@ def _told(parts: split.Split) -> list[str]:
 
 
 def chosen_rank(name: str, n_items: int, rank: int | None) -> int:
-    """The rank asked for; else 1,000 on the paper's data and a twentieth of the items elsewhere, as there."""
+    """The given rank; by default 1,000 on the paper's data and elsewhere a twentieth of the items, as there."""
     if rank is not None:
         if not 1 <= rank < n_items:
             raise OffdiagError(

@@ -1,4 +1,4 @@
-"""Table 1 of [Steck20] on any data: settings by validation, one measurement on test, each finished row kept on disk."""
+"""Table 1 of [Steck20] on any data: settings by validation, one measurement on test, finished rows stored on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offdiag.papers.steck2020.rows import Row, chosen, missing, published_figure
 from offdiag.progress import Progress
 
 TRIALS = 20
-LADDER = 36.0  # the cost of the smaller ranks, in the unit of a row's
+LADDER = 36.0  # the cost of the smaller ranks, in the unit of ``Row.cost``
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Table1:
-    """All of it."""
+    """The whole table."""
 
     parts: list[Part]
     plan: Plan
@@ -56,10 +56,10 @@ def run(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Table1:
-    """Load each data set, tune and measure each row. ``trials=0`` takes the automatic settings instead of tuning.
+    """Load each data set, tune and measure each row. ``trials=0`` uses the automatic settings instead of tuning.
 
-    ``seconds`` bounds the tuning of a row. What is finished lies in ``folder``/rows: after Ctrl-C, or with more rows
-    asked for, the same call goes on from there.
+    ``seconds`` bounds the tuning of a row. Finished rows are stored in ``folder``/rows: after Ctrl-C, or with more
+    rows, the same call resumes from there.
     """
     start = time.perf_counter()
     some = chosen(rows)
@@ -87,7 +87,7 @@ def _part(
     rank = sources.chosen_rank(data.name, data.split.train.n_items, rank)
     job = Job(data, digest(data.split), rank, plan, store)
     steps = _steps(some, data.name, plan)
-    several = {"dlae", "edlae"} <= {row.key for row in some}  # smaller ranks are looked at as well
+    several = {"dlae", "edlae"} <= {row.key for row in some}  # smaller ranks are measured as well
     total = sum(weight for *_, weight in steps) + (LADDER if several else 0.0)
     records: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _part(
         if why is None:
             try:
                 records.append(fits.record(job, row, kind, records, inner))
-            except OffdiagError as error:  # one row that cannot be does not take the others with it
+            except OffdiagError as error:  # one row that fails does not stop the others
                 why = str(error)
         if why is not None:
             left_out[row.key] = why
@@ -134,7 +134,7 @@ def _steps(some: list[Row], data: str, plan: Plan) -> list[tuple[Row, str, float
 
 
 def _inner(progress: Progress | None, label: str, low: float, width: float) -> Progress | None:
-    """Progress of one row as a part of the whole: the bar goes on, and the time left is that of everything."""
+    """Progress of one row as a part of the whole: the bar continues, and the time left is that of the whole run."""
     if progress is None:
         return None
     progress(label, low)
@@ -142,7 +142,7 @@ def _inner(progress: Progress | None, label: str, low: float, width: float) -> P
 
 
 def reference(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The line of the EDLAE family that is best on the validation users; of all lines where there is none of it."""
+    """The line of the EDLAE family that is best on the validation users; without one, the best of all lines."""
     family = [r for r in records if r["emphasis"] and r["kind"] != fits.PUBLISHED] or records
     return max(family, key=lambda r: float(r["validation"]))
 

@@ -1,4 +1,4 @@
-"""What the paper says about its Table 1, judged on the data at hand with paired error bars."""
+"""The paper's claims about its Table 1, judged on the given data with paired error bars."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NETS = ("cdae", "mult-vae", "mult-dae")
 
 
 def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list[Claim]:
-    """A verdict on each claim; "not run" where its rows are not there."""
+    """A verdict on each claim; "not run" where its rows are missing."""
     at = {r["row"]: r for r in records if r["kind"] != PUBLISHED}
     return [
         _ahead(at, "product_beats_decay", "l2-product", "weight-decay"),
@@ -52,7 +52,7 @@ def _ahead(at: dict[str, dict[str, Any]], name: str, better: str, worse: str) ->
 
 
 def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Claim:
-    """As alike as the paper asks: within the standard error of a mean; or else not surely different."""
+    """As close as the paper requires: within the standard error of a mean; or else not significantly different."""
     if one not in at or other not in at:
         return _not_run(name, one, other)
     epochs = at[one]["settings"].get("epochs", ENOUGH_EPOCHS) if one == "sampled" else ENOUGH_EPOCHS
@@ -77,7 +77,7 @@ def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) ->
 
 
 def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
-    """The linear line and the net that were best on the validation users, compared on the test users."""
+    """The linear model and the net that are best on the validation users, compared on the test users."""
     name = "linear_competitive"
     nets = [at[key] for key in NETS if key in at]
     linear = [r for r in at.values() if r["emphasis"]]

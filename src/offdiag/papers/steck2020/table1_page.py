@@ -68,7 +68,7 @@ def part_json(part: Part) -> dict[str, Any]:
 
 
 def write(table: Table1, folder: Path) -> list[str]:
-    """table1.md, table1.html and table1.json; an older file stays whole until its successor is complete."""
+    """table1.md, table1.html and table1.json; an older file stays intact until the new one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     said = as_json(table)
     writer.replace_text(folder / "table1.md", markdown(said))
@@ -77,11 +77,11 @@ def write(table: Table1, folder: Path) -> list[str]:
     return [str(folder / name) for name in ("table1.md", "table1.html", "table1.json")]
 
 
-# What both forms share: cells as plain text
+# Shared by both forms: cells as plain text
 
 
 def facts(part: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was learned from and measured on."""
+    """The data for training and for measuring."""
     sizes = f"{part['users']:,} users, {part['items']:,} items, {part['interactions']:,} interactions"
     pairs = [
         ("learned from", sizes),
@@ -93,7 +93,7 @@ def facts(part: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def table(part: dict[str, Any], metrics: list[str]) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns and a list of cells per line; what was published only where something was."""
+    """Column names and a list of cells per line; published numbers only where they exist."""
     head = ["", "model", "settings", *metrics, PUBLISHED_FIGURES, f"{JUDGE} − the best EDLAE"]
     head += ["fit", "memory", "weights", "trials"]
     lines = [_cells(row, metrics) for row in part["rows"]]
@@ -125,7 +125,7 @@ def _memory(n_bytes: int) -> str:
 
 def settings_text(row: dict[str, Any]) -> str:
     """The settings a reader needs to fit the line again."""
-    unsaid = (*_UNSAID, "rank") if row["group"] == "rank" else _UNSAID  # the rank of the table is said above it
+    unsaid = (*_UNSAID, "rank") if row["group"] == "rank" else _UNSAID  # the rank of the table is given above it
     shown = {name: value for name, value in row["settings"].items() if name not in unsaid}
     return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in shown.items()) or "none"
 
@@ -143,7 +143,7 @@ def left_out_rows(part: dict[str, Any]) -> list[list[str]]:
 
 
 def by_rank_rows(part: dict[str, Any], judge: str) -> list[list[str]]:
-    """Rank, DLAE, EDLAE: the smaller ranks, then that of the table."""
+    """Rank, DLAE, EDLAE: the smaller ranks, then the rank of the table."""
     lines = [(r["rank"], r["row"], r) for r in part["by_rank"]]
     lines += [
         (part["rank"], r["row"], r) for r in part["rows"] if r["row"] in ("dlae", "edlae") and r["kind"] != PUBLISHED
@@ -156,7 +156,7 @@ def by_rank_rows(part: dict[str, Any], judge: str) -> list[list[str]]:
 
 
 def tables(part: dict[str, Any], metrics: list[str], judge: str) -> list[tuple[Sequence[str], list[list[str]]]]:
-    """All tables of one data set in the order of the document: names of the columns, lines."""
+    """All tables of one data set in the order of the document: column names and lines."""
     verdicts = [[c["verdict"], c["text"], c["evidence"]] for c in part["claims"]]
     found: list[tuple[Sequence[str], list[list[str]]]] = [table(part, metrics)]
     if part["left_out"]:
@@ -186,7 +186,7 @@ def markdown_part(part: dict[str, Any], metrics: list[str], judge: str) -> str:
 
 
 def page(said: dict[str, Any]) -> str:
-    """One self-contained HTML page: no script, no outside resource."""
+    """One self-contained HTML page: no script, no external resource."""
     judge = said["judge"]
     parts = []
     for part in said["data"]:

@@ -1,1 +1,1 @@
-"""The HTTP/1.1 server: bytes to requests, connections, exchanges, and what they share."""
+"""The HTTP/1.1 server: request parsing, connections, exchanges, and their shared state."""

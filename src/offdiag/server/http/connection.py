@@ -1,4 +1,4 @@
-"""One connection: bytes to requests, one at a time, and answers back.
+"""One connection: parses bytes into requests, one at a time, and writes the answers.
 
 While a request is being answered, nothing more is read from its connection. A client that sends requests without
 waiting for answers (pipelining) therefore fills its own buffers, not those of the service. Pipelined requests of all
@@ -17,8 +17,8 @@ from offdiag.server.http.wire import BLANK_LINES, Body, Malformed, check_beginni
 from offdiag.server.replies import json_bytes, status_line
 
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
-LINGER = 1.0  # seconds for a client to stop sending and to read why it was refused
-LINGER_BYTES = 1 << 20  # it may still send in that time
+LINGER = 1.0  # seconds for a client to stop sending and read why it was refused
+LINGER_BYTES = 1 << 20  # bytes it may still send in that time
 HIGH_WATER = 64 << 10  # bytes of a body that may wait for the application
 NEVER = float("inf")
 
@@ -28,7 +28,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub = hub
         self._transport: Any = None
         self._buffer = bytearray()  # read, but not yet part of a request
-        self._searched = 0  # bytes of it that hold no end of a head
+        self._searched = 0  # bytes of it already searched for the end of a head
         self._exchange: Exchange | None = None
         self._body: Body | None = None
         self._reading = self.writable = True
@@ -76,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        """A client may close its side after the last request, and still read the answer."""
+        """A client may close its side after the last request and still read the answer."""
         if self._exchange is None or self._body is None or not self._body.done:
             return False
         self._exchange.keep_alive = False
@@ -135,13 +135,13 @@ class Connection(asyncio.BufferedProtocol):
         self._hub.start(exchange)
 
     def _receive(self, body: Body, exchange: Exchange) -> None:
-        """Pass what has arrived of a body to its request."""
+        """Pass the received part of a body to its request."""
         try:
             data = body.take(self._buffer)
         except Malformed as problem:
             exchange.spoil(problem)
             self._buffer.clear()
-            self._discarded = 0  # where the next request would start is unknown
+            self._discarded = 0  # the start of the next request is unknown
             return
         if exchange.feed(data, body.done) > HIGH_WATER and not body.done:
             self._pause()
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             self.resume_reading()
             self._advance()
         if self._exchange is None:
-            self._end_turn()  # the client has gone, or only a part of the request has arrived
+            self._end_turn()  # the client has gone, or the request is still incomplete
 
     def _end_turn(self) -> None:
         if self._has_turn:
@@ -202,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close(linger=True)
 
     def _close(self, linger: bool) -> None:
-        """Closing while the client still sends would destroy the answer on its way, so the rest is read and dropped."""
+        """Closing while the client still sends would destroy the answer in transit, so the rest is read and dropped."""
         self._discarded = 0
         self._set_deadline(LINGER if self.writable else self._hub.limits.seconds, self.abort)
         if linger and not self._transport.is_closing():

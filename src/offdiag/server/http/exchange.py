@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("offdiag.server")
 ASGI = {"version": "3.0", "spec_version": "2.3"}
-NO_BODY = (204, 304)  # statuses of answers without one
+NO_BODY = (204, 304)  # statuses of answers without a body
 
 
 class Exchange:
@@ -30,14 +30,14 @@ class Exchange:
     def __init__(self, connection: Connection, head: Head, hub: Hub) -> None:
         self._connection, self._head, self._hub = connection, head, hub
         self.keep_alive = head.keep_alive
-        self._arrived = bytearray()  # of the body, not yet passed on
-        self._ended = self._delivered = False  # whether the end of the body has arrived, and was passed on
+        self._arrived = bytearray()  # part of the body, not yet passed on
+        self._ended = self._delivered = False  # whether the end of the body has arrived, and has been passed on
         self._lost = False  # the client has gone
         self._spoilt: Malformed | None = None  # what is wrong with the body
         self._wants_continue = head.expects_continue
         self._wakeup: asyncio.Future[None] | None = None
-        self._pending = b""  # the head of the answer, held back until its body is there
-        self._left: int | None = None  # bytes of the answer still to come; None: up to the end of the connection
+        self._pending = b""  # the head of the answer, held back until its body is available
+        self._left: int | None = None  # bytes of the answer still to be sent; None: until the connection closes
         self.complete = False
 
     def feed(self, data: bytes, ended: bool) -> int:
@@ -72,7 +72,7 @@ class Exchange:
         except Exception:
             LOG.exception("a request failed")
         if not self.complete and not self._lost:
-            connection.abort()  # only the end of the connection tells half an answer from a whole one
+            connection.abort()  # only closing the connection shows the client that the answer is incomplete
 
     async def receive(self) -> Message:
         while not (self._lost or self.complete):
@@ -125,7 +125,7 @@ class Exchange:
         if self._head.method == "HEAD" or status in NO_BODY:
             self._left = 0
         if self._left is None or not self._ended:
-            self.keep_alive = False  # the answer ends with the connection, or a body is left unread
+            self.keep_alive = False  # the answer ends when the connection closes, or the body is not fully read
         unsaid = not self.keep_alive and (b"connection", b"close") not in headers
         lines.append(b"connection: close\r\n\r\n" if unsaid else b"\r\n")
         start = b"".join(lines)

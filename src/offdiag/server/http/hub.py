@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from offdiag.server.http.connection import Connection
     from offdiag.server.http.exchange import Exchange
 
-SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads: they happen one after the other
+SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads, which never overlap
 NEW_AT_ONCE = 32  # connections accepted in one round of the event loop
-TURNS = 8  # pipelined requests in progress, of all connections together
-LINGERING = 64  # refused connections that are sent a reason at the same time; others are only closed
-LOOK = 0.25  # seconds between two looks at the deadlines, at most
+TURNS = 8  # pipelined requests in progress on all connections together
+LINGERING = 64  # refused connections that may be sent a reason at the same time; others are just closed
+LOOK = 0.25  # most seconds between two checks of the deadlines
 
 
 class Hub:
@@ -50,7 +50,7 @@ class Hub:
             self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
 
     def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
-        """Accept all connections that wait, up to a limit that leaves some to other processes.
+        """Accept all waiting connections, up to a limit that leaves some for other processes.
 
         Not ``loop.create_server``: uvloop accepts one per round, and with many busy clients a round is long.
         """
@@ -73,7 +73,7 @@ class Hub:
             await self._loop.connect_accepted_socket(protocol, plain)
 
     def enter(self, connection: Connection) -> bool:
-        """Whether there is room for it."""
+        """Register a connection; False if it cannot be accepted."""
         address = source(connection.client[0]) if connection.client else ""
         full = len(self.connections) >= self.limits.connections
         if self.closing or full or (address and self._per_address[address] >= self.limits.per_address):
@@ -86,7 +86,7 @@ class Hub:
         return True
 
     def may_linger(self, connection: Connection) -> bool:
-        """Whether a refused connection gets an answer that says why."""
+        """Whether a refused connection gets an answer with the reason."""
         if len(self._turned_away) >= LINGERING:
             return False
         self._turned_away.add(connection)
@@ -141,7 +141,7 @@ class Hub:
         self._looking = self._loop.call_later(self._every, self._look)
 
     async def close(self, patience: float) -> None:
-        """Finish what is being answered, for at most this many seconds."""
+        """Finish the requests in progress, waiting at most this many seconds."""
         self.closing = True
         for connection in list(self.connections):
             connection.shutdown()
@@ -157,7 +157,7 @@ class Hub:
 
 
 def source(address: str) -> str:
-    """What connections are counted by: an IPv4 address, or the /64 network that one customer usually has."""
+    """The key by which connections are counted: an IPv4 address, or the /64 network that one customer usually has."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,9 +1,9 @@
-"""HTTP/1.1 requests from bytes [RFC 9112], strictly: a request that two programs could read differently is refused.
+"""HTTP/1.1 requests from bytes [RFC 9112], strictly: a request that two programs could read differently is rejected.
 
-No input or output happens here. Where the RFC lets a server either repair or refuse a request (bare line feeds, folded
-lines, repeated lengths), it is refused: a proxy in front may have repaired it differently, and two programs that
-disagree about where a request ends can be made to see one that nobody sent. `Upgrade` is ignored: a request that
-offers another protocol is answered as usual [RFC 9110, 7.8].
+No I/O happens here. Where the RFC lets a server either repair or reject a request (bare line feeds, folded lines,
+repeated lengths), it is rejected: a proxy in front may have repaired it differently, and two programs that disagree
+about where a request ends can be made to see one that was never sent. `Upgrade` is ignored: a request that offers
+another protocol is answered as usual [RFC 9110, 7.8].
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 MOST_FIELDS = 100  # header fields of one request
-CHUNK_LINE = 256  # bytes of the line before a chunk, with its extensions
-MOST_CHUNKS = 8192  # of one body: each costs time, however short it is
+CHUNK_LINE = 256  # bytes of the line before a chunk, including extensions
+MOST_CHUNKS = 8192  # chunks of one body: each costs time, however short it is
 TRAILER = 4096  # bytes after the last chunk
 BLANK_LINES = 2  # allowed before a request: old clients send one after a body
 
@@ -22,7 +22,7 @@ _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _TEXT = rb"[^\x00-\x08\x0a-\x1f\x7f]*+"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]++) HTTP/(\d)\.(\d)")
 _BEGINNING = re.compile(_TOKEN + rb"(?: |$)")
-_BARE = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")  # half a line end
+_BARE = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")  # incomplete line ending
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):(" + _TEXT + rb")\r\n")
 _FIELDS = re.compile(rb"(?:" + _TOKEN + rb":" + _TEXT + rb"\r\n)*+")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
@@ -33,7 +33,7 @@ _NAMED = frozenset((b"host", b"content-length", b"transfer-encoding", b"connecti
 
 
 class Malformed(Exception):  # noqa: N818 - an answer, not a failure
-    """A request that is refused: its status and one line for the client. The connection cannot be used after it."""
+    """A rejected request: its status and one line for the client. The connection cannot be used after it."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -48,13 +48,13 @@ class Head:
     query: bytes
     version: str
     headers: list[tuple[bytes, bytes]]  # names in lower case
-    length: int | None  # of the body; None: it comes in chunks
+    length: int | None  # of the body; None: chunked
     keep_alive: bool
     expects_continue: bool
 
 
 def check_beginning(data: bytes) -> None:
-    """Refuse at once what can never become a request, instead of waiting for the rest of it."""
+    """Reject at once data that can never become a request, instead of waiting for the rest."""
     line, end, _ = data.partition(b"\r\n")
     begun = _REQUEST_LINE.fullmatch(line) if end else _BEGINNING.match(data)
     if begun is None or _BARE.search(data):
@@ -82,7 +82,7 @@ def parse_head(data: bytes) -> Head:
             named.setdefault(name, []).append(value)
     authority, raw_path, query = _target(method, target)
     _check_host(named.get(b"host", []), modern)
-    if authority is not None:  # then Host does not count [RFC 9112, 3.2.2]
+    if authority is not None:  # then Host is ignored [RFC 9112, 3.2.2]
         headers = [(b"host", authority), *(field for field in headers if field[0] != b"host")]
     connection = b",".join(named[b"connection"]).lower() if b"connection" in named else b""
     keep = modern and (not connection or b"close" not in [one.strip() for one in connection.split(b",")])
@@ -129,7 +129,7 @@ def _check_host(hosts: list[bytes], modern: bool) -> None:
 
 
 def _length(named: dict[bytes, list[bytes]], modern: bool) -> int | None:
-    """The length of the body. Two lengths, or an unclear one, are how requests are smuggled."""
+    """The length of the body. Repeated or ambiguous lengths are how requests are smuggled."""
     lengths, codings = named.get(b"content-length", []), named.get(b"transfer-encoding", [])
     if codings:
         if lengths or not modern:
@@ -154,17 +154,17 @@ def _expects(values: list[bytes]) -> bool:
 
 
 class Body:
-    """The body of one request. ``take`` moves its bytes out of a buffer and leaves what follows it.
+    """The body of one request. ``take`` moves its bytes out of a buffer and leaves any data that follows.
 
-    ``most``: bytes of all chunks together; where the length is known, the application decides.
+    ``most``: limit on the bytes of all chunks together; if the length is known, the application decides.
     """
 
     __slots__ = ("_chunks", "_ended", "_left", "_most", "_trailer", "done")
 
     def __init__(self, length: int | None, most: int) -> None:
         self._most = most
-        self._left = length or 0  # of the body, or of the chunk that is being read
-        self._chunks = -1 if length is not None else 0  # read so far; -1: the length is known
+        self._left = length or 0  # bytes left of the body, or of the current chunk
+        self._chunks = -1 if length is not None else 0  # chunks read so far; -1: the length is known
         self._ended = self._trailer = 0
         self.done = length == 0
 
@@ -180,7 +180,7 @@ class Body:
     def _take_chunks(self, buffer: bytearray) -> bytes:
         parts, at = [], 0
         while not self.done:
-            if self._left:  # data, and the line end after it
+            if self._left:  # data, and the line ending after it
                 part = buffer[at : at + self._left]
                 at += len(part)
                 self._left -= len(part)
@@ -205,7 +205,7 @@ class Body:
         return b"".join(parts)
 
     def _line(self, line: bytes) -> None:
-        """The size of the next chunk, or a field after the last one."""
+        """The size of the next chunk, or a trailer field."""
         if self._trailer:
             self._trailer += len(line) + 2
             if line and (self._trailer > TRAILER or not _FIELDS.fullmatch(line + b"\r\n")):
