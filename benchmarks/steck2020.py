@@ -203,7 +203,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     what = options.what or ["admm", "figure1"]
     inter = od.synthetic.interactions(4000, 750, 120_000, seed=options.seed, names=False)
-    name = "an invented catalogue"
+    name = "a synthetic catalogue"
     if options.data:
         inter, name = od.read(options.data, format=options.format), options.name or Path(options.data).name
     if "admm" in what:

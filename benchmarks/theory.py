@@ -140,16 +140,16 @@ def table(r: dict[str, Any]) -> str:
         p = r["prox"]
         rows.append(["k-support prox of 1,000,000 singular values", f"{p['million_seconds']:.2f} s", "0.5 s"])
         rows.append(
-            ["the same at 2,000 beside the paper's search over pairs", f"{p['ratio']:,.0f} times as fast", "100"]
+            ["the same at 2,000 compared with the paper's search over pairs", f"{p['ratio']:,.0f} times as fast", "100"]
         )
     if "equaliser" in r:
         e = r["equaliser"]
         measured = f"{e['ratio']:,.0f} times as fast, spread {e['spread']:.0e}"
-        rows.append(["Givens equaliser beside Algorithm 2 at width 200", measured, "20, 1e-12"])
+        rows.append(["Givens equaliser compared with Algorithm 2 at width 200", measured, "20, 1e-12"])
     if "svd" in r:
         v = r["svd"]
         data = f"{v['users']:,} × {v['items']:,}, {v['interactions']:,} interactions"
-        what = f"rank {v['rank']} of {data}, beside scikit-learn's randomised SVD"
+        what = f"rank {v['rank']} of {data}, compared with scikit-learn's randomised SVD"
         times = f"{v['offdiag']['seconds']:.0f} s and {v['scikit_learn']['seconds']:.0f} s"
         shares = f"{100 * v['captured']:.3f} % and {100 * v['captured_by_scikit_learn']:.3f} % of the squares"
         rows.append([what, f"{times}; {shares}; {v['memory_ratio']:.2f} of its memory", "–"])

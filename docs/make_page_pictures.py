@@ -1,4 +1,4 @@
-"""Draws docs/page-*.png: the page of ``offdiag serve`` with two models of an invented catalogue, in Chromium.
+"""Draws docs/page-*.png: the page of ``offdiag serve`` with two models of a synthetic catalogue, in Chromium.
 
 Run from the root of the tree: python -m docs.make_page_pictures
 """

@@ -368,3 +368,26 @@ def test_no_test_module_imports_from_another():
     pattern = re.compile(r"^\s*(?:from tests\.(?:\w+\.)*test_\w+ import|from tests(?:\.\w+)* import test_)", re.M)
     found = {str(p.relative_to(ROOT)): pattern.findall(p.read_text()) for p in (ROOT / "tests").rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+# Words that read as translated, with what to write instead (the style guide of the project).
+TRANSLATED = {
+    r"\btold\b": "reported, printed",
+    r"\bwhat came\b": "what was received",
+    r"\bgoes on\b": "continues",
+    r"\banew\b": "again",
+    r"\breckon": "estimate",
+    r"\bbeside\b": "next to, compared with",
+    r"\bso many beginnings\b": "the number of random starts",
+    r"\bwhich is none\b": "is not a …",
+    r"\bsame face\b": "same interface",
+}
+
+
+def test_no_line_uses_words_that_read_as_translated():
+    generated = {"results.md", "cluster-arithmetic.md"}
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in generated]
+    for path in [*modules(), *pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for word, instead in TRANSLATED.items():
+                assert not re.search(word, line), f"{path.name}:{number} write {instead}: {line.strip()}"

@@ -80,8 +80,8 @@ def save(
     )
     if model._past.first_format:
         model._past = dataclasses.replace(model._past, first_format=False)
-        beside = switch.living_path(target).name
-        warnings.warn(state.REVEALED.format(living=beside), EarlierFormatWarning, stacklevel=3)
+        name = switch.living_path(target).name
+        warnings.warn(state.REVEALED.format(living=name), EarlierFormatWarning, stacklevel=3)
 
 
 def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str | None]:
@@ -163,10 +163,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         name: {"dtype": tensor.dtype.name, "shape": list(tensor.shape), "bytes": tensor.hi - tensor.lo}
         for name, tensor in header.tensors.items()
     }
-    beside = switch.living_path(Path(os.path.realpath(path)))
-    living = (
-        {"file": beside.name, "bytes": beside.stat().st_size, "key": sealed.key_id(beside)} if beside.exists() else None
-    )
+    state_file = switch.living_path(Path(os.path.realpath(path)))
+    living = None
+    if state_file.exists():
+        size = state_file.stat().st_size
+        living = {"file": state_file.name, "bytes": size, "key": sealed.key_id(state_file)}
     return {**header.about, "bytes": header.size, "living": living, "tensors": tensors}
 
 

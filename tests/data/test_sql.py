@@ -148,7 +148,7 @@ def test_nothing_is_ever_written(server, duck, lite):
     with pytest.raises(OffdiagError, match="read-only transaction"):
         od.read(server.url, query="with gone as (delete from events returning *) select * from gone")
     missing = duck.replace("shop.db", "nowhere.db")
-    with pytest.raises(OffdiagError, match=r"nowhere.db', which is none"):
+    with pytest.raises(OffdiagError, match=r"nowhere.db' is not a file"):
         od.read(missing, table="events")
 
 

@@ -228,7 +228,7 @@ def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(rows, told,
     X = np.array([[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]], float)
     model = od.EDLAE(dropout=0.3, l2=1.0)
     model = model.fit_gram(od.gram(X, 0.5)) if sums_only else model.fit(X)
-    told = told if sums_only else "nobody in it has the history of row"
+    told = told if sums_only else "no user in it has the history of row"
     state = (model.weights_.C.tobytes(), model.gram_.values.tobytes(), model.n_users_)
     with pytest.raises(OffdiagError, match="cannot have been in the data.*nothing was changed") as error:
         model.forget(np.array(rows, float))

@@ -123,9 +123,9 @@ def test_nobody_is_forgotten_twice_or_by_half_and_nobody_who_was_not_there(model
     assert half[0].any()
     assert not (half == X).all(axis=1).any()
     state = model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()
-    with pytest.raises(OffdiagError, match="nobody in it has the history of row 0.*nothing was changed"):
+    with pytest.raises(OffdiagError, match="no user in it has the history of row 0.*nothing was changed"):
         model.forget(half)
-    with pytest.raises(OffdiagError, match="nobody in it has the history of row 2"):
+    with pytest.raises(OffdiagError, match="no user in it has the history of row 2"):
         model.forget(np.vstack([X[1:3], X[1:2]]))  # one of them twice at once
     assert (model.weights_.toarray().tobytes(), model.gram_.toarray().tobytes()) == state
     model.forget(X[:1])

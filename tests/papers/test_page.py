@@ -92,7 +92,7 @@ def test_the_page_holds_everything_escaped_and_nothing_from_outside(tmp_path):
 
 
 def test_the_page_tells_the_command_with_the_folders_that_were_given():
-    plain = page.page(reproduction(data="invented pictures in the shape of MNIST"), {"one": b""})
+    plain = page.page(reproduction(data="synthetic images in the shape of MNIST"), {"one": b""})
     given = page.page(reproduction(data="100 pictures of MNIST; 100 pictures of CIFAR-10"), {"one": b""})
     assert "offdiag reproduce mianjy2018 --size small --seed 3<" in plain
     assert "--seed 3 --mnist FOLDER --cifar10 FOLDER<" in given

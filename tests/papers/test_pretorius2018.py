@@ -75,7 +75,7 @@ def test_the_page_is_written_with_its_figures(found, tmp_path):
         ink = matplotlib_image.imread(file)[..., :3]
         assert (ink.std(axis=(0, 1)) > 0.02).any(), file.name
     text = (tmp_path / "index.html").read_text()
-    assert "invented pictures in place of MNIST" in text
+    assert "synthetic images in place of MNIST" in text
     assert "/tmp/" not in text
 
 

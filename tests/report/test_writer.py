@@ -126,7 +126,7 @@ def test_reasons_share_out_what_speaks_for_the_item():
     reason = Explanation("t", 2.0, np.array(["a", "b", "c"]), np.array([3.0, -2.0, 1.0]), [])
     assert writer.reason_text(reason) == "75 % from a, 25 % from c"
     against = Explanation("t", -1.0, np.array(["a"]), np.array([-1.0]), [])
-    assert writer.reason_text(against) == "nothing in the history speaks for it"
+    assert writer.reason_text(against) == "nothing in the history supports it"
 
 
 def test_users_with_one_item_each_leave_nothing_to_compare():

@@ -24,10 +24,10 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 def compress(
     model: ModelFile,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; it may be MODEL itself.")],
-    keep: Annotated[int | None, typer.Option(help="At most so many weights for each item.")] = None,
+    keep: Annotated[int | None, typer.Option(help="At most this many weights for each item.")] = None,
     storage: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "int8",
     max_bytes: Annotated[
-        str | None, typer.Option(help="At most so many bytes of weights, e.g. 20MB. Default: a tenth, unless --keep.")
+        str | None, typer.Option(help="At most this many bytes of weights, e.g. 20MB. Default: a tenth, unless --keep.")
     ] = None,
     data: Annotated[
         str | None, typer.Option("--data", metavar="DATA", help="Measure both models on the users of this table.")

@@ -47,7 +47,9 @@ def invented(n_users: int, n_items: int, seed: int) -> Interactions:
     import offdiag as od
 
     if n_users < 20 or n_items < 20:
-        raise OffdiagError(f"the invented catalogue needs 20 users and items or more, received {n_users} and {n_items}")
+        raise OffdiagError(
+            f"the synthetic catalogue needs 20 users and items or more, received {n_users} and {n_items}"
+        )
     nnz = int(n_users * min(30, n_items / 8))
     communities = max(2, min(12, n_items // 10))
     return od.synthetic.catalogue(n_users, n_items, nnz, communities=communities, seed=seed).interactions

@@ -17,11 +17,11 @@ EXAMPLE = "Examples: `offdiag demo`, `offdiag demo ratings.csv --value rating --
 def demo(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="Your own table; without it, an invented catalogue."),
+        typer.Argument(metavar="[DATA]", help="Your own table; without it, a synthetic catalogue."),
     ] = None,
     out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
-    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
-    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the synthetic catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the synthetic catalogue.")] = 1000,
     at_least: AtLeast = None,
     min_users: MinUsers = 1,
     min_items: MinItems = 1,
@@ -37,7 +37,7 @@ def demo(
         if data is None:
             work.begin("inventing a catalogue")
             inter = study_of.invented(users, items, seed)
-            source = f"an invented catalogue (seed {seed})"
+            source = f"a synthetic catalogue (seed {seed})"
         else:
             work.begin(f"reading {inputs.name_of(data)}")
             inter = inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items)

@@ -39,21 +39,21 @@ def fit(
     model: Annotated[str, typer.Option("--model", help=f"{', '.join(catalogue.COMMANDS)}.")] = model_options.DEFAULT,
     more: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model by name; give it several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model by name; repeatable."),
     ] = None,
     at_least: AtLeast = None,
     min_users: MinUsers = 1,
     min_items: MinItems = 1,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="Sparse: a killed fit goes on from here; removed when the model is saved."),
+        typer.Option(metavar="FOLDER", help="Sparse: a killed fit resumes from here; removed when the model is saved."),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Fit on Dask workers: tcp://HOST:PORT, or local:2 for two here."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(help="With --cluster, full rank: only so many weights for each item.")
+        int | None, typer.Option(help="With --cluster, full rank: only this many weights for each item.")
     ] = None,
     updatable: Updatable = False,
     event: Event = None,

@@ -211,7 +211,7 @@ def _is_parquet(source: str, columns: LogColumns) -> bool:
 def _existing(source: str) -> Path:
     path = Path(source)
     if not path.is_file():
-        raise OffdiagError(f"expected a file, received {source!r}, which is none; check the path")
+        raise OffdiagError(f"expected a file, but {source!r} is not a file; check the path")
     return path
 
 

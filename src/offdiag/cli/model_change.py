@@ -123,8 +123,8 @@ class ModelChange:
                 ready=self.unchanged,
             )
         if first_format:
-            beside = switch.living_path(Path(self.target)).name
-            console.note(f"{console.printable(self.target)}: {REVEALED.format(living=beside)}")
+            living = switch.living_path(Path(self.target)).name
+            console.note(f"{console.printable(self.target)}: {REVEALED.format(living=living)}")
 
 
 def weight_error_text(error: float, what: str) -> str:

@@ -11,7 +11,7 @@ ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written 
 DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="e.g. ndcg@100; give it several times. Default: recall@20, recall@50, ndcg@100."),
+    typer.Option("--metric", help="e.g. ndcg@100; repeatable. Default: recall@20, recall@50, ndcg@100."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")]
 AtLeast = Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")]

@@ -39,7 +39,7 @@ def _group(text: str) -> typer.Typer:
     return group
 
 
-app = _group("Draw figures of papers again, from your data or from an invented catalogue.")
+app = _group("Reproduce the figures of papers, from your data or from a synthetic catalogue.")
 steck2020 = _group("Steck (2020), Autoencoders that don't overfit towards the Identity.")
 app.add_typer(steck2020, name="steck2020")
 
@@ -55,11 +55,11 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Mnist = Annotated[
     str | None,
-    typer.Option("--mnist", metavar="FOLDER", help="MNIST in its IDX files, .gz or not; without it, invented images."),
+    typer.Option("--mnist", metavar="FOLDER", help="MNIST in its IDX files, .gz or not; without it, synthetic images."),
 ]
 Cifar10 = Annotated[
     str | None,
-    typer.Option("--cifar10", metavar="FOLDER", help="CIFAR-10, binary version (data_batch_1.bin …); or invented."),
+    typer.Option("--cifar10", metavar="FOLDER", help="CIFAR-10, binary version (data_batch_1.bin …); or synthetic."),
 ]
 
 
@@ -134,7 +134,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
 def figure1(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="A table or known data set; without it, an invented catalogue."),
+        typer.Argument(metavar="[DATA]", help="A table or known data set; without it, a synthetic catalogue."),
     ] = None,
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the page and the numbers go.")
@@ -151,8 +151,8 @@ def figure1(
         float, typer.Option(help="Share of users measured on; as many more are set aside, unused.")
     ] = 0.1,
     metric: Annotated[str, typer.Option("--metric", help="What is measured, e.g. recall@20.")] = "ndcg@100",
-    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
-    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the synthetic catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the synthetic catalogue.")] = 1000,
     at_least: Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")] = None,
     min_users: Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")] = 1,
     min_items: Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")] = 1,
@@ -176,7 +176,7 @@ def figure1(
         if data is None:
             work.begin("inventing a catalogue")
             inter = demo.invented(users, items, seed)
-            source = f"an invented catalogue (seed {seed})"
+            source = f"a synthetic catalogue (seed {seed})"
         else:
             work.begin(f"reading {inputs.name_of(data)}")
             inter = inputs.prepared(inputs.read(data, columns), columns, data, at_least, min_users, min_items)
@@ -207,7 +207,7 @@ def table1(
             "--data",
             metavar="NAME=PATH",
             help="ml-20m, netflix, msd, ml-1m, ml-100k, lastfm or citeulike-a, and where it is; several times for "
-            "several. Without it, an invented catalogue.",
+            "several. Without it, a synthetic catalogue.",
         ),
     ] = None,
     rank: Annotated[
@@ -227,8 +227,8 @@ def table1(
         str,
         typer.Option("--out", "-o", metavar="FOLDER", help="Where the tables go; finished rows are found there again."),
     ] = "steck2020",
-    users: Annotated[int, typer.Option("--users", min=1, help="Users of the invented catalogue.")] = 6000,
-    items: Annotated[int, typer.Option("--items", min=1, help="Items of the invented catalogue.")] = 1000,
+    users: Annotated[int, typer.Option("--users", min=1, help="Users of the synthetic catalogue.")] = 6000,
+    items: Annotated[int, typer.Option("--items", min=1, help="Items of the synthetic catalogue.")] = 1000,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of the catalogue, the split, the tuning and the fits.")
     ] = 0,

@@ -20,10 +20,10 @@ EXAMPLE = (
 def serve(
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="One or more model files.")],
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one and tells it.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 picks a free port and prints it.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Also answer requests to this name; several times."),
+        typer.Option("--allow-host", metavar="NAME", help="Also answer requests to this name; repeatable."),
     ] = None,
     titles: Annotated[
         str | None, typer.Option("--titles", metavar="FILE", help="A table of ids and titles: CSV, TSV or Parquet.")
@@ -49,7 +49,7 @@ def serve(
     ] = 512,
     timeout: Annotated[float, typer.Option("--timeout", min=0.01, help="Seconds for one request, at most.")] = 10.0,
     reload_every: Annotated[
-        float, typer.Option("--reload-every", min=0, help="Look for new files every so many seconds; 0: never.")
+        float, typer.Option("--reload-every", min=0, help="Look for new files at this interval in seconds; 0: never.")
     ] = 2.0,
     access_log: Annotated[
         str | None, typer.Option("--access-log", metavar="FILE", help="A line of JSON per request; - is stdout.")

@@ -18,7 +18,7 @@ def asked(data: list[str] | None, users: int, items: int) -> list[sources.Source
         return sources.parsed(data)
     if users < LEAST or items < LEAST:
         raise OffdiagError(
-            f"the invented catalogue needs {LEAST} users and items or more, received {users} and {items}"
+            f"the synthetic catalogue needs {LEAST} users and items or more, received {users} and {items}"
         )
     return [sources.Source(sources.INVENTED, users=users, items=items)]
 
@@ -35,7 +35,7 @@ def make(given: list[sources.Source], folder: Path, **words: Any) -> tuple[table
             return found, table1_page.write(found, folder)
     except KeyboardInterrupt:
         finished = len(list((folder / "rows").glob("*.json"))) if (folder / "rows").is_dir() else 0
-        console.note(f"{finished:,} finished rows are kept in {folder}; the same command goes on from there")
+        console.note(f"{finished:,} finished rows are kept in {folder}; the same command resumes from there")
         raise
 
 

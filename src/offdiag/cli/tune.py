@@ -33,16 +33,16 @@ def tune(
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings that are tried, those of a study too.")] = 40,
     seconds: Annotated[float | None, typer.Option("--seconds", help="End the search after this time.")] = None,
     study: Annotated[
-        str | None, typer.Option("--study", metavar="FILE", help="Keep the trials there; the same command goes on.")
+        str | None, typer.Option("--study", metavar="FILE", help="Keep the trials there; the same command resumes.")
     ] = None,
     fixed: Annotated[
         list[str] | None,
-        typer.Option("--fixed", metavar="NAME=VALUE", help="A setting that is not searched; several times."),
+        typer.Option("--fixed", metavar="NAME=VALUE", help="A setting that is not searched; repeatable."),
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
-            "--range", metavar="NAME=LOW:HIGH[:log]", help="Bounds of a setting, or choices NAME=A,B,C; several times."
+            "--range", metavar="NAME=LOW:HIGH[:log]", help="Bounds of a setting, or choices NAME=A,B,C; repeatable."
         ),
     ] = None,
     held_out: Annotated[

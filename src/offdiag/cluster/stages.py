@@ -86,14 +86,14 @@ class Stage:
 
     def wait(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> None:
         """Wait until all have finished, or the first has failed; the progress runs from ``start`` to ``stop``."""
-        pause, told, looked = 0.005, -1.0, time.monotonic()
+        pause, reported, looked = 0.005, -1.0, time.monotonic()
         while True:
             # All of them, every time: a finished result can be lost with its worker, and is then computed again.
             left = sum(not self._finished(future) for future in futures)
             fraction = start + (stop - start) * (1 - left / max(len(futures), 1))
-            if self.progress and fraction > told:
+            if self.progress and fraction > reported:
                 self.progress(self.name, fraction)
-                told = fraction
+                reported = fraction
             if not left:
                 return
             time.sleep(pause)

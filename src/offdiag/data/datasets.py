@@ -247,7 +247,7 @@ def published(
         if valid is None:
             if validation:
                 raise OffdiagError(
-                    "expected valid.txt beside train.txt for validation=True, received none; use validation=False"
+                    "expected valid.txt next to train.txt for validation=True, received none; use validation=False"
                 )
             return split.given(parts[0], parts[-1])
         if validation:

@@ -155,8 +155,8 @@ def _from_file(
     if form is not None and form not in FORMATS:
         raise OffdiagError(f"expected format to be one of {', '.join(FORMATS)}, received {form!r}; choose one")
     if not path.exists():
-        told = "what may be a connection string" if sql.may_hold_a_secret(str(path)) else repr(str(path))
-        raise OffdiagError(f"expected a file, received {told}, which does not exist; check the path")
+        shown = "what may be a connection string" if sql.may_hold_a_secret(str(path)) else repr(str(path))
+        raise OffdiagError(f"expected a file, received {shown}, which does not exist; check the path")
     if path.is_dir():
         raise OffdiagError(f"expected a file, received the folder {str(path)!r}; name a file inside it")
     if path.stat().st_size == 0:

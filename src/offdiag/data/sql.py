@@ -165,7 +165,7 @@ def _tables(url: str, statement: Statement, place: str) -> Tables:
         return _postgresql(url, statement, place)
     if path := file_of(url):
         if not path.is_file():
-            raise OffdiagError(f"expected a database file, received {str(path)!r}, which is none; check the path")
+            raise OffdiagError(f"expected a database file, but {str(path)!r} is not a file; check the path")
         return _duckdb(path, statement, place) if scheme == "duckdb" else _sqlite(path, statement, place)
     return _sqlalchemy(url, statement, place)
 

@@ -194,7 +194,7 @@ def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
     if length > MAX_HEADER:  # never read a header of an implausible length
         raise _damaged(path, f"its header claims {length:,} bytes")
     if size < 8 + length:
-        raise _damaged(path, "it is cut off inside its header")
+        raise _damaged(path, "it is truncated inside its header")
     text = beginning + file.read(length - len(beginning))
     try:
         header = json.loads(text.decode("ascii"))
@@ -213,7 +213,7 @@ def read_header(path: str | os.PathLike[str], file: IO[bytes]) -> Header:
         tensors = _read_tensors(header)
         about = json.loads(metadata["model"])
         if not isinstance(about, dict):
-            raise TypeError("the description is no object")
+            raise TypeError("the description is not an object")
         hashes = metadata["chunk_sha256"]
         data = max((tensor.hi for tensor in tensors.values()), default=0)
         digests = [hashes[lo : lo + 64] for lo in range(0, len(hashes), 64)]
@@ -235,7 +235,7 @@ def _read_tensors(header: dict[str, Any]) -> dict[str, Tensor]:
     for name, entry in header.items():
         dtype, shape, (lo, hi) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
         if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in (lo, hi, *shape)):
-            raise ValueError(f"{name} has a shape or offset that is no whole number")
+            raise ValueError(f"{name} has a shape or offset that is not a whole number")
         if lo != end or lo % dtype.itemsize or hi - lo != prod(shape) * dtype.itemsize:
             raise ValueError(f"{name} does not fit its place")
         end = hi
@@ -283,7 +283,7 @@ def array(mapped: mmap.mmap, header: Header, name: str) -> NDArray[Any]:
 
 
 def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:
-    return OffdiagError(f"{str(path)!r} is no offdiag model but {kind}: expected a file made by model.save")
+    return OffdiagError(f"{str(path)!r} is not an offdiag model but {kind}: expected a file made by model.save")
 
 
 def _damaged(path: str | os.PathLike[str], why: str) -> OffdiagError:

@@ -88,7 +88,7 @@ class Keys:
         if text is None or self.named or self.given[0] != _from_environment():
             raise OffdiagError(
                 "a key that was given cannot be replaced from here: save with another key and destroy the first one "
-                f"yourself; or keep keys in a file (--key-file), or set {NEW_KEY} beside {KEY}"
+                f"yourself; or keep keys in a file (--key-file), or set {NEW_KEY} next to {KEY}"
             )
         key = parse(text, f"the variable {NEW_KEY}")
         if key == self.given[0]:
@@ -111,7 +111,9 @@ class Keys:
             with open(self.path, encoding="ascii") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(mode):
-                    raise OffdiagError(f"expected a key file, received {str(self.path)!r}, which is no ordinary file")
+                    raise OffdiagError(
+                        f"expected a key file, received {str(self.path)!r}, which is not an ordinary file"
+                    )
                 if os.name == "posix" and mode & 0o077:
                     raise OffdiagError(
                         f"the key file {str(self.path)!r} can be read by others; make it yours alone: "
@@ -180,7 +182,7 @@ def keys_of(source: Source = None) -> Keys:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if path.exists() and not path.is_file():
-            raise OffdiagError(f"expected a key file, received {str(source)!r}, which is no ordinary file")
+            raise OffdiagError(f"expected a key file, received {str(source)!r}, which is not an ordinary file")
         if not path.parent.is_dir():
             raise OffdiagError(f"cannot keep keys in {str(source)!r}: its folder does not exist; create it first")
         return Keys(path, named=True)

@@ -54,7 +54,7 @@ def commit(
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Write both files and switch to them. `serving` returns its fingerprint, which is passed to `living`."""
-    beside = living_path(target)
+    living_file = living_path(target)
     atomic.sweep(target.parent)
     atomic.check_replaceable(target)
     if not _note_path(target).exists():
@@ -70,7 +70,7 @@ def commit(
             paper.finish()
         stack.enter_context(atomic.explained(target))
         new = stack.enter_context(atomic.pending(target))
-        new_living = stack.enter_context(atomic.pending(beside, 0o600))
+        new_living = stack.enter_context(atomic.pending(living_file, 0o600))
         new_note = stack.enter_context(atomic.pending(_note_path(target), 0o600))
         fingerprint = serving(new.file)
         new.finish()
@@ -83,7 +83,7 @@ def commit(
         if ready is not None:
             ready()
         try:
-            new_living.move(_next(beside))
+            new_living.move(_next(living_file))
             new.move(_next(target))
             atomic.sync_folder(target.parent)
             new_note.move(_note_path(target))

@@ -25,7 +25,7 @@ def numbers(values: Any, name: str, kind: str = "an array", *, largest: float = 
         found = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last
         raise OffdiagError(
-            f"{name} must be {kind} of numbers, received a {type(values).__name__} that is none "
+            f"{name} must be {kind} of numbers, received a {type(values).__name__} that is not one "
             f"({' '.join(str(error).split())}); give lists of equal length, or an array"
         ) from None
     if found.dtype.kind not in "buif":

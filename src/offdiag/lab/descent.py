@@ -41,7 +41,7 @@ def known(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that a caller passes on to ``descend``."""
     for name in settings:
         if name not in SETTINGS:
-            raise OffdiagError(f"the settings are {', '.join(SETTINGS)}; received {name!r}, which is none of them")
+            raise OffdiagError(f"the settings are {', '.join(SETTINGS)}; received {name!r}, which is not one of them")
     return settings
 
 

@@ -121,7 +121,7 @@ def read_past(
     used = {name: value for name, value in model.settings_.items() if name in params}
     type(model)(**params | used)._checked()
     if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
-        raise ValueError("a penalty or a power is no number")
+        raise ValueError("a penalty or a power is not a number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
     G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
     if G.n_items != len(model.item_ids_):

@@ -114,7 +114,7 @@ def roll_after(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any
     if len(missing):
         ids = getattr(X, "user_ids", None)
         who = f"row {missing[0]}" if ids is None else f"user {np.asarray(ids)[missing[:1]].tolist()[0]!r}"
-        why = f"nobody in it has the history of {who}, who was never there, was forgotten already, or had other items"
+        why = f"no user in it has the history of {who}, who was never there, was forgotten already, or had other items"
         raise OffdiagError(NEVER_THERE.format(why=f"{why} or values"))
     return roll.without(places)
 
@@ -127,7 +127,7 @@ def facts_after(G: Gram | SparseGram, rows: sparse.csr_array, sign: int) -> Fact
     activity = add_histograms(G.activity, sign * np.bincount(n_u).astype(np.int64))
     item_counts = G.item_counts + sign * counts
     if activity.min(initial=0) < 0:
-        raise OffdiagError(NEVER_THERE.format(why="nobody in it has as many items as one of them"))
+        raise OffdiagError(NEVER_THERE.format(why="no user in it has as many items as one of them"))
     if item_counts.min(initial=0) < 0:
         raise OffdiagError(NEVER_THERE.format(why="one of their items has fewer users than this"))
     item_sums = np.where(item_counts == 0, 0.0, G.item_sums + sign * sums)
@@ -229,7 +229,7 @@ def part_after(
     if 0 < len(items) <= CHECKED_ITEMS:
         lowest = float(linalg.eigvalsh(after)[0])
         if lowest < -1e-9 * float(np.trace(before)):
-            raise OffdiagError(NEVER_THERE.format(why="what would be left is no sum over users"))
+            raise OffdiagError(NEVER_THERE.format(why="what would be left is not a sum over users"))
     return after
 
 

@@ -113,8 +113,8 @@ class SparseEDLAE(_Fit):
         k = self._check_memory(m, matrix.nnz, settings)
         kept = None
         if checkpoint is not None:
-            told = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
-            kept = BlockCheckpoints(checkpoint, told | {"dtype": self.dtype}, data_facts(matrix, item_ids))
+            settings_of_fit = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
+            kept = BlockCheckpoints(checkpoint, settings_of_fit | {"dtype": self.dtype}, data_facts(matrix, item_ids))
         settings = auto.from_data(matrix, settings, progress=progress)
         n_u = np.diff(matrix.indptr)
         weight = weights_of(n_u, settings["user_power"])

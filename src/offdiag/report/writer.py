@@ -146,7 +146,7 @@ def summary(study: Study) -> list[str]:
             lines.append(f"{best.name} is ahead of {entry.name} by {gap:.4f} ± {sem:.4f} {JUDGE} ({p_value(p)}).")
         else:
             lines.append(
-                f"{best.name} and {entry.name} cannot be told apart on these users: "
+                f"{best.name} and {entry.name} cannot be distinguished on these users: "
                 f"{gap:+.4f} ± {sem:.4f} {JUDGE} ({p_value(p)})."
             )
     return lines
@@ -160,7 +160,7 @@ def reason_text(reason: Explanation, most: int = 2) -> str:
     """The items of the history that contribute to a recommendation, with their share of all positive contributions."""
     support = np.maximum(reason.contributions, 0)
     if not support.any():
-        return "nothing in the history speaks for it"
+        return "nothing in the history supports it"
     order = np.argsort(-support, kind="stable")[:most]
     parts = [f"{100 * support[n] / support.sum():.0f} % from {reason.items[n]}" for n in order if support[n] > 0]
     return ", ".join(parts)

@@ -90,14 +90,14 @@ def create(
 
 
 ALWAYS = {
-    400: "The name of the host is none of this service.",
+    400: "The host name is not one of this service.",
     401: "The bearer token is missing or wrong.",
     413: "The body is too large.",
     503: "Too many requests are waiting.",
     504: "It took too long.",
 }
 POSTED = {
-    400: "The body is no JSON, or the name of the host is none of this service.",
+    400: "The body is not JSON, or the host name is not one of this service.",
     404: "No such model or item.",
     408: "The body came too slowly.",
     409: "This model cannot answer that.",

@@ -58,7 +58,7 @@ Name = Annotated[
 History = Annotated[
     list[Id],
     FAIL_FAST,
-    Field(description="What somebody used: ids of items. Empty: the most popular items are the answer."),
+    Field(description="What a user has used: ids of items. Empty: the most popular items are the answer."),
 ]
 Block = Annotated[list[Id], FAIL_FAST, Field(description="Ids that must not be in the list.")]
 

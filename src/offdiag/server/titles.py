@@ -22,7 +22,7 @@ def read(path: str | os.PathLike[str], item: str = "item", title: str = "title")
     """Titles by id, both as text, from CSV, TSV, MovieLens ``::`` or Parquet; columns by name or position from 0."""
     file = Path(path)
     if not file.is_file():
-        raise OffdiagError(f"expected a table of titles, received {str(path)!r}, which is no file; check the path")
+        raise OffdiagError(f"expected a table of titles, received {str(path)!r}, which is not a file; check the path")
     rows = _parquet(file) if file.suffix.lower() in (".parquet", ".pq") else _delimited(file)
     if not rows:
         raise OffdiagError(f"expected a table of titles, received the empty file {file.name}; is it complete?")
@@ -54,7 +54,7 @@ def _delimited(file: Path) -> list[list[str]]:
     try:
         return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
     except csv.Error as error:
-        raise OffdiagError(f"expected a table of titles, received {file.name}, which is none ({error})") from None
+        raise OffdiagError(f"expected a table of titles, but {file.name} cannot be read as one ({error})") from None
 
 
 def _parquet(file: Path) -> list[list[str]]:

@@ -213,7 +213,7 @@ def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
 
         parallel.run_parallel(part, parallel.ranges(m, parallel.n_threads()))
     if not all(fits) or not np.array_equal(cursor, ends):
-        raise OffdiagError("the weights changed while they were read; compress a model that nobody else writes to")
+        raise OffdiagError("the weights changed while they were read; compress a model that nothing else writes to")
     return Compressed(indptr, gaps, codes.astype(form.storage, copy=False), scale)
 
 

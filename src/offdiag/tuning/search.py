@@ -133,7 +133,7 @@ class _Clock:
 
     def __init__(self, seconds: float | None, trials: int, progress: Progress | None) -> None:
         self._begin, self._seconds, self._trials, self._progress = time.perf_counter(), seconds, trials, progress
-        self.done, self.told, self._shown = 0, "", 0.0
+        self.done, self.note, self._shown = 0, "", 0.0
 
     def elapsed(self) -> float:
         return time.perf_counter() - self._begin
@@ -149,7 +149,7 @@ class _Clock:
             if self._seconds is not None:
                 share = max(share, self.elapsed() / self._seconds)
             self._shown = max(self._shown, min(share, 1.0))  # a trial has several stages, but the bar never goes back
-            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.told}", self._shown)
+            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.note}", self._shown)
 
 
 class _Search:
@@ -224,7 +224,7 @@ class _Search:
         )
         if better:
             self._rival = glance
-            self.clock.told = f" · best {self.bench.metric} {result.mean[self.bench.metric]:.4f}"
+            self.clock.note = f" · best {self.bench.metric} {result.mean[self.bench.metric]:.4f}"
 
     def propensities(self, trials: int) -> None:
         """Divide the scores of the best model by powers of popularity: trials that need no fit of their own."""

@@ -59,10 +59,10 @@ class Journal:
             ) from None
         differing = [key for key in header if first.get(key) != header[key]]
         if differing:
-            told = ", ".join(
+            shown = ", ".join(
                 f"{key} {cut(str(first.get(key)), 40)} there and {cut(str(header[key]), 40)} here" for key in differing
             )
-            raise OffdiagError(f"the study in {name!r} is of something else: {told}; choose another file")
+            raise OffdiagError(f"the study in {name!r} is of something else: {shown}; choose another file")
         if len(whole) < len(text):  # a line truncated by a kill
             with self._path.open("r+b") as file:
                 file.truncate(len(whole.encode("utf-8")))
@@ -81,7 +81,7 @@ def _trial(line: dict[str, Any]) -> Trial:
     trial = Trial(**line)
     numbers = (trial.value, trial.sem, trial.small_value, trial.left_out_error)
     if not all(number is None or (isinstance(number, int | float) and math.isfinite(number)) for number in numbers):
-        raise ValueError("a value that is no number")
+        raise ValueError("a value that is not a number")
     texts = (trial.origin, trial.state, trial.note)
     if not isinstance(trial.settings, dict) or not all(isinstance(text, str) for text in texts):
         raise ValueError("a trial without settings")

@@ -78,7 +78,7 @@ class EmphasizedDAE(_Fit):
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(
-            "EmphasizedDAE is not linear: a score is no sum over the items of a history; explain with EDLAE instead"
+            "EmphasizedDAE is not linear: a score is not a sum over the items of a history; explain with EDLAE instead"
         )
 
     def _checked(self) -> dict[str, Any]:

@@ -45,8 +45,8 @@ _FACTS = ("epoch", "losses", "validation", "best_epoch", "steps")
 
 def fingerprint(name: str, settings: dict[str, Any], matrices: list[Any]) -> str:
     """A digest of the model, its settings (except the number of epochs) and the data: equal only for the same run."""
-    told = {key: value for key, value in settings.items() if key != "epochs"}
-    digest = hashlib.sha256(json.dumps([name, told], sort_keys=True).encode())
+    settings_of_fit = {key: value for key, value in settings.items() if key != "epochs"}
+    digest = hashlib.sha256(json.dumps([name, settings_of_fit], sort_keys=True).encode())
     for matrix in matrices:
         digest.update(repr(matrix.shape).encode())
         checkpoints.add_matrix(digest, matrix, np.int64, np.int32, np.float64)

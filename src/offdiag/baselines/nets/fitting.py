@@ -95,7 +95,7 @@ class Neural(_Settings):
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(
-            f"{type(self).__name__} is not linear: a score is no sum over the items of a history; "
+            f"{type(self).__name__} is not linear: a score is not a sum over the items of a history; "
             "explain with EDLAE instead"
         )
 

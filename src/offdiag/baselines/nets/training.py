@@ -64,7 +64,7 @@ def train(
     if run.epoch > settings["epochs"]:
         raise OffdiagError(
             f"the checkpoint has {run.epoch} epochs, more than the {settings['epochs']} asked for; ask for as many, "
-            "or give another path to start anew"
+            "or give another path to start again"
         )
     if run.epoch:
         _restore(run, net, optimiser)
@@ -131,7 +131,7 @@ def _restore(run: Run, net: Net, optimiser: Any) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in net.parameters.items()}
     for group in (run.parameters, run.means, run.squares, run.best or run.parameters):
         if {name: array.shape for name, array in group.items()} != expected:
-            raise OffdiagError("the checkpoint does not fit this net; delete it, or give another path to start anew")
+            raise OffdiagError("the checkpoint does not fit this net; delete it, or give another path to start again")
     _assign(net, run.parameters)
     for name, tensor in net.parameters.items():
         optimiser.state[tensor] = {

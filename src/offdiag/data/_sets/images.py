@@ -132,7 +132,7 @@ def _idx(file: tuple[str, bytes], *, dimensions: int) -> Pixels:
         wanted = (
             f"{head + shape.prod()} bytes for {'×'.join(map(str, shape))}" if shape.min() >= 0 else "a whole header"
         )
-        raise OffdiagError(f"{name}: expected {wanted}, received {len(content)} bytes; it is cut off, fetch it again")
+        raise OffdiagError(f"{name}: expected {wanted}, received {len(content)} bytes; it is truncated, fetch it again")
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 

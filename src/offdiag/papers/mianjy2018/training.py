@@ -112,7 +112,7 @@ def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Tr
     out = []
     for n, (width, lam) in enumerate(cases):
 
-        def told(stage: str, fraction: float, n: int = n, width: int = width, lam: float = lam) -> None:
+        def report(stage: str, fraction: float, n: int = n, width: int = width, lam: float = lam) -> None:
             if progress:
                 progress(f"Figure 3 · width {width}, λ {lam:g}", (n + fraction) / len(cases))
 
@@ -126,7 +126,7 @@ def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Tr
             seed=seed + width,  # the same starts, inputs and random numbers for every λ
             runs=setting.runs,
             record_every=setting.steps // 160,
-            progress=told,
+            progress=report,
         )
         out.append(Training(width, lam, dropout.optimum(M, width, drop_of(lam)), trace))
     return out

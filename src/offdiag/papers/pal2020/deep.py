@@ -65,7 +65,7 @@ class Pictures(NamedTuple):
         return (
             f"the first {len(self.labels)} training pictures of {self.title}"
             if self.given
-            else f"invented pictures in the shape of {self.title}"
+            else f"synthetic images in the shape of {self.title}"
         )
 
 

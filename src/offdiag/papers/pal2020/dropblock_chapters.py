@@ -30,7 +30,7 @@ def penalty(error: float, runs: list[Run], s: Setting) -> Chapter:
                 f"against the mean over every pattern of kept and dropped blocks, at three values of θ, the formula is "
                 f"off by at most {error:.1e} (relative)",
                 verdict(error < 1e-10),
-                "in Eq. 3 the identity matrix beside diag(w) must be of size r, the block, not d/r.",
+                "in Eq. 3 the identity matrix next to diag(w) must be of size r, the block, not d/r.",
                 "lab.dropblock.expected_loss",
             ),
             Claim(

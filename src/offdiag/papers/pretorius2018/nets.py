@@ -91,7 +91,7 @@ def pictures(name: Literal["mnist", "cifar10"], folder: str | None, size: Size, 
     title = "MNIST" if name == "mnist" else "CIFAR-10"
     pooled = _pooled(pixels / 255, sizes.pool)
     words = (
-        f"{sizes.samples} {'pictures of' if folder else 'invented pictures in place of'} {title}, "
+        f"{sizes.samples} {'pictures of' if folder else 'synthetic images in place of'} {title}, "
         f"{pooled.shape[1]}×{pooled.shape[2]} pixels{' in three colours' if name == 'cifar10' else ''}"
     )
     X = pooled.reshape(sizes.samples, -1)

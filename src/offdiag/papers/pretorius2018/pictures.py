@@ -36,7 +36,7 @@ def pictures(data: nets.Pictures, seed: int, tell: Progress) -> tuple[Chapter, d
             says="On real data, linear nets follow the formulas approximately, although they do not start aligned.",
             measured=f"Of the {nets.MODES} leading directions, over all steps and the three nets, the learnt share is "
             f"at most "
-            f"{error:.3f} from the formula, and {ends_error:.3f} at the end. The noise was drawn anew in every step.",
+            f"{error:.3f} from the formula, and {ends_error:.3f} at the end. The noise was drawn again in every step.",
             verdict=verdict(error < 0.2),
             code="lab.dynamics.dae, lab.dynamics.wdae",
         )

@@ -96,7 +96,7 @@ def load(source: Source, seed: int) -> Data:
     if name == INVENTED:
         nnz = int(source.users * min(30, source.items / 8))
         inter = synthetic.interactions(source.users, source.items, nnz, names=False, seed=seed)
-        return _strong(name, f"an invented catalogue (seed {seed})", inter, seed)
+        return _strong(name, f"a synthetic catalogue (seed {seed})", inter, seed)
     if name in _SMALL:
         title, reader, least = _SMALL[name]
         return _strong(name, title, prepare.min_counts(reader(source.path), items=least), seed)

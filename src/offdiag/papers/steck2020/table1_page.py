@@ -107,12 +107,12 @@ def _cells(row: dict[str, Any], metrics: list[str]) -> list[str]:
     number = "" if row["number"] is None else str(row["number"])
     measured = [with_error(row["mean"][name], row["sem"][name]) for name in metrics]
     published = row["published"] or []
-    told = " / ".join("–" if value is None else f"{value:.3f}" for value in published)
+    printed = " / ".join("–" if value is None else f"{value:.3f}" for value in published)
     gap = "best" if row["is_reference"] else with_error(row["difference"], row["difference_sem"], "+")
     peak = "" if row["extra_peak_bytes"] is None else _memory(row["extra_peak_bytes"])
     trials = str(row["trials"]) if row["kind"] == TUNED else "–"
     seconds = f"{row['fit_seconds']:.1f} s" if row["fit_seconds"] >= 0.1 else "< 0.1 s"
-    return [number, _name(row), row["kind"], *measured, told, gap, seconds, peak, size(row["n_bytes"]), trials]
+    return [number, _name(row), row["kind"], *measured, printed, gap, seconds, peak, size(row["n_bytes"]), trials]
 
 
 def _name(row: dict[str, Any]) -> str:

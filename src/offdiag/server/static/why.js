@@ -105,7 +105,7 @@ async function fillPair(detail, part, item, model) {
   const others = said.through.slice(THROUGH).reduce((sum, third) => sum + third.amount, said.others);
   const lines = [["its own weight", said.direct], ...shown.map((third) => [third.title, third.amount])];
   if (others) lines.push([`${count(said.n_others + said.through.length - shown.length)} other items`, others]);
-  if (Math.abs(said.rest) > 0.001 * said.together) lines.push(["not told by the model", said.rest]);
+  if (Math.abs(said.rest) > 0.001 * said.together) lines.push(["not explained by the model", said.rest]);
   const scale = scaleOf(lines.map(([, amount]) => amount / said.together));
   const write = column(lines.map(([, amount]) => (100 * amount) / said.together), false);
   detail.replaceChildren(
