@@ -184,23 +184,6 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
 
 
-# Files that still import a private name of another module, which has to become public or move. May only get shorter.
-PRIVATE_IMPORTS = {
-    "cli/compress.py",  # cli.answers._known_items
-    "cli/log_inputs.py",  # cli.inputs._option
-    "cli/tune.py",  # evaluation._parse
-    "living/low_rank.py",  # models.low_rank.LowRankModel
-    "models/spectral.py",  # models.low_rank.LowRankModel
-    "papers/mianjy2018/figures.py",  # plots.papers._matplotlib
-    "papers/page.py",  # report.writer._CSS, _section, _table
-    "papers/steck2020/figure1_page.py",  # report.writer._CSS, _figure, _section, _table
-    "papers/steck2020/table1_page.py",  # report.writer._CSS, _section, _table
-    "plots/ranks.py",  # plots.comparison._Frame, _line, _short, _text, _text_width
-    "plots/tuning.py",  # plots.comparison and plots.ranks
-    "tuning/search.py",  # evaluation._parse
-}
-
-
 def is_private(name):
     return name.startswith("_") and not name.startswith("__")
 
@@ -231,8 +214,7 @@ def find_module(name):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_no_private_name_is_used_across_modules(path):
-    if path.relative_to(SOURCE).as_posix() not in PRIVATE_IMPORTS:
-        assert not private_names(ast.parse(path.read_text()))
+    assert not private_names(ast.parse(path.read_text()))
 
 
 def test_the_search_for_private_names_finds_them():

@@ -170,7 +170,7 @@ def evaluate(
         ['ndcg@10']
     """
     start = time.perf_counter()
-    wanted = [_parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
+    wanted = [parse_metric(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
     if not wanted:
         raise OffdiagError("expected at least one metric, received none: pass for example metrics=['ndcg@100']")
     if batch < 1:
@@ -245,7 +245,7 @@ def _standard_error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
-def _parse(name: str) -> Metric:
+def parse_metric(name: str) -> Metric:
     if match := re.fullmatch(r"(\w+)@([1-9][0-9]{0,8})", str(name)):
         kind, k = match.groups()
         if kind in KNOWN_METRICS:

@@ -68,9 +68,9 @@ def tune(
 
     Bounds are derived from the data; no setting is required. Needs optuna (the extra tune).
     """
-    from offdiag.evaluation import _parse
+    from offdiag.evaluation import parse_metric
 
-    _parse(metric)
+    parse_metric(metric)
     cls = model_options.model_class(model)
     held = held_settings(model, fixed, seed)
     space = {name: bounds(name, text) for name, text in model_options.assignments(ranges, "range").items()}

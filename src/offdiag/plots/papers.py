@@ -43,7 +43,7 @@ def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) 
 
     The style applies to the axes made here; draw with the methods of the axes and the colours of ``COLOURS``.
     """
-    matplotlib = _matplotlib()
+    matplotlib = load_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -84,7 +84,7 @@ def _short(label: str) -> str:
 
 def rendered(figure: Figure, suffix: str) -> bytes:
     """The figure as the bytes of a "png" or "svg" file, without a date."""
-    matplotlib = _matplotlib()
+    matplotlib = load_matplotlib()
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         for axis in figure.axes:  # titles drawn outside of this style are centred; move them to the left
@@ -98,10 +98,10 @@ def rendered(figure: Figure, suffix: str) -> bytes:
 
 def check() -> None:
     """Raise an error if matplotlib is missing."""
-    _matplotlib()
+    load_matplotlib()
 
 
-def _matplotlib() -> Any:
+def load_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:

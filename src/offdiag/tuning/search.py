@@ -14,7 +14,7 @@ import numpy as np
 
 from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
-from offdiag.evaluation import Result, _parse
+from offdiag.evaluation import Result, parse_metric
 from offdiag.models import auto
 from offdiag.progress import Progress
 from offdiag.tuning import ranges, screening
@@ -60,7 +60,7 @@ def tune(
         >>> len(tuned.trials), sorted(tuned.settings)
         (3, ['l2', 'user_power'])
     """
-    _parse(metric)
+    parse_metric(metric)
     cls, fixed = _given(model, fixed)
     _check_budget(trials, seconds, seed)
     bench = Bench(split.train if hasattr(split, "train") else None, validation_of(split), metric)

@@ -25,7 +25,7 @@ def _styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
     @wraps(draw)
     def styled(*arguments: Any) -> Figure:
-        with papers._matplotlib().rc_context(papers.STYLE):
+        with papers.load_matplotlib().rc_context(papers.STYLE):
             return draw(*arguments)
 
     return styled
