@@ -276,7 +276,7 @@ def test_files_of_others_are_refused_and_never_run(tmp_path: Path) -> None:
     others += [np.random.default_rng(seed).bytes(5000) for seed in range(20)]
     for content in others:
         path.write_bytes(content)
-        assert_refused(path, "no offdiag model")
+        assert_refused(path, "not an offdiag model")
     assert not (tmp_path / "exploded").exists()
     save_file({"weights.C": np.ones(36, np.float32)}, path)
     assert_refused(path, "safetensors file from elsewhere")

@@ -91,7 +91,7 @@ def test_what_is_not_there_is_named_with_what_was_looked_for(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda b: b[:-1], "cut off"),
+        (lambda b: b[:-1], "truncated"),
         (lambda b: b + b"x", "received"),
         (lambda b: b[:9], "whole header"),
         (lambda b: b"", "received nothing"),

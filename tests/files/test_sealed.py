@@ -139,7 +139,7 @@ def test_keys_come_from_files_variables_bytes_and_functions(tmp_path, monkeypatc
     [
         (b"short", "expected a key of 32 bytes, received 5 bytes"),
         (lambda: "text", "expected a key of 32 bytes, received str"),
-        ("/dev/null", "no ordinary file"),
+        ("/dev/null", "not an ordinary file"),
         ("no/such/folder/keys", "its folder does not exist"),
     ],
 )

@@ -220,7 +220,7 @@ def test_a_file_of_the_first_format_loads_and_is_converted_with_a_word(tmp_path,
     first_format(tmp_path, model, ledger=ledger)
     old = od.load(tmp_path / "old.od", verify=True)
     assert np.array_equal(old.recommend(inter, k=5).items, model.recommend(inter, k=5).items)
-    with pytest.raises(OffdiagError, match="nobody in it has the history"):
+    with pytest.raises(OffdiagError, match="no user in it has the history"):
         old.forget(od.Interactions(inter.matrix[[0, 0]], inter.user_ids[:2], inter.item_ids))
     old.forget(inter.select_users(np.array([4])))
     with pytest.warns(EarlierFormatWarning, match="could reveal users' histories.*destroy older copies"):

@@ -217,7 +217,7 @@ def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury)
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([[1, 1, 1, 1]], "nobody in it has as many items"),
+        ([[1, 1, 1, 1]], "no user in it has as many items"),
         ([[0, 0, 1, 0]], "has fewer users"),
         ([[1, 1, 0, 0]] * 3, "has fewer users"),
         ([[0, 1, 0, 1]], "in common"),
@@ -240,7 +240,7 @@ def test_rows_whose_absence_would_leave_no_gram_are_refused():
     """Every item and every pair occurs often enough, and a user has four items, but no user has these four."""
     X = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], float)
     model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit_gram(od.gram(X))
-    with pytest.raises(OffdiagError, match="no sum over users"):
+    with pytest.raises(OffdiagError, match="not a sum over users"):
         model.forget(np.array([[1, 1, 1, 1, 0]], float))
     assert_same(model, refitted(model, X))
 

@@ -144,7 +144,7 @@ def test_who_has_the_same_history_can_leave_once_for_each(tmp_path):
         model.forget(X[-1:])
         model.save(tmp_path / "m.od", updatable=True)
         model = od.load(tmp_path / "m.od")
-    with pytest.raises(OffdiagError, match="nobody in it has the history"):
+    with pytest.raises(OffdiagError, match="no user in it has the history"):
         model.forget(X[-1:])
 
 

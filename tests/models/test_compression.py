@@ -598,7 +598,7 @@ def test_a_model_may_be_replaced_by_its_small_self(run, folder):
         (["model.od", "new.od", "--metric", "ndcg@5"], "add --data"),
         (["model.od", "new.od", "--data", "nothing.csv"], "nothing.csv"),
         (["model.od", "new.od", "--data", "data.csv", "--metric", "bliss@5"], "unknown metric"),
-        (["data.csv", "new.od"], "no offdiag model"),
+        (["data.csv", "new.od"], "not an offdiag model"),
         (["nothing.od", "new.od"], "nothing.od"),
         (["popularity.od", "new.od"], "expected a linear model"),
         (["model.od", "."], "file name"),

@@ -87,7 +87,7 @@ def test_progress_tells_what_is_done(told, found):
     stages = {stage.split(" · ")[0] for stage, _ in told}
     assert stages >= {"formulas", "descent", "DropConnect", "blocks", "residual net"}
     assert all(0 <= fraction <= 1 for _, fraction in told)
-    assert "invented" in found.data
+    assert "synthetic images" in found.data
 
 
 def test_the_expectations_have_bounds_for_both_sizes():

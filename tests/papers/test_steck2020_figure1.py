@@ -324,7 +324,7 @@ def test_the_numbers_are_those_of_the_library(run, table):
 def test_the_page_stands_alone_and_a_person_gets_tables(run):
     code, out, err = run("steck2020", "figure1", "--users", "200", "--items", "30", "--ranks", "2,9", "--rank", "5")
     assert (code, err) == (0, "")
-    for words in ("EDLAE", "zero diagonal", "full", "invented catalogue", "median cosine", "figure1.html"):
+    for words in ("EDLAE", "zero diagonal", "full", "synthetic catalogue", "median cosine", "figure1.html"):
         assert words in out
     text = Path("steck2020/figure1.html").read_text(encoding="utf-8")
     page = Page(text)

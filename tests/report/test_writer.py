@@ -100,7 +100,7 @@ def test_the_summary_names_the_best_and_admits_what_cannot_be_told_apart(outcome
     assert len(lines) == len(outcome.study.entries)
     for line, entry in zip(lines[1:], [e for e in outcome.study.entries if e is not outcome.study.best], strict=True):
         p = outcome.study.best.result.compare(entry.result).p_value[writer.JUDGE]
-        assert ("cannot be told apart" in line) == (not p < 0.05)
+        assert ("cannot be distinguished" in line) == (not p < 0.05)
 
 
 def test_the_page_is_replaced_whole_or_not_at_all(outcome, tmp_path, monkeypatch):

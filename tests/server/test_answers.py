@@ -433,7 +433,7 @@ def test_titles_are_read_from_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("none.csv", None, "no file"),
+        ("none.csv", None, "not a file"),
         ("empty.csv", b"", "empty"),
         ("other.csv", b"a,b\n1,2\n", "columns a, b"),
         ("wrong.parquet", b"no parquet", "wrong.parquet"),

@@ -124,7 +124,7 @@ def refused(folder, *args, env=None):
 def test_a_wrong_model_file_is_one_clear_line(folder, workers):
     (folder / "rubbish.od").write_bytes(b"rubbish" * 100)
     assert "no model file" in refused(folder, "missing.od", "--workers", workers)
-    assert "no offdiag model" in refused(folder, "model.od", "rubbish.od", "--workers", workers)
+    assert "not an offdiag model" in refused(folder, "model.od", "rubbish.od", "--workers", workers)
     twice = refused(folder, "model.od", f"../{folder.name}/model.od", "--workers", workers)
     assert "expected different model files, received" in twice
     assert "serving process" not in twice
@@ -133,7 +133,7 @@ def test_a_wrong_model_file_is_one_clear_line(folder, workers):
 def test_wrong_options_are_one_clear_line(folder, fails):
     assert "NO_SUCH" in fails("serve", "model.od", "--token-env", "NO_SUCH")
     assert "choose another" in fails("serve", "model.od", "--host", "no.such.host.invalid")
-    assert "no file" in refused(folder, "model.od", "--titles", "missing.csv")
+    assert "not a file" in refused(folder, "model.od", "--titles", "missing.csv")
     assert "access log" in refused(folder, "model.od", "--access-log", "no/such/folder.log", "--port", 0)
     before = (folder / "model.od").read_bytes()
     assert "choose another name" in fails("serve", "model.od", "--access-log", "./model.od")

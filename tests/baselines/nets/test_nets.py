@@ -401,7 +401,7 @@ def test_a_damaged_checkpoint_and_files_of_other_kinds_are_refused_and_left(spli
     for name, content, said in (
         ("cut", path.read_bytes()[:-9], "damaged"),
         ("flipped", bytes(broken), "damaged"),
-        ("notes.txt", b"my notes", "no offdiag model"),
+        ("notes.txt", b"my notes", "not an offdiag model"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(od.OffdiagError, match=said):
