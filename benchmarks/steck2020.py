@@ -23,7 +23,7 @@ import numpy as np
 from peers import admm
 
 import offdiag as od
-from offdiag.cli import steck2020_figure1
+from offdiag.cli.steck2020 import show_figure1
 from offdiag.papers.steck2020 import figure1 as steck2020
 from offdiag.papers.steck2020 import figure1_page
 from offdiag.wording import plain
@@ -176,7 +176,7 @@ def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
     )
     for file, drawing in figure1_page.drawings(figure).items():
         drawing.save(options.out / f"{file}.svg")
-    steck2020_figure1.show(figure, [])
+    show_figure1(figure, [])
     return figure1_page.as_json(figure)
 
 

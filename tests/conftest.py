@@ -1,8 +1,12 @@
 """Shared fixtures: real data where available, a clear skip where not."""
 
+import fcntl
 import os
+import signal
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from hypothesis import settings
@@ -18,10 +22,44 @@ settings.register_profile("quick", settings.get_profile("offdiag"), max_examples
 settings.load_profile("offdiag")
 
 
+def compile_once(compile_kernel):
+    """One worker compiles a kernel; the others wait, or compile another, and load it from the cache."""
+    from numba.core.compiler_lock import global_compiler_lock  # taken first, as numba does: threads cannot deadlock
+
+    locks = Path(gettempdir(), f"offdiag-tests-{os.environ['PYTEST_XDIST_TESTRUNUID']}")
+    locks.mkdir(exist_ok=True)
+
+    @wraps(compile_kernel)
+    def compile_or_wait(dispatcher, signature):
+        name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}"
+        if not name.startswith("offdiag."):  # of numba itself, part of compiling a kernel
+            return compile_kernel(dispatcher, signature)
+        with global_compiler_lock, (locks / name).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return compile_kernel(dispatcher, signature)
+
+    return compile_or_wait
+
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        from numba.core.dispatcher import Dispatcher
+
+        Dispatcher.compile = compile_once(Dispatcher.compile)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def key_file(tmp_path_factory):
     """Keys of living states created by tests stay with their files, and commands run by tests find them there."""
     os.environ["OFFDIAG_KEY_FILE"] = str(tmp_path_factory.mktemp("keys") / "keys")
+
+
+@pytest.fixture
+def ctrl_c():
+    """Enables SIGINT, which a program started in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -45,7 +45,7 @@ def test_the_family_beats_popularity_by_far_on_real_data(shared_data):
         assert better.difference["ndcg@100"] > 4 * better.sem["ndcg@100"]
 
 
-def test_rank_200_reaches_the_goal_and_with_chosen_user_weights_beats_the_full_rank_model(ultragcn):
+def test_rank_200_with_chosen_user_weights_beats_the_full_rank_model(ultragcn):
     """The user weights are chosen on a tenth of the training interactions; the test part is measured once for each."""
     given = {"rank": 200, "dropout": 0.33, "l2": 300.0, "seed": 0}
 
@@ -68,7 +68,7 @@ def test_rank_200_reaches_the_goal_and_with_chosen_user_weights_beats_the_full_r
     assert chosen["ndcg@20"] > full["ndcg@20"]
 
 
-def test_sparse_columns_reach_the_known_figures_on_gowalla_without_an_m_by_m_matrix(shared_data):
+def test_sparse_columns_reach_the_known_figures_on_gowalla(shared_data):
     """200 neighbours of 40,981 items: the figures of an independent prototype; LightGCN has .1820/.1547."""
     split = od.datasets.published("gowalla", shared_data("gowalla-lightgcn"))
     model = od.SparseEDLAE(neighbours=200, dropout=0.8, l2=60.0, user_power=0.5).fit(split.train)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,14 @@ KNOW_A_SHAPE = {
 }
 
 
+@cache
 def modules():
     return [path for path in sorted(SOURCE.rglob("*.py")) if path != SOURCE / "__init__.py"]
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 def imported(tree):
@@ -92,7 +99,7 @@ def test_a_file_imports_only_from_its_own_or_earlier_groups(path):
     assert group_of(own) is not None, f"{own} has no group: see docs/architecture.md"
     if own.startswith("cli"):
         return  # the top may use the public interface
-    for name in imported(ast.parse(path.read_text())):
+    for name in imported(parsed(path)):
         if not name.startswith("offdiag."):
             continue
         other = name.removeprefix("offdiag.")
@@ -113,7 +120,7 @@ def group_of(module):
 def test_heavy_libraries_are_imported_only_where_they_are_needed(path):
     if path.relative_to(SOURCE).parts[0] in ("_kernels", "cli", "server"):
         return  # loaded on first use themselves
-    top = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    top = [n for n in parsed(path).body if isinstance(n, ast.Import | ast.ImportFrom)]
     names = {
         (n.module or "").split(".")[0] if isinstance(n, ast.ImportFrom) else n.names[0].name.split(".")[0] for n in top
     }
@@ -141,11 +148,10 @@ def asks_for_a_shape(tree):
     """Whether a file distinguishes shapes of weights, by their class or by their kind."""
     shapes = {shape.__name__ for shape in KINDS.values()}
     for node in ast.walk(tree):
-        inside = list(ast.walk(node))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
-            asked = shapes & {getattr(n, "id", getattr(n, "attr", "")) for n in inside}
+            asked = shapes & {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node)}
         elif isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "kind":
-            asked = KINDS.keys() & {n.value for n in inside if isinstance(n, ast.Constant)}
+            asked = KINDS.keys() & {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
         else:
             continue
         if asked:
@@ -154,7 +160,7 @@ def asks_for_a_shape(tree):
 
 
 def test_weights_are_asked_what_they_can_do_not_which_shape_they_have():
-    found = {path.relative_to(SOURCE).as_posix() for path in modules() if asks_for_a_shape(ast.parse(path.read_text()))}
+    found = {path.relative_to(SOURCE).as_posix() for path in modules() if asks_for_a_shape(parsed(path))}
     assert {path for path in found if not path.startswith("weights/")} <= KNOW_A_SHAPE.keys()
 
 
@@ -178,7 +184,7 @@ def test_no_file_prints_or_uses_pickle_in_the_library():
     for path in modules():
         if path.parent.name == "cli":
             continue
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert "print" not in calls, path.name
         assert "pickle" not in {m.split(".")[0] for m in imported(tree)}, path.name
@@ -214,7 +220,7 @@ def find_module(name):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_no_private_name_is_used_across_modules(path):
-    assert not private_names(ast.parse(path.read_text()))
+    assert not private_names(parsed(path))
 
 
 def test_the_search_for_private_names_finds_them():
@@ -233,29 +239,13 @@ TESTED_IN = {
     "protocols.py": "test_evaluation.py",  # types only
     "cluster/": "cluster/test_cluster.py",  # all need workers, which one fixture starts once
     "data/_sets/archive.py": "data/test_datasets.py",
-    "data/_sets/download.py": "data/test_datasets.py",
-    "data/_sets/images.py": "data/test_images.py",
-    "data/_sets/parsers.py": "data/test_datasets.py",
-    "data/delimited.py": "data/test_read.py",
     "data/failures.py": "data/test_bad_tables.py",
-    "data/frames.py": "data/test_read.py",
-    "data/ids.py": "data/test_interactions.py",
     "data/invented_titles.py": "data/test_synthetic.py",
-    "data/lines.py": "data/test_read.py",
-    "data/parquet.py": "data/test_parquet_pages.py",
     "data/sparse_rows.py": "data/test_interactions.py",
-    "data/table.py": "data/test_bad_tables.py",
-    "data/text_files.py": "data/test_bad_tables.py",
     "errors.py": "test_architecture.py",  # nothing but names
     "files/container.py": "test_persist.py",
-    "files/keys.py": "files/test_sealed.py",
-    "files/lock.py": "cli/test_living.py",
     "lab/checks.py": "lab/test_montecarlo.py",
-    "lab/descent.py": "lab/test_dropblock.py",
-    "lab/dropout_sgd.py": "lab/test_dropout.py",
     "lab/dropout_steps.py": "lab/test_dropout.py",
-    "lab/frames.py": "lab/test_dropblock.py",
-    "lab/modes.py": "lab/test_dynamics.py",
     "lab/resnet.py": "papers/test_pal2020.py",
     "living/": "living/test_exact_change.py",
     "models/": "laws/test_contract.py",
@@ -316,7 +306,7 @@ def test_the_models_stand_in_one_table():
     for path in modules():
         if path.name == "catalogue.py" or "papers" in path.parts:  # a paper's rows are a table of its own
             continue
-        assert not list(tables_of_models(ast.parse(path.read_text()))), f"{path.name}: take them from the catalogue"
+        assert not list(tables_of_models(parsed(path))), f"{path.name}: take them from the catalogue"
 
 
 def test_solvers_take_numbers_and_no_bag_of_settings():
@@ -341,8 +331,33 @@ MARKUP = re.compile(
 def test_html_is_written_in_templates_only(path):
     if path.relative_to(SOURCE).as_posix() == "plots/svg.py":
         return  # the SVG kit, which escapes what it writes
-    texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+    texts = [n.value for n in ast.walk(parsed(path)) if isinstance(n, ast.Constant)]
     assert [text for text in texts if isinstance(text, str) and MARKUP.search(text)] == []
+
+
+def untyped_models(tree):
+    """Parameters and variables called model that are annotated Any."""
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.arg | ast.AnnAssign)]
+    names = [
+        (node.arg if isinstance(node, ast.arg) else getattr(node.target, "id", ""), node.annotation) for node in named
+    ]
+    return [name for name, kind in names if name == "model" and getattr(kind, "id", "") == "Any"]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_model_has_a_type(path):
+    assert untyped_models(parsed(path)) == [], "see protocols.py"
+
+
+def test_an_untyped_model_is_seen():
+    assert untyped_models(ast.parse("def fit(model: Any): ...\nmodel: Any = 1")) == ["model", "model"]
+    assert untyped_models(ast.parse("def fit(model: Fitted, X: Any): ...")) == []
+
+
+def test_names_of_tests_are_short_sentences():
+    found = re.compile(r"^\s*def (test_\w{66,})\(", re.M)
+    long = {p.name: names for p in (ROOT / "tests").rglob("test_*.py") if (names := found.findall(p.read_text()))}
+    assert long == {}, "at most 70 characters"
 
 
 def test_no_test_module_imports_from_another():

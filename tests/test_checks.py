@@ -16,7 +16,7 @@ def test_whole_numbers_pass_as_plain_integers(value):
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, -1, math.nan])
-def test_other_values_are_no_whole_numbers(value):
+def test_other_values_are_not_whole_numbers(value):
     with pytest.raises(OffdiagError, match=r"k must be a whole number of at least 0, received "):
         checks.whole("k", value)
 

@@ -101,7 +101,7 @@ def test_groups_are_taken_from_columns_not_from_rows():
     assert diagnostics.similar_groups(Dense(B), 1).tolist() == [[2], [0], [1]]
 
 
-def test_equal_values_go_to_the_earlier_item_and_an_item_is_not_similar_to_itself():
+def test_equal_values_go_to_the_earlier_item():
     B = np.ones((5, 5))
     np.fill_diagonal(B, 9.0)
     assert diagnostics.similar_groups(Dense(B), 2).tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1]]
@@ -119,7 +119,7 @@ def test_groups_with_ties_equal_the_twin(m, n, width, seed):
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, True, "3"])
-def test_a_number_of_similar_items_that_makes_no_sense_is_refused(n):
+def test_the_number_of_similar_items_is_at_least_one(n):
     with pytest.raises(od.OffdiagError, match="at least 1"):
         diagnostics.similar_groups(Dense(np.eye(3)), n)
 
@@ -146,13 +146,13 @@ def test_median_cosines_equal_the_twin(m, k, n, step, dtype, monkeypatch):
     np.testing.assert_allclose(found, cosines_twin(E, groups), atol=TOLERANCE[dtype])
 
 
-def test_the_length_of_an_embedding_does_not_matter_and_a_zero_one_is_left_out():
+def test_cosines_ignore_lengths_and_leave_out_zero_embeddings():
     E = np.array([[1.0, 0.0], [500.0, 500.0], [0.0, 0.0], [0.0, 1e-5]])
     cosines = diagnostics.median_cosines(E, [[0, 1, 2], [0, 3, 2], [2, 2, 0]])
     np.testing.assert_allclose(cosines, [np.sqrt(0.5), 0.0, np.nan])
 
 
-def test_the_median_of_an_even_number_of_pairs_is_the_mean_of_the_middle_two():
+def test_the_median_of_an_even_number_is_the_mean_of_the_middle_two():
     E = np.array([[1, 0], [1, 0], [0, 1], [1, 1]])  # whole numbers are fine; cosines 1, 0, 0, √½, √½, √½
     assert diagnostics.median_cosines(E, [[0, 1, 2, 3]])[0] == pytest.approx(np.sqrt(0.5))
     assert diagnostics.median_cosines(E[:3], [[0, 1, 2]])[0] == pytest.approx(0.0)
@@ -225,10 +225,10 @@ def split():
 
 
 def test_accuracy_by_rank_is_that_of_each_fit_alone(split):
-    told = []
+    reported = []
     models = {"one": Truncated(), "two": Truncated(rank=9, l2=500.0)}
     curve = diagnostics.accuracy_by_rank(
-        split.train, split.test, [5, 2, 5], models, "recall@5", keep=[5], progress=lambda *a: told.append(a)
+        split.train, split.test, [5, 2, 5], models, "recall@5", keep=[5], progress=lambda *a: reported.append(a)
     )
     assert curve.models == ["one", "two"]
     assert curve.ranks == [2, 5]
@@ -247,7 +247,7 @@ def test_accuracy_by_rank_is_that_of_each_fit_alone(split):
     assert [p.rank for p in curve.of("two")] == [2, 5]
     assert curve.at("one", 5) is curve.points[2]
     assert models["two"].rank == 9  # the template is not touched
-    fractions = [fraction for _, fraction in told]
+    fractions = [fraction for _, fraction in reported]
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
 

@@ -19,17 +19,7 @@ from offdiag import metrics as formulas
 
 evaluate, Result = od.evaluate, od.Result
 
-EVERY = [
-    "recall@3",
-    "recall_all@3",
-    "precision@3",
-    "ndcg@4",
-    "map@4",
-    "mrr@4",
-    "hit@2",
-    "coverage@3",
-    "novelty@3",
-]
+EVERY = ["recall@3", "recall_all@3", "precision@3", "ndcg@4", "map@4", "mrr@4", "hit@2", "coverage@3", "novelty@3"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,7 @@ def test_every_metric_equals_a_loop_over_users(world: tuple[np.ndarray, np.ndarr
         assert result.mean[name] == pytest.approx(expected.mean())
 
 
-def test_an_empty_place_is_no_hit_even_when_the_user_before_wants_the_last_item() -> None:
+def test_an_empty_place_is_never_a_hit() -> None:
     model, held_out = scripted([[-1, -1], [-1, -1]], [[0, 0, 1], [1, 0, 0]])
     assert evaluate(model, held_out, "hit@2").per_user["hit@2"].tolist() == [0.0, 0.0]
 
@@ -150,7 +140,7 @@ def test_users_without_targets_are_left_out_and_counted() -> None:
     assert "2 users, 1 without targets left out" in str(result)
 
 
-def test_stored_zeros_and_duplicates_in_targets_are_no_targets_of_their_own() -> None:
+def test_stored_zeros_and_duplicates_are_not_targets() -> None:
     model, held_out = scripted([[0, 1], [0, 1]], [[1, 0, 0], [1, 0, 0]])
     messy = sp.csr_array((np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 0]), np.array([0, 3, 4])), shape=(2, 3))
     result = evaluate(model, HeldOut(held_out.histories, messy), "recall_all@2")
@@ -158,7 +148,7 @@ def test_stored_zeros_and_duplicates_in_targets_are_no_targets_of_their_own() ->
     assert messy.nnz == 4  # the caller's matrix is untouched
 
 
-def test_the_model_is_asked_in_batches_for_the_deepest_list_and_never_beyond_the_catalogue() -> None:
+def test_one_request_per_batch_has_the_depth_of_the_deepest_metric() -> None:
     model, held_out = scripted([[0, 1, 2]] * 5, [[1, 0, 0]] * 5)
     evaluate(model, held_out, ["hit@1", "recall@2"], batch=2, exclude_seen=False)
     assert model.asked == [(2, 2, False), (2, 2, False), (1, 2, False)]
@@ -175,9 +165,7 @@ def test_batches_change_nothing(real: tuple[Any, HeldOut]) -> None:
     assert all((whole.per_user[name] == pieces.per_user[name]).all() for name in whole.per_user)
 
 
-def test_a_real_model_is_measured_as_its_sorted_scores_say(
-    real: tuple[Any, HeldOut],
-) -> None:
+def test_a_real_model_is_measured_by_its_sorted_scores(real: tuple[Any, HeldOut]) -> None:
     model, held_out = real
     scores = np.where(held_out.histories.toarray() > 0, -np.inf, model.predict(held_out.histories))
     wanted = held_out.targets.toarray() > 0
@@ -294,12 +282,7 @@ def test_inputs_that_cannot_be_measured_are_refused_in_one_line(real: tuple[Any,
     out_of_range = SimpleNamespace(recommend=lambda h, k, exclude_seen: SimpleNamespace(indices=np.full((60, k), 30)))
     too_few = SimpleNamespace(recommend=lambda h, k, exclude_seen: SimpleNamespace(indices=np.zeros((1, k))))
     wrong: list[tuple[str, Any, HeldOut, dict[str, Any]]] = [
-        (
-            "30 items but the held-out part has 29 columns",
-            model,
-            HeldOut(histories[:, :29], targets[:, :29]),
-            {},
-        ),
+        ("30 items but the held-out part has 29 columns", model, HeldOut(histories[:, :29], targets[:, :29]), {}),
         ("same shape", model, HeldOut(histories[:5], targets), {}),
         ("has a target", model, HeldOut(histories, sp.csr_array(targets.shape)), {}),
         ("at least one metric", model, held_out, {"metrics": []}),

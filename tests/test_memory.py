@@ -4,11 +4,11 @@ from offdiag import memory
 from offdiag.errors import NotEnoughMemory
 
 
-def test_there_is_some_memory():
+def test_some_memory_is_available():
     assert memory.available() is None or memory.available() > 0
 
 
-def test_an_allocation_that_cannot_fit_names_both_figures_and_the_way_out():
+def test_an_allocation_that_cannot_fit_is_an_error():
     with pytest.raises(NotEnoughMemory, match=r"this needs 1e\+06 TB of memory but .* is available; try less"):
         memory.require(10**18, "this", "try less")
     memory.require(1, "this", "try less")

@@ -26,18 +26,6 @@ def cases(draw: st.DrawFn) -> Case:
     return hits, n_targets, k
 
 
-def recall_twin(row: list[bool], targets: int, k: int) -> float:
-    return sum(row[:k]) / min(k, targets)
-
-
-def recall_all_twin(row: list[bool], targets: int, k: int) -> float:
-    return sum(row[:k]) / targets
-
-
-def precision_twin(row: list[bool], targets: int, k: int) -> float:
-    return sum(row[:k]) / k
-
-
 def ndcg_twin(row: list[bool], targets: int, k: int) -> float:
     gained = ideal = 0.0
     for place in range(k):
@@ -57,25 +45,14 @@ def map_twin(row: list[bool], targets: int, k: int) -> float:
     return total / min(k, targets)
 
 
-def mrr_twin(row: list[bool], targets: int, k: int) -> float:
-    for place, is_hit in enumerate(row[:k]):
-        if is_hit:
-            return 1 / (place + 1)
-    return 0.0
-
-
-def hit_twin(row: list[bool], targets: int, k: int) -> float:
-    return float(True in row[:k])
-
-
 TWINS: dict[Callable[..., Any], Callable[[list[bool], int, int], float]] = {
-    metrics.recall: recall_twin,
-    metrics.recall_all: recall_all_twin,
-    metrics.precision: precision_twin,
+    metrics.recall: lambda row, targets, k: sum(row[:k]) / min(k, targets),
+    metrics.recall_all: lambda row, targets, k: sum(row[:k]) / targets,
+    metrics.precision: lambda row, targets, k: sum(row[:k]) / k,
     metrics.ndcg: ndcg_twin,
     metrics.average_precision: map_twin,
-    metrics.reciprocal_rank: mrr_twin,
-    metrics.hit: hit_twin,
+    metrics.reciprocal_rank: lambda row, targets, k: 1 / (row.index(True) + 1) if True in row[:k] else 0.0,
+    metrics.hit: lambda row, targets, k: float(True in row[:k]),
 }
 ALL = pytest.mark.parametrize("metric", TWINS, ids=lambda metric: metric.__name__)
 
@@ -90,14 +67,8 @@ def test_a_metric_equals_its_plain_python_twin(metric: Callable[..., Any], case:
     assert values.shape == (len(hits),)
     expected = [TWINS[metric](row, t, k) for row, t in zip(hits.tolist(), n_targets.tolist(), strict=True)]
     np.testing.assert_allclose(values, expected, rtol=1e-14)
-
-
-@ALL
-@given(case=cases())
-@settings(max_examples=50, deadline=None)
-def test_a_metric_lies_between_zero_and_one(metric: Callable[..., Any], case: Case) -> None:
-    values = metric(*case)
     assert ((values >= 0) & (values <= 1)).all()
+    np.testing.assert_array_equal(values, metric(hits[:, :k], n_targets, k), "what follows rank k changes nothing")
 
 
 @ALL
@@ -123,14 +94,6 @@ def test_a_user_without_targets_has_no_value(metric: Callable[..., Any]) -> None
     values = metric(np.array([[False, False], [True, False]]), np.array([0, 1]), 2)
     assert np.isnan(values[0])
     assert values[1] > 0
-
-
-@ALL
-@given(case=cases())
-@settings(max_examples=50, deadline=None)
-def test_what_follows_rank_k_changes_nothing(metric: Callable[..., Any], case: Case) -> None:
-    hits, n_targets, k = case
-    np.testing.assert_array_equal(metric(hits, n_targets, k), metric(hits[:, :k], n_targets, k))
 
 
 @pytest.mark.parametrize("metric", [metrics.recall_all, metrics.reciprocal_rank, metrics.hit])

@@ -101,7 +101,7 @@ def test_unknown_ids_of_allow_and_block_are_ignored_and_reported():
     assert nothing.lengths.tolist() == [0, 0], "an allow list of unknown items allows nothing"
 
 
-def test_unknown_ids_of_histories_come_before_those_of_the_lists():
+def test_unknown_ids_of_histories_precede_those_of_the_lists():
     with pytest.warns(od.UnknownItemsWarning):
         lists = fitted(NUMBERS).recommend([[3, 44], [5]], k=1, block=[77])
     assert lists.unknown == [[44, 77], [77]]
@@ -109,16 +109,16 @@ def test_unknown_ids_of_histories_come_before_those_of_the_lists():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"allow": [9, 77]}, "allow holds .*77"),
         ({"block": [77, 78]}, "block holds .*77, 78"),
         ({"histories": [[3], [44, "x"]]}, "histories hold .*44, 'x'"),
     ],
 )
-def test_strict_makes_unknown_ids_an_error(words, said):
+def test_strict_makes_unknown_ids_an_error(words, message):
     words = {"histories": [[3]]} | words
-    with pytest.raises(od.OffdiagError, match=said):
+    with pytest.raises(od.OffdiagError, match=message):
         fitted(NUMBERS).recommend(**words, strict=True)
     assert fitted(NUMBERS).recommend([[3]], k=2, allow=[5, 9], block=[0], strict=True).lengths.tolist() == [2]
 

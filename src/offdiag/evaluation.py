@@ -80,6 +80,12 @@ class Result:
 
     `per_user` holds, for each metric, a value for every user with targets, in the order of the held-out rows.
     `coverage` is one number for all users together: it has a mean, a sem of nan and no entry in `per_user`.
+
+    Example:
+        >>> print(od.Result({"hit@1": 0.5}, {"hit@1": 0.5}, {"hit@1": np.array([0.0, 1.0])}, 2, 0, seconds=0.1))
+        metric      mean      sem
+        hit@1     0.5000   0.5000
+        2 users, 0.10 s
     """
 
     mean: dict[str, float]
@@ -95,13 +101,23 @@ class Result:
 
         Both must hold the same users in the same order. Where every user has the same value in both
         there is no difference to test: t is 0, p is 1. With one user, or for coverage, sem, t and p are nan.
+
+        Example:
+            >>> split = od.split.strong(od.synthetic.interactions(300, 40, 3_000, seed=0), held_out=0.2)
+            >>> result = od.evaluate(od.Popularity().fit(split.train), split.test, "ndcg@10")
+            >>> result.compare(result).p_value
+            {'ndcg@10': 1.0}
         """
         if self.n_users != other.n_users:
             raise OffdiagError(
                 f"a paired comparison needs the same users in both results, received {self.n_users:,} and "
                 f"{other.n_users:,}: evaluate both models on the same held-out part"
             )
-        if self.user_ids is not None and other.user_ids is not None and not _same(self.user_ids, other.user_ids):
+        if (
+            self.user_ids is not None
+            and other.user_ids is not None
+            and not np.array_equal(self.user_ids, other.user_ids)
+        ):
             raise OffdiagError(
                 "a paired comparison needs the same users in both results, received different user ids: "
                 "evaluate both models on the same held-out part"
@@ -135,7 +151,12 @@ class Result:
         return "\n".join([*lines, f"{self.n_users:,} users{left_out}, {self.seconds:.2f} s"])
 
     def to_dict(self, *, per_user: bool = False) -> dict[str, Any]:
-        """JSON-ready: plain numbers, None for a sem that does not exist; values per user only on request."""
+        """JSON-ready: plain numbers, None for a sem that does not exist; values per user only on request.
+
+        Example:
+            >>> od.Result({"coverage@1": 0.5}, {"coverage@1": np.nan}, {}, 2, 0, seconds=0.1).to_dict()["sem"]
+            {'coverage@1': None}
+        """
         out: dict[str, Any] = {
             "mean": _finite(self.mean),
             "sem": _finite(self.sem),
@@ -196,7 +217,7 @@ def evaluate(
             progress("evaluate", lo / rows.size)
         users = rows[lo : lo + batch]
         answer = model.recommend(histories[users], k=depth, exclude_seen=exclude_seen)
-        indices = _checked_indices(answer.indices, users.size, n_items)
+        indices = _validate_indices(answer.indices, users.size, n_items)
         hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:
             if kind == "coverage":
@@ -304,7 +325,7 @@ def _check(
     return np.asarray(popularity, dtype=np.float64)
 
 
-def _checked_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.int64]:
+def _validate_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.int64]:
     out = np.asarray(indices, dtype=np.int64)
     if out.ndim != 2 or len(out) != n_users or (out.size and (out.max() >= n_items or out.min() < -1)):
         raise OffdiagError(
@@ -312,10 +333,6 @@ def _checked_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.int
             f", received shape {out.shape} with columns from {out.min(initial=0)} to {out.max(initial=0)}"
         )
     return out
-
-
-def _same(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    return left.shape == right.shape and bool((left == right).all())
 
 
 def _finite(values: dict[str, float]) -> dict[str, float | None]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def save(
-    model: Any,
+    model: "Recommender",
     path: str | os.PathLike[str],
     *,
     metrics: "Result | Mapping[str, Any] | None" = None,
@@ -172,7 +172,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _contents(
-    model: Any, metrics: "Result | Mapping[str, Any] | None"
+    model: "Recommender", metrics: "Result | Mapping[str, Any] | None"
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag

@@ -153,13 +153,13 @@ def _as_lists(histories: Any) -> list[list[Any]]:
     outer = list(histories)
     nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
     if not outer or all(nested):
-        return [_listed(x) for x in outer]
+        return [_id_list(x) for x in outer]
     if any(nested):
         raise OffdiagError("histories mix lists and single ids; pass one list of ids per user")
-    return [_listed(histories)]
+    return [_id_list(histories)]
 
 
-def _listed(ids: Any) -> list[Any]:
+def _id_list(ids: Any) -> list[Any]:
     """Ids as a list of plain values, without masked places."""
     if isinstance(ids, np.ma.MaskedArray):
         ids = ids.compressed()
@@ -180,9 +180,9 @@ def allowed_mask(
     for name, ids, value in (("allow", allow, True), ("block", block, False)):
         if ids is None:
             continue
-        listed = _flat(ids, name)
-        where = positions(listed, item_ids)
-        missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
+        wanted = _filter_ids(ids, name)
+        where = positions(wanted, item_ids)
+        missing = [x for x, place in zip(wanted, where, strict=True) if place < 0]
         if missing and strict:
             raise OffdiagError(
                 f"{name} holds ids that are not in the catalogue: {shorten(distinct(missing))}; "
@@ -193,14 +193,14 @@ def allowed_mask(
     return mask, distinct(unknown)
 
 
-def _flat(ids: Any, name: str) -> list[Any]:
+def _filter_ids(ids: Any, name: str) -> list[Any]:
     """One list of ids; per-user lists and single ids are rejected, since guessing would let a blocked item through."""
     if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | set | frozenset):
         raise OffdiagError(f"{name} takes a list of item ids, received {type(ids).__name__}; write {name}=[...]")
-    listed = _listed(ids)
-    if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in listed):
+    wanted = _id_list(ids)
+    if any(isinstance(x, list | tuple | set | frozenset | np.ndarray) for x in wanted):
         raise OffdiagError(f"{name} takes one list of item ids for all histories, received a list of lists")
-    return listed
+    return wanted
 
 
 def distinct(ids: Iterable[Any]) -> list[Any]:
@@ -264,10 +264,10 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
     if not isinstance(space, str) or space not in SPACES:
         raise OffdiagError(f"space must be one of {', '.join(map(repr, SPACES))}, received {space!r}")
     k = min(checks.whole("k", k, 1), max(len(item_ids) - 1, 0))
-    listed = _listed(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
-    where = positions(listed, item_ids)
+    wanted = _id_list(items) if isinstance(items, list | tuple | set | frozenset | np.ndarray) else [items]
+    where = positions(wanted, item_ids)
     if (where < 0).any():
-        missing = [x for x, place in zip(listed, where, strict=True) if place < 0]
+        missing = [x for x, place in zip(wanted, where, strict=True) if place < 0]
         raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
     asked = weights if space == "score" else _Cosine(_embedding(weights, space))
     one = sparse.csr_array(
@@ -275,7 +275,7 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
         shape=(len(where), len(item_ids)),
     )
     indices, scores = top_k(asked, one, k)
-    return named_lists(indices, scores, item_ids, [[] for _ in listed], [])
+    return named_lists(indices, scores, item_ids, [[] for _ in wanted], [])
 
 
 def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:

@@ -36,7 +36,7 @@ def places(
     step = max(1, SCORES_AT_ONCE // max(m, 1)) if weights.batch_invariant else 1
     for first in range(begin, end, step):
         last = min(first + step, end)
-        rows = _shortened(X, first, last)
+        rows = _rows_without_one(X, first, last)
         ahead = _ahead(rows @ weights, target)
         row = np.repeat(np.arange(last - first), np.diff(rows.indptr))
         ahead[row, rows.indices] = False
@@ -49,7 +49,7 @@ def places(
     return found
 
 
-def _shortened(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
+def _rows_without_one(X: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
     """Rows first..last of: the single row of X as it is, then without its first entry, without its second, …"""
     n = X.nnz
     lacking = np.arange(first, last)[:, None] - 1  # −1: nothing is left out

@@ -14,7 +14,7 @@ import pytest
 
 import offdiag as od
 from offdiag import persist
-from offdiag.files import container, lock, switch
+from offdiag.files import container, switch
 from offdiag.living import certificate, past
 
 SETTINGS = ["--dropout", "0.4", "--l2", "8", "--user-power", "0", "--dtype", "float64"]
@@ -473,12 +473,12 @@ def test_a_password_is_never_shown(run, fit, fails, folder):
 
 def test_a_second_program_is_refused_while_the_first_changes_the_file(fit, fails, folder):
     fit("half.csv", "model.od")
-    with lock.changing("model.od"):
+    with switch.changing("model.od"):
         assert "another program is changing it" in untouched(fails, folder, "update", "model.od", "log.csv")
         assert "another program is changing it" in untouched(
             fails, folder, "forget", "model.od", "--users", "three.csv"
         )
-    with lock.changing("model.od"):  # the lock is released with its holder
+    with switch.changing("model.od"):  # the lock is released with its holder
         pass
 
 

@@ -215,7 +215,7 @@ def test_ctrl_c_after_the_search_still_tells_what_was_found(run, folder, monkeyp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "measured", interrupted)
+    monkeypatch.setattr(fit, "measure", interrupted)
     code, out, err = run("tune", "train.csv", *FAST, "--out", "e.od")
     assert (code, out) == (130, "")
     assert "the best settings found: dropout" in err

@@ -44,10 +44,10 @@ def test_the_committed_page_is_made_from_the_committed_results(page):
     assert (ROOT / "docs" / "cluster-arithmetic.md").read_text() == made, "run python benchmarks/cluster_page.py"
 
 
-def test_constants_from_the_small_shape_reckon_the_large_one(page, results):
+def test_constants_of_the_small_shape_predict_the_large_one(page, results):
     assert page.rates(results) == pytest.approx(dict.fromkeys(page.STAGES, 1000.0))
-    for name, workers, reckoned, measured, _, _, moved, moved_too in page.checked(results, page.rates(results)):
-        assert reckoned == measured, (name, workers)
+    for name, workers, predicted, measured, _, _, moved, moved_too in page.checked(results, page.rates(results)):
+        assert predicted == measured, (name, workers)
         assert moved == moved_too
     text = page.page(results)
     assert text.count("\n| columns |") == 4  # constants, formulas, and one for each number of workers
@@ -55,7 +55,7 @@ def test_constants_from_the_small_shape_reckon_the_large_one(page, results):
     assert "$ " not in text  # nothing that the documentation test would run
 
 
-def test_a_cluster_that_cannot_hold_the_model_is_not_called_possible(page, results):
+def test_a_model_too_large_for_the_cluster_is_reported(page, results):
     rate = page.rates(results)
     rows = page.scenarios(results, rate)
     assert [row[:2] for row in rows] == [

@@ -59,7 +59,7 @@ def test_the_order_of_the_filters_matters_and_songs_go_first():
 
 
 @given(tables, st.sampled_from([None, 1, 3, 4.5]))
-def test_binarizing_keeps_what_reaches_the_threshold(rows, at_least):
+def test_binarizing_keeps_values_that_reach_the_threshold(rows, at_least):
     inter = from_rows(rows)
     before = inter.matrix.copy()
     ones = binarize(inter, at_least)

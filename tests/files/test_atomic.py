@@ -1,4 +1,4 @@
-"""Writing a file replaces only a regular file, never a device, a pipe or a socket."""
+"""A file is written whole, for its owner alone, and replaces only a regular file: no device, pipe or socket."""
 
 import os
 import socket
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag.cli import demo
+from offdiag.cli import demo_study as demo
+from offdiag.files import atomic
 from offdiag.report import writer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
@@ -70,3 +71,33 @@ def test_the_files_of_the_demo_replace_ordinary_files_only(folder):
         demo.check_folder(folder)
     (folder / "report.html").unlink()
     demo.check_folder(folder)
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+def test_while_a_file_is_written_only_its_owner_can_read_it(tmp_path, monkeypatch, unnamed):
+    """Also on systems without unnamed files."""
+    if not unnamed:
+        monkeypatch.setattr(atomic.Pending, "_unnamed", lambda self: None)
+    target = tmp_path / "f"
+    with atomic.replacing(target) as file:
+        file.write(b"half")
+        file.flush()
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+        assert len(os.listdir(tmp_path)) == (0 if unnamed and hasattr(os, "O_TMPFILE") else 1)
+    assert target.read_bytes() == b"half"
+    (tmp_path / "g").touch()
+    assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE((tmp_path / "g").stat().st_mode)
+    (tmp_path / "g").unlink()
+    target.chmod(0o640)
+    with atomic.replacing(target) as file:
+        file.write(b"whole")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    with pytest.raises(KeyboardInterrupt), atomic.replacing(target) as file:
+        raise KeyboardInterrupt
+    assert target.read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    with pytest.raises(od.OffdiagError, match="expected the name of an ordinary file"), atomic.replacing(tmp_path):
+        pass

@@ -1,7 +1,7 @@
-"""Sealed files and their keys: contents are read back, anything else is rejected, and no key is ever shown."""
+"""Sealed files: contents are read back, anything else is rejected, and no key is ever shown."""
 
-import os
-import stat
+import io
+import tempfile
 
 import numpy as np
 import pytest
@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from offdiag.errors import OffdiagError
 from offdiag.files import keys, sealed
-from offdiag.files.keys import Key, Keys
+from offdiag.files.keys import Key
 
 
 @pytest.fixture
 def known(tmp_path):
     return keys.keys_of(tmp_path / "keys")
+
+
+@pytest.fixture
+def key(known):
+    found = known.new()
+    known.keep(found)
+    return found
 
 
 def seal(path, key, about, tensors):
@@ -25,9 +32,8 @@ def seal(path, key, about, tensors):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, sealed.CHUNK - 200, sealed.CHUNK, 3 * sealed.CHUNK + 17])
-def test_what_is_sealed_comes_back_and_can_be_changed(tmp_path, known, size):
+def test_what_is_sealed_comes_back_and_can_be_changed(tmp_path, known, key, size):
     tensors = {"a": np.arange(size // 8, dtype=np.float64), "b": np.full(size % 8, 7, dtype=np.uint8)}
-    key = known.new()
     path = seal(tmp_path / "s", key, {"x": [1, "ä"]}, tensors)
     about, arrays, used = sealed.read(path, known, "it")
     assert about == {"x": [1, "ä"]}
@@ -38,8 +44,7 @@ def test_what_is_sealed_comes_back_and_can_be_changed(tmp_path, known, size):
     assert sealed.key_id(path) == key.id
 
 
-def test_two_files_of_the_same_content_have_nothing_in_common(tmp_path, known):
-    key = known.new()
+def test_two_files_of_the_same_content_have_nothing_in_common(tmp_path, key):
     content = {"a": np.zeros(10_000)}
     one, other = (seal(tmp_path / name, key, {}, content).read_bytes() for name in ("one", "other"))
     start = len(sealed.MAGIC) + 8
@@ -52,8 +57,6 @@ def test_two_files_of_the_same_content_have_nothing_in_common(tmp_path, known):
 @settings(max_examples=60)
 @given(st.data())
 def test_a_file_changed_in_any_bit_or_length_is_refused(data):
-    import io
-
     key = Key.random()
     file = io.BytesIO()
     sealed.write(file, key, {"x": 1}, {"a": np.arange(300_000, dtype=np.float64)})  # three chunks
@@ -73,8 +76,6 @@ def test_a_file_changed_in_any_bit_or_length_is_refused(data):
     else:
         broken = content[: sealed.HEADER] + body[whole:]
     with pytest.MonkeyPatch.context() as patch:
-        import tempfile
-
         patch.delenv(keys.KEY, raising=False)
         with tempfile.NamedTemporaryFile() as target:
             target.write(broken)
@@ -83,8 +84,7 @@ def test_a_file_changed_in_any_bit_or_length_is_refused(data):
                 sealed.read(target.name, keys.keys_of(key.secret), "it")
 
 
-def test_another_key_is_named_and_not_shown(tmp_path, known):
-    key = known.new()
+def test_another_key_is_named_and_not_shown(tmp_path, known, key):
     path = seal(tmp_path / "s", key, {}, {})
     other = Key.random()
     with pytest.raises(
@@ -93,66 +93,3 @@ def test_another_key_is_named_and_not_shown(tmp_path, known):
         sealed.read(path, keys.keys_of(other.secret), "the model")
     assert key.secret.hex() not in str(error.value) + repr(key) + repr(known)
     assert other.secret.hex() not in str(error.value)
-
-
-def test_a_key_file_is_made_for_its_owner_alone(tmp_path, monkeypatch):
-    monkeypatch.delenv(keys.KEY_FILE)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    known = keys.keys_of()
-    first, second = known.new(), known.new()
-    path = tmp_path / "config" / "offdiag" / "keys"
-    assert known.path == path
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert first != second
-    assert path.read_text().split() == [first.secret.hex(), second.secret.hex()]
-    known.retire(first.id)
-    assert path.read_text().split() == [second.secret.hex()]
-    assert not known.has(first.id)
-    assert known.has(second.id)
-    assert sorted(os.listdir(path.parent)) == ["keys"]
-    path.chmod(0o644)
-    with pytest.raises(OffdiagError, match="can be read by others.*chmod 600"):
-        known.new()
-
-
-def test_keys_come_from_files_variables_bytes_and_functions(tmp_path, monkeypatch):
-    key = Key.random()
-    assert keys.keys_of(key.secret).new() == key
-    assert keys.keys_of(lambda: key.secret).new() == key
-    monkeypatch.setenv(keys.KEY, key.secret.hex())
-    assert keys.keys_of().new() == key
-    other = keys.keys_of(tmp_path / "mine").new()  # a named file takes precedence over the variable
-    assert other != key
-    assert keys.keys_of(tmp_path / "mine").has(other.id)
-    with pytest.raises(OffdiagError, match="OFFDIAG_NEW_KEY"):
-        keys.keys_of().rotated()
-    fresh = Key.random()
-    monkeypatch.setenv(keys.NEW_KEY, fresh.secret.hex())
-    assert keys.keys_of().rotated() == fresh
-    with pytest.raises(OffdiagError, match="cannot be replaced from here"):
-        keys.keys_of(Key.random().secret).rotated()
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (b"short", "expected a key of 32 bytes, received 5 bytes"),
-        (lambda: "text", "expected a key of 32 bytes, received str"),
-        ("/dev/null", "not an ordinary file"),
-        ("no/such/folder/keys", "its folder does not exist"),
-    ],
-)
-def test_what_is_no_key_is_one_line(source, words):
-    with pytest.raises(OffdiagError, match=words):
-        keys.keys_of(source)
-
-
-def test_a_line_that_is_no_key_is_not_shown(tmp_path):
-    path = tmp_path / "keys"
-    path.write_text("hunter2\n")
-    path.chmod(0o600)
-    with pytest.raises(OffdiagError, match="64 hexadecimal digits") as error:
-        Keys(path).new()
-    assert "hunter2" not in str(error.value)
-    assert path.read_text() == "hunter2\n"

@@ -81,6 +81,18 @@ def test_each_model_has_a_key_of_its_own_and_keeps_it(tmp_path, model, inter):
     assert sealed.key_id(tmp_path / "a.od.living") == a
 
 
+def test_a_save_that_is_stopped_before_the_switch_leaves_no_key(tmp_path, model, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    for stage in ("finish", "move"):
+        monkeypatch.setattr(atomic.Pending, stage, stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(tmp_path / "m.od", updatable=True, key=tmp_path / "keys")
+        monkeypatch.undo()
+        assert names(tmp_path) == []
+
+
 def test_a_rotated_key_makes_older_copies_unreadable_and_no_others(tmp_path, model, inter):
     for name in "ab":
         model.save(tmp_path / f"{name}.od", updatable=True, key=tmp_path / "keys")
@@ -95,43 +107,6 @@ def test_a_rotated_key_makes_older_copies_unreadable_and_no_others(tmp_path, mod
     with pytest.raises(OffdiagError, match="which is not in"):
         _ = od.load(backup / "a.od", key=tmp_path / "keys").gram_
     od.load(tmp_path / "a.od", key=tmp_path / "keys").forget(inter.select_users(np.array([1])))  # ids are still known
-
-
-@pytest.mark.parametrize("unnamed", [True, False])
-def test_while_a_file_is_written_only_its_owner_can_read_it(tmp_path, monkeypatch, unnamed):
-    """Also on systems without unnamed files."""
-    if not unnamed:
-        monkeypatch.setattr(atomic.Pending, "_unnamed", lambda self: None)
-    target = tmp_path / "f"
-    with atomic.replacing(target) as file:
-        file.write(b"half")
-        file.flush()
-        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
-        assert len(names(tmp_path)) == (0 if unnamed and hasattr(os, "O_TMPFILE") else 1)
-    assert target.read_bytes() == b"half"
-    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~_umask()
-    target.chmod(0o640)
-    with atomic.replacing(target) as file:
-        file.write(b"whole")
-    assert stat.S_IMODE(target.stat().st_mode) == 0o640
-    with pytest.raises(KeyboardInterrupt), atomic.replacing(target) as file:
-        raise KeyboardInterrupt
-    assert target.read_bytes() == b"whole"
-    assert names(tmp_path) == ["f"]
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def test_nothing_but_an_ordinary_file_is_replaced(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for target in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(OffdiagError, match="expected the name of an ordinary file"), atomic.replacing(target):
-            pass
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_an_error_before_the_switch_leaves_everything_as_it_was(tmp_path, model, monkeypatch):
@@ -182,8 +157,8 @@ def first_format(folder, model, *, ledger):
     """A file of the previous version: everything in one file, 8-byte words, the key inside."""
     from offdiag import persist
     from offdiag.files import container
-    from offdiag.living import event_rows, first_hashes
-    from offdiag.living.events import recipe_of
+    from offdiag.living import events
+    from offdiag.living.first_format import FirstHashes
     from offdiag.living.ledger import Ledger
 
     about, tensors = persist._contents(model, None)
@@ -192,16 +167,17 @@ def first_format(folder, model, *, ledger):
     tensors |= {f"gram.{name}": array for name, array in G.arrays().items()}
     salt = bytes(range(16))
     X, item_ids, user_ids = model._past.source, model.item_ids_, model._past.user_ids
-    histories = first_hashes.histories(salt, X, item_ids)
+    hashes = FirstHashes(bytes(32), salt)
+    histories = hashes.history_words(X, item_ids)
     if not ledger:
         tensors |= {"roll.salt": np.frombuffer(salt, np.uint8), "roll.histories": np.sort(histories)}
     else:
-        table = event_rows.table_of(od.Interactions(X, user_ids, item_ids))
+        table = events.table_of(od.Interactions(X, user_ids, item_ids))
         rows = np.repeat(np.arange(len(user_ids)), np.diff(X.indptr))
-        words = first_hashes.events(salt, table, user_ids, rows, 0, 0, "once")
-        users = first_hashes.users(salt, user_ids)
+        words = hashes.event_words(table, user_ids, rows, "once")
+        users = hashes.user_words(user_ids)
         order = np.argsort(users)
-        about["ledger"] = Ledger.empty(recipe_of(table)).about()
+        about["ledger"] = Ledger.empty(events.recipe_of(table)).about()
         lists = [np.sort(words[X.indptr[u] : X.indptr[u + 1]]) for u in order]
         tensors |= {
             "ledger.salt": np.frombuffer(salt, np.uint8),
@@ -240,15 +216,15 @@ def test_a_file_of_the_first_format_loads_and_is_converted_with_a_word(tmp_path,
 
 
 def test_the_log_of_a_first_format_file_continues(tmp_path, model, inter):
-    from offdiag.living import event_rows, events
+    from offdiag.living import events
 
     first_format(tmp_path, model, ledger=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EarlierFormatWarning)
         od.load(tmp_path / "old.od").save(tmp_path / "old.od", updatable=True)
     ledger = past.ledger_of(od.load(tmp_path / "old.od"))
-    assert events.plan_update(ledger, event_rows.table_of(inter)).new_events == 0
-    plan = events.plan_forget(ledger, event_rows.table_of(inter.select_users(np.array([7]))))
+    assert events.plan_update(ledger, events.table_of(inter)).new_events == 0
+    plan = events.plan_forget(ledger, events.table_of(inter.select_users(np.array([7]))))
     assert plan.ledger.n_users == 79
 
 

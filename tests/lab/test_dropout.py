@@ -5,18 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
-from offdiag.errors import OffdiagError
-from offdiag.lab import deep, dropout, equalizer
+from offdiag.lab import deep, dropout
 from offdiag.lab import montecarlo as mc
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with threadpool_limits(1):  # small matrices run slower when shared among busy cores
-        yield
-
+from tests.fixtures.mistakes import rejects
 
 seeds = st.integers(0, 2**32 - 1)
 drops = st.sampled_from([0.0, 0.1, 0.5, 0.9])
@@ -95,7 +87,7 @@ def test_the_path_norm_is_a_sum_over_paths():
 
 @pytest.mark.parametrize("drop", [0.0, 0.1, 0.5, 0.8])
 @pytest.mark.parametrize(("d1", "d2", "width"), [(5, 4, 2), (4, 6, 4), (3, 3, 7), (1, 5, 3), (4, 1, 1)])
-def test_no_search_ends_below_the_closed_form_and_the_best_ends_there(d1, d2, width, drop):
+def test_the_closed_form_is_the_best_end_of_any_search(d1, d2, width, drop):
     M = np.random.default_rng(d1 + 10 * d2 + width).standard_normal((d1, d2))
     found = dropout.optimum(M, width, drop)
     truth = lowest(M, width, drop)
@@ -115,7 +107,7 @@ def test_tied_weights_reach_the_closed_form_of_the_eigenvalues(d, width, shift, 
 
 
 @pytest.mark.parametrize("rank", [4, 2])
-def test_inputs_that_are_not_white_change_the_optimum_as_the_formula_says(rank):
+def test_inputs_that_are_not_white_change_the_optimum_by_the_formula(rank):
     rng = np.random.default_rng(3)
     M, L = rng.standard_normal((3, 4)), rng.standard_normal((4, rank))
     S = L @ L.T
@@ -126,7 +118,7 @@ def test_inputs_that_are_not_white_change_the_optimum_as_the_formula_says(rank):
 
 
 @given(seeds, st.integers(1, 6), st.integers(1, 6), st.integers(1, 9), drops, st.booleans())
-def test_the_optimum_is_equalised_stationary_shrunk_and_of_the_stated_rank(seed, d1, d2, width, drop, tied):
+def test_the_optimum_is_equalised_stationary_and_shrunk(seed, d1, d2, width, drop, tied):
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((d1, d2))
     if tied:
@@ -148,7 +140,7 @@ def test_the_optimum_is_equalised_stationary_shrunk_and_of_the_stated_rank(seed,
     assert np.abs(slope).max() < 1e-11
 
 
-def test_ties_zeros_and_low_rank_are_no_trouble():
+def test_ties_zeros_and_low_rank_are_handled():
     flat = dropout.optimum(np.eye(4), 4, 0.5)
     assert flat.rank == 4
     assert np.allclose(flat.product, np.eye(4) / 2)
@@ -163,7 +155,7 @@ def test_ties_zeros_and_low_rank_are_no_trouble():
     assert dropout.optimum(-np.eye(2), 2, 0.5, tied=True).value == 2.0
 
 
-def test_the_product_is_cut_to_the_width_even_if_more_values_exceed_the_threshold():
+def test_the_rank_is_at_most_the_width():
     found = dropout.optimum(np.diag([5, 4.9, 4.8, 4.7]), 2, 0.2)
     assert found.rank == 2 == np.linalg.matrix_rank(found.product)
     assert found.threshold < 4.7
@@ -189,178 +181,51 @@ def test_the_deep_recursion_is_the_one_of_the_deep_module():
     assert value == deep.expected_loss(X.T @ X, weights, [0.2, 0.5])
 
 
-def written_out(M, U, V, X, kept, rates, keep, tied):
-    """The steps of the algorithm as matrices, one input at a time."""
-    U, V = U.copy(), V.copy()
-    for inputs, masks, rate in zip(X, kept, rates, strict=True):
-        by_U, by_V = np.zeros_like(U), np.zeros_like(V)
-        for x, z in zip(inputs, masks, strict=True):
-            e = U @ np.diag(z / keep) @ V.T @ x - M @ x
-            by_U += np.outer(e, x) @ V @ np.diag(z / keep)
-            by_V += np.outer(x, e) @ U @ np.diag(z / keep)
-        if tied:
-            U = V = U - rate * (by_U + by_V)
-        else:
-            U, V = U - rate * by_U, V - rate * by_V
-    return U, V
-
-
-@given(seeds, st.integers(1, 6), st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.booleans())
-def test_the_compiled_steps_are_those_of_the_algorithm(seed, d1, d2, width, batch, tied):
-    from offdiag.lab.dropout_steps import take_steps
-
-    rng = np.random.default_rng(seed)
-    d2 = d1 if tied else d2
-    M, U = rng.standard_normal((d1, d2)), rng.standard_normal((d1, width))
-    V = U if tied else rng.standard_normal((d2, width))
-    X, kept, rates = rng.standard_normal((4, batch, d2)), rng.random((4, batch, width)) < 0.6, np.full(4, 0.01)
-    expected = written_out(M, U, V, X, kept, rates, 0.6, tied)
-    Ut = U.T.copy()
-    Vt = Ut if tied else V.T.copy()
-    take_steps(Ut, Vt, X, X @ M.T, kept, rates, 0.6)
-    assert np.allclose(Ut.T, expected[0], rtol=1e-10, atol=1e-12)
-    assert np.allclose(Vt.T, expected[1], rtol=1e-10, atol=1e-12)
-
-
-def test_the_mean_step_is_half_the_gradient_of_the_objective():
-    rng = np.random.default_rng(7)
-    M, U, V, drop = rng.standard_normal((3, 2)), rng.standard_normal((3, 2)), rng.standard_normal((2, 2)), 0.3
-    masks, chances = mc.enumerate_masks(1 - drop, 2)
-    X = np.sqrt(2) * np.concatenate([np.eye(2), -np.eye(2)])  # four inputs whose second moment is I
-    step = np.zeros_like(U)
-    for z, chance in zip(masks, chances, strict=True):
-        for x in X:
-            moved = written_out(M, U, V, x[None, None], z[None, None], np.ones(1), 1 - drop, False)[0]
-            step += chance / 4 * (U - moved)
-    slope, size = np.zeros_like(U), 1e-6
-    for at in np.ndindex(U.shape):
-        E = np.zeros_like(U)
-        E[at] = size
-        slope[at] = dropout.objective(M, U + E, V, drop) - dropout.objective(M, U - E, V, drop)
-    assert np.allclose(step, slope / (2 * size) / 2, atol=1e-7)
-
-
-def test_sampling_arrives_at_the_closed_form_and_equalises():
-    M = np.random.default_rng(8).standard_normal((4, 3))
-    best = dropout.optimum(M, 3, 0.5)
-    trace = dropout.sgd(M, 3, 0.5, steps=60_000, learning_rate=0.02, decay=1e-3, seed=1, runs=3, record_every=20_000)
-    assert trace.steps.tolist() == [0, 20_000, 40_000, 60_000]
-    assert trace.objectives.shape == trace.variances.shape == (3, 4)
-    assert (trace.objectives >= best.value - 1e-12).all()
-    assert (trace.objectives[:, -1] < 1.005 * best.value).all()
-    assert (trace.variances[:, -1] < 1e-3 * best.singular_values.sum()).all()
-    for run in range(3):
-        last = dropout.objective(M, trace.U[run], trace.V[run], 0.5)
-        assert last == pytest.approx(trace.objectives[run, -1], rel=1e-12)
-
-
-def test_tied_sampling_leads_to_a_corner_of_equal_weights_and_the_path_is_recorded():
-    start = np.array([[1.2, 0.1]])
-    trace = dropout.sgd(
-        [[2.0]], 2, 1 / 3, steps=20_000, learning_rate=0.02, decay=1e-2, tied=True, start=start, record_path=True
-    )
-    assert trace.path is not None
-    assert trace.path.shape == (1, len(trace.steps), 1, 2)
-    assert np.array_equal(trace.path[0, 0], start)
-    assert np.array_equal(trace.path[0, -1], trace.U[0])
-    assert np.allclose(np.abs(trace.U[0]), np.sqrt(2 / 2.5), atol=0.05)  # λ = 1/2, so a² = m/(2 + λ)
-
-
-def test_a_run_depends_on_the_seed_and_its_place_only():
-    M = np.ones((2, 3))
-    settings = {"steps": 50, "learning_rate": 0.01}
-    once = dropout.sgd(M, 2, 0.3, runs=3, seed=4, **settings)
-    again = dropout.sgd(M, 2, 0.3, runs=2, seed=4, **settings)
-    other = dropout.sgd(M, 2, 0.3, runs=2, seed=5, **settings)
-    assert np.array_equal(once.U[:2], again.U)
-    assert not np.allclose(again.U, other.U)
-    assert not np.allclose(once.U[0], once.U[1])
-    assert len(once.steps) == 51
-    rare = dropout.sgd(M, 2, 0.3, runs=3, seed=4, record_every=20, **settings)
-    assert rare.steps.tolist() == [0, 20, 40, 50]
-    assert np.array_equal(rare.U, once.U)
-    assert np.array_equal(rare.objectives, once.objectives[:, rare.steps])
-
-
-def test_long_stretches_are_drawn_in_pieces_that_do_not_show(monkeypatch):
-    whole = dropout.sgd(np.ones((2, 3)), 2, 0.3, 50, 0.01, batch=2, record_every=50)
-    monkeypatch.setattr("offdiag.lab.dropout_sgd.CHUNK", 7)
-    pieces = dropout.sgd(np.ones((2, 3)), 2, 0.3, 50, 0.01, batch=2, record_every=50)
-    assert np.array_equal(whole.U, pieces.U)
-
-
-def test_batches_quieten_the_steps():
-    M, best = np.eye(3), dropout.optimum(np.eye(3), 3, 0.5).value
-    settings = {"steps": 4000, "learning_rate": 0.05, "runs": 4, "record_every": 4000}
-    one = dropout.sgd(M, 3, 0.5, **settings).objectives[:, -1].mean() - best
-    many = dropout.sgd(M, 3, 0.5, batch=16, **settings).objectives[:, -1].mean() - best
-    assert 0 < many < one / 4
-
-
-def test_progress_is_told_per_run():
-    told = []
-    dropout.sgd(np.eye(2), 2, 0.5, steps=4, learning_rate=0.1, runs=2, progress=lambda *a: told.append(a))
-    assert [fraction for _, fraction in told] == [0.5, 1.0]
-
-
 square = np.eye(2)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: dropout.optimum(square, 2, 1.0), r"drop.*\[0, 1\).*1.0"),
-        (lambda: dropout.optimum(square, 2, -0.1), r"drop.*-0.1"),
-        (lambda: dropout.optimum(square, 2, float("nan")), r"drop.*nan"),
-        (lambda: dropout.optimum(square, 0, 0.5), "width.*0"),
-        (lambda: dropout.optimum([[np.nan]], 1, 0.5), "M holds NaN"),
-        (lambda: dropout.optimum(np.ones((2, 3)), 1, 0.5, tied=True), "symmetric.*2×3"),
-        (lambda: dropout.optimum([[0.0, 1.0], [2.0, 0.0]], 1, 0.5, tied=True), "symmetric"),
-        (lambda: dropout.optimum(square, 1, 0.5, tied=True, second_moment=square), "white inputs"),
-        (lambda: dropout.optimum(square, 1, 0.5, second_moment=np.eye(3)), "second_moment must be 2×2"),
-        (lambda: dropout.optimum(square, 1, 0.5, second_moment=-square), "negative eigenvalue"),
-        (lambda: dropout.objective(square, np.ones((3, 1)), np.ones((2, 1)), 0.5), "U must be 2×any.*3×1"),
-        (lambda: dropout.objective(square, np.ones((2, 1)), np.ones((2, 2)), 0.5), "V must be 2×1"),
-        (lambda: dropout.expected_loss(square, square, square, [1.0, 0.0], square), "mean must not be 0"),
-        (lambda: dropout.expected_loss(square, square, np.ones((2, 3)), np.ones(2), square), "A must be any×2"),
-        (lambda: dropout.expected_loss(square, square, square, np.ones(3), square), "mean must be 1×2"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=0, learning_rate=0.1), "steps.*0"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate="a"), "learning_rate .* received 'a'"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, decay="a"), "decay .* received 'a'"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, seed=-1), "seed .* received -1"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=3), "two matrices"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=np.ones((3, 2))), "received 3"),
-        (lambda: dropout.optimum(1e200 * np.eye(3), 2, 0.5), r"M must be at most 1e\+100 .* scale the values down"),
-        (lambda: dropout.optimum([[1.0, 2.0], [3.0]], 2, 0.5), "M must be a matrix of numbers.*equal length"),
-        (lambda: dropout.optimum([["a"]], 2, 0.5), "M must be a matrix of numbers.*U1"),
-        (lambda: dropout.optimum([[1j]], 2, 0.5), "M must be a matrix of numbers.*complex"),
-        (lambda: dropout.optimum([[None]], 2, 0.5), "M must be a matrix of numbers.*object"),
-        (lambda: dropout.expected_loss(square, square, square, 1e-200, square), "beyond the range of float64"),
-        (lambda: dropout.expected_loss(square, square, square, "a", square), "mean must be a number or a vector"),
-        (lambda: dropout.objective(1e90 * square, 1e90 * square, 1e90 * square, 0.5), "beyond the range"),
-        (
-            lambda: dropout.deep_expected_loss(square, [square], 0.5),
-            r"dropouts must be a list .* received 0.5; .*\[ \]",
-        ),
-        (lambda: dropout.deep_expected_loss(square, None, [0.5]), "weights must be a list of matrices, received None"),
-        (lambda: dropout.deep_expected_loss(square, [[[1.0], [1.0, 2.0]]], [0.5]), "W_1 must be a matrix.*equal"),
-        (lambda: deep.expected_loss(square, [square], [0.5], l2="a"), "l2 must be a number .* received 'a'"),
-        (lambda: deep.expected_loss(square, [1e99 * square] * 2, [0.5, 0.5]), "beyond the range"),
-        (lambda: deep.sample_loss(square, [square], [0.5], draws="a"), "draws must be at least 2.*'a'"),
-        (lambda: deep.sample_loss(square, [square], [0.5], draws=2, seed=-1), "seed"),
-        (lambda: deep.fit(square, 2, [0.5, 0.0]), "widths must be a list"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=-1.0), "learning_rate"),
-        (lambda: dropout.sgd(100 * square, 2, 0.5, steps=500, learning_rate=9.0), "diverged.*lower learning_rate=9"),
-        (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=(square, np.eye(3))), "V must be 2×2"),
-    ],
+test_mistakes_get_a_message_of_one_line = rejects(
+    (lambda: dropout.optimum(square, 2, 1.0), r"drop.*\[0, 1\).*1.0"),
+    (lambda: dropout.optimum(square, 2, -0.1), r"drop.*-0.1"),
+    (lambda: dropout.optimum(square, 2, float("nan")), r"drop.*nan"),
+    (lambda: dropout.optimum(square, 0, 0.5), "width.*0"),
+    (lambda: dropout.optimum([[np.nan]], 1, 0.5), "M holds NaN"),
+    (lambda: dropout.optimum(np.ones((2, 3)), 1, 0.5, tied=True), "symmetric.*2×3"),
+    (lambda: dropout.optimum([[0.0, 1.0], [2.0, 0.0]], 1, 0.5, tied=True), "symmetric"),
+    (lambda: dropout.optimum(square, 1, 0.5, tied=True, second_moment=square), "white inputs"),
+    (lambda: dropout.optimum(square, 1, 0.5, second_moment=np.eye(3)), "second_moment must be 2×2"),
+    (lambda: dropout.optimum(square, 1, 0.5, second_moment=-square), "negative eigenvalue"),
+    (lambda: dropout.objective(square, np.ones((3, 1)), np.ones((2, 1)), 0.5), "U must be 2×any.*3×1"),
+    (lambda: dropout.objective(square, np.ones((2, 1)), np.ones((2, 2)), 0.5), "V must be 2×1"),
+    (lambda: dropout.expected_loss(square, square, square, [1.0, 0.0], square), "mean must not be 0"),
+    (lambda: dropout.expected_loss(square, square, np.ones((2, 3)), np.ones(2), square), "A must be any×2"),
+    (lambda: dropout.expected_loss(square, square, square, np.ones(3), square), "mean must be 1×2"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=0, learning_rate=0.1), "steps.*0"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate="a"), "learning_rate .* received 'a'"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, decay="a"), "decay .* received 'a'"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, seed=-1), "seed .* received -1"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=3), "two matrices"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=np.ones((3, 2))), "received 3"),
+    (lambda: dropout.optimum(1e200 * np.eye(3), 2, 0.5), r"M must be at most 1e\+100 .* scale the values down"),
+    (lambda: dropout.optimum([[1.0, 2.0], [3.0]], 2, 0.5), "M must be a matrix of numbers.*equal length"),
+    (lambda: dropout.optimum([["a"]], 2, 0.5), "M must be a matrix of numbers.*U1"),
+    (lambda: dropout.optimum([[1j]], 2, 0.5), "M must be a matrix of numbers.*complex"),
+    (lambda: dropout.optimum([[None]], 2, 0.5), "M must be a matrix of numbers.*object"),
+    (lambda: dropout.expected_loss(square, square, square, 1e-200, square), "beyond the range of float64"),
+    (lambda: dropout.expected_loss(square, square, square, "a", square), "mean must be a number or a vector"),
+    (lambda: dropout.objective(1e90 * square, 1e90 * square, 1e90 * square, 0.5), "beyond the range"),
+    (
+        lambda: dropout.deep_expected_loss(square, [square], 0.5),
+        r"dropouts must be a list .* received 0.5; .*\[ \]",
+    ),
+    (lambda: dropout.deep_expected_loss(square, None, [0.5]), "weights must be a list of matrices, received None"),
+    (lambda: dropout.deep_expected_loss(square, [[[1.0], [1.0, 2.0]]], [0.5]), "W_1 must be a matrix.*equal"),
+    (lambda: deep.expected_loss(square, [square], [0.5], l2="a"), "l2 must be a number .* received 'a'"),
+    (lambda: deep.expected_loss(square, [1e99 * square] * 2, [0.5, 0.5]), "beyond the range"),
+    (lambda: deep.sample_loss(square, [square], [0.5], draws="a"), "draws must be at least 2.*'a'"),
+    (lambda: deep.sample_loss(square, [square], [0.5], draws=2, seed=-1), "seed"),
+    (lambda: deep.fit(square, 2, [0.5, 0.0]), "widths must be a list"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=-1.0), "learning_rate"),
+    (lambda: dropout.sgd(100 * square, 2, 0.5, steps=500, learning_rate=9.0), "diverged.*lower learning_rate=9"),
+    (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, start=(square, np.eye(3))), "V must be 2×2"),
 )
-def test_what_makes_no_sense_is_refused_in_one_line(call, message):
-    with pytest.raises(OffdiagError, match=message) as raised:
-        call()
-    assert "\n" not in str(raised.value)
-
-
-def test_balanced_factors_share_the_norm_among_all_units_not_only_the_used_ones():
-    U, V = equalizer.balanced(np.eye(3)[:, :1], np.array([4.0]), np.eye(3)[:, :1], 4)
-    assert np.allclose((U**2).sum(axis=0), 1.0)
-    assert np.allclose(U @ V.T, np.diag([4.0, 0, 0]))

@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
-from offdiag.errors import OffdiagError
 from offdiag.lab import equalizer
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with threadpool_limits(1):  # small matrices run slower when shared among busy cores
-        yield
-
+from tests.fixtures.mistakes import rejects
 
 ways = pytest.mark.parametrize("way", [equalizer.equalize, equalizer.eqz], ids=["givens", "eqz"])
 
@@ -45,7 +37,7 @@ def test_any_matrix_can_be_equalised(way, U):
     assert equalizer.spread(U @ Q) <= 1e-12
 
 
-def test_at_width_200_the_spread_is_far_below_the_bound_and_the_rotations_are_at_most_199():
+def test_width_200_is_equalised_by_at_most_199_rotations():
     rng = np.random.default_rng(0)
     for U in (rng.standard_normal((300, 200)), rng.standard_normal((3, 200)), np.diag(0.9 ** np.arange(200))):
         Q, count = equalizer.rotations(U)
@@ -75,13 +67,13 @@ def test_the_hadamard_matrix_is_orthogonal_and_equalises_every_diagonal(r):
     assert np.allclose(np.diag(Z.T @ D @ Z), np.trace(D) / r, atol=1e-14)
 
 
-def test_the_hadamard_matrix_doubles_as_printed_with_one_root_of_two_per_level():
+def test_the_hadamard_matrix_doubles_with_one_root_of_two_per_level():
     half = equalizer.hadamard(4)
     assert np.allclose(equalizer.hadamard(8), np.block([[half, half], [-half, half]]) / np.sqrt(2), atol=1e-15)
 
 
 @given(st.integers(1, 9), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2**32 - 1))
-def test_the_universal_equaliser_needs_no_search_when_the_width_is_a_power_of_two(d, r, seed):
+def test_the_universal_equaliser_works_for_powers_of_two(d, r, seed):
     U = np.random.default_rng(seed).standard_normal((d, r))
     Q = equalizer.universal(U)
     assert np.allclose(Q.T @ Q, np.eye(r), atol=1e-13)
@@ -110,19 +102,19 @@ def test_spread_is_relative_to_the_mean():
     assert equalizer.spread([[1e-200, 2e-200]]) == pytest.approx(3 / 2.5)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: equalizer.hadamard(6), "power of two.*6.*equalize"),
-        (lambda: equalizer.hadamard(0), "at least 1.*0"),
-        (lambda: equalizer.universal(np.ones((2, 3))), "power of two"),
-        (lambda: equalizer.equalize(np.ones(3)), r"U must be a matrix.*\(3,\)"),
-        (lambda: equalizer.equalize(np.zeros((3, 0))), r"U must be a matrix"),
-        (lambda: equalizer.equalize([[np.nan, 1.0]]), "NaN"),
-        (lambda: equalizer.eqz([[np.inf, 1.0]]), "infinite"),
-        (lambda: equalizer.joint(np.ones((2, 3)), np.ones((2, 4))), "V must be any×3.*2×4"),
-    ],
+test_mistakes_get_a_message_of_one_line = rejects(
+    (lambda: equalizer.hadamard(6), "power of two.*6.*equalize"),
+    (lambda: equalizer.hadamard(0), "at least 1.*0"),
+    (lambda: equalizer.universal(np.ones((2, 3))), "power of two"),
+    (lambda: equalizer.equalize(np.ones(3)), r"U must be a matrix.*\(3,\)"),
+    (lambda: equalizer.equalize(np.zeros((3, 0))), r"U must be a matrix"),
+    (lambda: equalizer.equalize([[np.nan, 1.0]]), "NaN"),
+    (lambda: equalizer.eqz([[np.inf, 1.0]]), "infinite"),
+    (lambda: equalizer.joint(np.ones((2, 3)), np.ones((2, 4))), "V must be any×3.*2×4"),
 )
-def test_what_cannot_be_equalised_is_refused(call, message):
-    with pytest.raises(OffdiagError, match=message):
-        call()
+
+
+def test_balanced_factors_share_the_norm_among_all_units():
+    U, V = equalizer.balanced(np.eye(3)[:, :1], np.array([4.0]), np.eye(3)[:, :1], 4)
+    assert np.allclose((U**2).sum(axis=0), 1.0)
+    assert np.allclose(U @ V.T, np.diag([4.0, 0, 0]))

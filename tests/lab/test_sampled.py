@@ -162,7 +162,7 @@ def quick(**changes):
 
 
 @pytest.mark.parametrize("rank", [4, None])
-def test_training_is_decided_by_its_seed_and_leaves_the_global_one_alone(rank):
+def test_training_depends_on_its_own_seed_only(rank):
     import torch
 
     before = torch.get_rng_state()
@@ -175,7 +175,7 @@ def test_training_is_decided_by_its_seed_and_leaves_the_global_one_alone(rank):
 
 
 @pytest.mark.parametrize("rank", [4, None])
-def test_training_goes_on_from_a_start(rank):
+def test_training_continues_from_a_start(rank):
     first = quick(rank=rank, epochs=40)
     still = quick(rank=rank, start=(first.U, first.V), learning_rate=1e-6, epochs=1)
     assert np.allclose(still.U, first.U, atol=1e-5)
@@ -185,10 +185,10 @@ def test_training_goes_on_from_a_start(rank):
 
 
 def test_the_work_is_reported_and_empty_users_cost_nothing():
-    said = []
+    reported = []
     X = np.vstack([np.eye(5), np.zeros((3, 5))])
-    found = sampled.train(X, 2, dropout=0.5, epochs=4, batch_users=3, progress=lambda *at: said.append(at))
-    assert [fraction for _, fraction in said] == [0.25, 0.5, 0.75, 1.0]
+    found = sampled.train(X, 2, dropout=0.5, epochs=4, batch_users=3, progress=lambda *at: reported.append(at))
+    assert [fraction for _, fraction in reported] == [0.25, 0.5, 0.75, 1.0]
     assert np.isfinite(found.losses).all()
     assert found.U.dtype == found.V.dtype == np.float32
 
@@ -236,7 +236,7 @@ def test_empty_data_and_a_single_draw_are_mistakes_too():
         sampled.sample_loss(np.eye(3), np.eye(3), np.eye(3), dropout=0.5, draws=1)
 
 
-def test_without_torch_the_error_says_what_to_install(monkeypatch):
+def test_the_error_without_torch_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
         OffdiagError, match=r"needs torch, which is not installed; pip install torch.*offdiag\[neural\]"

@@ -31,31 +31,26 @@ def penalty(G, dropout, l2):
     return dropout / (1 - dropout) * np.diag(G) + l2
 
 
-def objective(G, B, dropout, l2, b, diagonal_weight=None):
-    """The deterministic objective of docs/models.md with a = 1; l2 is added to Λ everywhere."""
-    lam = penalty(G, dropout, l2)
+def mean_weight(dropout, b):
+    """w, the mean weight of an entry, and s = b/w."""
     w = dropout + b * (1 - dropout)
-    s = b / w if w else 0.0
-    diag = np.diag(B)
+    return w, b / w if w else 0.0
+
+
+def objective(G, B, dropout, l2, b):
+    """The deterministic objective of docs/models.md with a = 1; l2 is added to Λ everywhere."""
+    lam, (w, s), diag = penalty(G, dropout, l2), mean_weight(dropout, b), np.diag(B)
     off = B - np.diag(diag)
     Bp = off + s * np.diag(diag)
     fit = np.trace(G) - 2 * np.trace(G @ Bp) + np.trace(Bp.T @ G @ Bp)
-    return (
-        fit + (lam[:, None] * off**2).sum() + (b / w**2 * lam * diag**2).sum()
-        if w
-        else fit + (lam[:, None] * off**2).sum()
-    )
+    return fit + (lam[:, None] * off**2).sum() + ((b / w**2 * lam * diag**2).sum() if w else 0)
 
 
 def gradient(G, B, dropout, l2, b):
     """dJ/dB by hand from the same definition."""
-    lam = penalty(G, dropout, l2)
-    w = dropout + b * (1 - dropout)
-    s = b / w if w else 0.0
-    diag = np.diag(B)
+    lam, (w, s), diag = penalty(G, dropout, l2), mean_weight(dropout, b), np.diag(B)
     off = B - np.diag(diag)
-    Bp = off + s * np.diag(diag)
-    base = 2 * (G @ Bp - G)
+    base = 2 * (G @ (off + s * np.diag(diag)) - G)
     out = base + 2 * lam[:, None] * off
     np.fill_diagonal(out, s * np.diag(base) + (2 * b / w**2 * lam * diag if w else 0))
     return out
@@ -63,10 +58,7 @@ def gradient(G, B, dropout, l2, b):
 
 def weights(G, dropout, l2, b):
     """The optimum, column by column, from the normal equations of J in B' coordinates: no formula of ours is used."""
-    m = len(G)
-    lam = penalty(G, dropout, l2)
-    w = dropout + b * (1 - dropout)
-    s = b / w if w else 0.0
+    m, lam, (w, s) = len(G), penalty(G, dropout, l2), mean_weight(dropout, b)
     B = np.zeros((m, m))
     for i in range(m):
         if G[i, i] == 0:

@@ -37,12 +37,12 @@ def test_weights_are_never_lost_without_an_error(name, l2, dtype):
     try:
         model.fit(X)
     except od.OffdiagError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = None
-    if said is not None:
-        assert said.startswith("l2 is too large")
-        assert dtype in said
+        message = None
+    if message is not None:
+        assert message.startswith("l2 is too large")
+        assert dtype in message
         return
     B = model.weights_.toarray().astype(np.float64)
     assert B[OFF].any()

@@ -1,4 +1,4 @@
-"""The event log against a plain Python book of every user's items; the ledger; the keyed hashes."""
+"""The event log against a plain Python book of every user's items."""
 
 import numpy as np
 import polars as pl
@@ -10,101 +10,8 @@ import offdiag as od
 from offdiag.data.columns import Roles
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
-from offdiag.living import event_rows, events, siphash
+from offdiag.living import events
 from offdiag.living.ledger import Ledger, Recipe
-
-KEY = bytes(range(16))
-
-
-# Hashes
-
-
-def plain_siphash(key, message, long=False):
-    """SipHash-2-4 one byte string at a time, with Python integers; 16 bytes if long."""
-    word = (1 << 64) - 1
-
-    def turned(x, bits):
-        return ((x << bits) | (x >> (64 - bits))) & word
-
-    def rounds(v, count):
-        a, b, c, d = v
-        for _ in range(count):
-            a, c = (a + b) & word, (c + d) & word
-            b, d = turned(b, 13) ^ a, turned(d, 16) ^ c
-            a = turned(a, 32)
-            c, a = (c + b) & word, (a + d) & word
-            b, d = turned(b, 17) ^ c, turned(d, 21) ^ a
-            c = turned(c, 32)
-        return [a, b, c, d]
-
-    k0, k1 = (int.from_bytes(key[i : i + 8], "little") for i in (0, 8))
-    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
-    v[1] ^= 0xEE if long else 0
-    padded = message + bytes(-(len(message) + 1) % 8) + bytes([len(message) % 256])
-    for i in range(0, len(padded), 8):
-        m = int.from_bytes(padded[i : i + 8], "little")
-        v[3] ^= m
-        v = rounds(v, 2)
-        v[0] ^= m
-    v[2] ^= 0xEE if long else 0xFF
-    v = rounds(v, 4)
-    first = v[0] ^ v[1] ^ v[2] ^ v[3]
-    if not long:
-        return first
-    v[1] ^= 0xDD
-    v = rounds(v, 4)
-    return first.to_bytes(8, "little") + (v[0] ^ v[1] ^ v[2] ^ v[3]).to_bytes(8, "little")
-
-
-def test_the_keyed_hash_gives_the_published_values():
-    assert siphash.siphash(KEY)[0] == 0x726FDB47DD0E0E31
-    assert siphash.siphash(KEY, int.from_bytes(bytes(range(8)), "little"))[0] == 0x93F5F5799A932462
-    assert plain_siphash(KEY, bytes(range(15))) == 0xA129CA6149BE45E5  # the example of the paper
-    long = "a3817f04ba25a8e66df67214c7550293"  # the first of the published 16-byte values
-    assert siphash.siphash128(KEY)[0].hex() == plain_siphash(KEY, b"", long=True).hex() == long
-
-
-WORD = st.integers(0, 2**64 - 1)
-
-
-@given(st.lists(st.tuples(WORD, WORD, WORD), min_size=1, max_size=5), st.binary(min_size=16, max_size=16))
-def test_the_keyed_hash_of_arrays_is_that_of_each_row(rows, key):
-    columns = np.array(rows, dtype=np.uint64).T
-    expected = [plain_siphash(key, b"".join(w.to_bytes(8, "little") for w in (7, *row))) for row in rows]
-    assert siphash.siphash(key, 7, *columns).tolist() == expected
-    long = [plain_siphash(key, b"".join(w.to_bytes(8, "little") for w in (7, *row)), long=True) for row in rows]
-    assert np.array_equal(siphash.siphash128(key, 7, *columns), np.array(long, dtype=siphash.DIGEST))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12, unique=True), st.data())
-def test_digests_are_found_wherever_halves_of_them_collide(rows, data):
-    known = siphash.digests(np.array(rows, dtype=np.uint64).reshape(-1, 2))
-    asked = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6))
-    wanted = siphash.digests(np.array(asked, dtype=np.uint64).reshape(-1, 2))
-    assert siphash.places(known, wanted).tolist() == [rows.index(row) if row in rows else -1 for row in asked]
-    assert siphash.any_twice(wanted) == (len(set(asked)) < len(asked))
-
-
-def test_blocks_of_the_keyed_hash_do_not_matter():
-    words = np.arange(40_000, dtype=np.uint64)
-    whole = siphash.siphash(KEY, 1, words)
-    assert len(np.unique(whole)) == len(words)
-    assert np.array_equal(whole[20_000:], siphash.siphash(KEY, 1, words[20_000:]))
-
-
-def test_an_event_id_is_the_same_as_a_number_and_as_text():
-    large = [2**63 - 1, -(2**63)]
-    assert np.array_equal(
-        siphash.event_codes(KEY, pl.Series(large)), siphash.event_codes(KEY, pl.Series(map(str, large)))
-    )
-    numbers = siphash.event_codes(KEY, pl.Series([7, -3, 0]))
-    texts = siphash.event_codes(KEY, pl.Series(["7", "-3", "0", "07", "7.0", "a", "9" * 30]))
-    assert numbers.tolist() == texts[:3].tolist()
-    assert len(set(texts.tolist())) == 7
-    assert np.array_equal(siphash.number_codes(np.array([5, 0])), siphash.number_codes(np.array([5.0, -0.0])))
-
-
-# Logs
 
 ROW = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2))
 KINDS = [
@@ -214,8 +121,8 @@ def test_a_growing_log_gives_the_histories_of_the_whole_log(kind, rows, cuts, ra
     others = [row for row in rows[: ends[-1]] if str(row[0]) not in gone]
     if others:
         same_as = events.plan_update(same_as, table(others, kind)).ledger
-    for name, part in plan.ledger.arrays().items():  # no trace of them
-        assert np.array_equal(part, same_as.arrays()[name]), name
+    for name, part in plan.ledger.entries.arrays().items():  # no trace of them
+        assert np.array_equal(part, same_as.entries.arrays()[name]), name
     with pytest.raises(OffdiagError, match="never there, or forgotten already"):
         events.plan_forget(plan.ledger, table(rows[: ends[-1]], kind), np.array(gone[:1]))
 
@@ -346,13 +253,6 @@ def test_all_or_nothing_when_one_of_several_is_unknown():
         events.plan_forget(fitted(), table(LOG, {}), np.array(["1", "nobody"]))
 
 
-def test_ids_of_another_kind_are_refused():
-    ledger = fitted()
-    with pytest.raises(OffdiagError, match="user ids that are text, as in the model, received whole numbers"):
-        events.check_kinds(ledger.recipe, table(LOG, {}, names=int))
-    events.check_kinds(ledger.recipe, table(LOG, {}))
-
-
 def test_an_empty_log_is_refused():
     with pytest.raises(OffdiagError, match="at least one event"):
         events.plan_update(fitted(), table([], {}))
@@ -360,53 +260,11 @@ def test_an_empty_log_is_refused():
         events.plan_forget(fitted(), table([], {}))
 
 
-# Ledger
-
-
-def test_a_ledger_comes_back_from_its_arrays():
-    ledger = fitted({"value": True, "time": True})
-    back = Ledger.from_arrays(ledger.hashes, {k: v.copy() for k, v in ledger.arrays().items()}, ledger.about())
-    assert back.recipe == ledger.recipe
-    assert events.plan_update(back, table(LOG, {"value": True, "time": True})).new_events == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "broken"),
-    [
-        ("users", lambda a: a[:, :1]),
-        ("users", lambda a: a[::-1]),
-        ("users", lambda a: a.astype(np.int64)),
-        ("histories", lambda a: a[:-1]),
-        ("starts", lambda a: a + 1),
-        ("events", lambda a: a[:-1]),
-    ],
-)
-def test_a_ledger_that_makes_no_sense_is_refused(name, broken):
-    ledger = fitted()
-    arrays = ledger.arrays() | {name: broken(ledger.arrays()[name].copy())}
-    with pytest.raises((ValueError, TypeError)):
-        Ledger.from_arrays(ledger.hashes, arrays, ledger.about())
-    with pytest.raises((ValueError, TypeError)):
-        Ledger.from_arrays(ledger.hashes, ledger.arrays(), ledger.about() | {"duplicates": "maybe"})
-
-
-def test_no_id_can_be_found_in_a_ledger():
-    names = ["ann@example.org", "bob"]
-    log = Table(pl.Series(names), pl.Series(["Secret Item", "Other Item"]))
-    ledger = events.read_first(log, events.recipe_of(log))[1]
-    everything = b"".join(part.tobytes() for part in ledger.arrays().values()) + str(ledger.about()).encode()
-    for text in ("ann", "bob", "Secret", "Other"):
-        assert text.encode() not in everything
-    other = events.read_first(log, events.recipe_of(log))[1]  # another file, another key: the two cannot be joined
-    assert not np.intersect1d(ledger.entries.users, other.entries.users).size
-    assert not np.intersect1d(ledger.entries.events, other.entries.events).size
-
-
 def test_the_ledger_of_interactions_is_that_of_their_rows():
     inter = od.synthetic.interactions(30, 12, 150, seed=3)
     ledger = events.ledger_of_data(inter)
     assert (ledger.n_users, ledger.n_events) == (30, 150)
-    rows = event_rows.table_of(inter.select_users(np.array([4, 9])))
+    rows = events.table_of(inter.select_users(np.array([4, 9])))
     gone = events.plan_forget(ledger, rows).remove
     assert np.array_equal(gone.user_ids, inter.user_ids[[4, 9]])
     assert gone.nnz == inter.select_users(np.array([4, 9])).nnz

@@ -11,10 +11,9 @@ from offdiag._kernels import column_solves
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import sparse as sparse_living
 from offdiag.solvers import gram_supports
+from tests.fixtures.changed_models import CLOSE, refitted
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions
-
-EXACT = {"float32": 1e-5, "float64": 1e-12}
 
 
 def example(seed=0, n=300, m=120, density=0.5):
@@ -34,10 +33,9 @@ def with_ids(X, ids=None):
 
 def refit(model, X):
     """A fit with the model's settings on these users, over the model's items."""
-    params = model.get_params()
-    settings = {name: value for name, value in model.settings_.items() if name in params}
-    X = X.matrix[:, np.searchsorted(X.item_ids, model.item_ids_)] if isinstance(X, od.Interactions) else X
-    return type(model)(**params | settings).fit(X)
+    return refitted(
+        model, X.matrix[:, np.searchsorted(X.item_ids, model.item_ids_)] if isinstance(X, od.Interactions) else X
+    )
 
 
 def same_bytes(model, other):
@@ -53,7 +51,7 @@ def check(model, X, exact=False):
     if exact:
         same_bytes(model, fresh)
     W, expected = model.weights_.toarray(), fresh.weights_.toarray()
-    np.testing.assert_allclose(W, expected, rtol=0, atol=EXACT[model.dtype] * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(W, expected, rtol=0, atol=CLOSE[model.dtype] * max(1, np.abs(expected).max()))
     unit = max(abs(fresh.objective_), float(fresh.popularity_.sum()))
     assert abs(model.objective_ - fresh.objective_) <= {"float32": 1e-6, "float64": 1e-11}[model.dtype] * unit
     np.testing.assert_array_equal(model.popularity_, fresh.popularity_)
@@ -70,7 +68,7 @@ def fitted(X, **words):
 
 
 @given(interactions(max_users=30, max_items=25), st.sampled_from([1, 2, 4]), dtypes, st.data())
-def test_users_come_and_go_to_the_same_bytes_as_a_fit(X, k, dtype, data):
+def test_added_and_removed_users_give_the_bytes_of_a_fit(X, k, dtype, data):
     n = X.shape[0]
     first = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     assume(X[first].nnz)
@@ -91,7 +89,7 @@ def test_users_come_and_go_to_the_same_bytes_as_a_fit(X, k, dtype, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_fifty_changes_with_items_that_come_and_go_by_id(dtype):
+def test_fifty_changes_with_items_added_and_removed_by_id(dtype):
     rng = np.random.default_rng(3)
     ids = np.array([f"item {i:03d}" for i in range(120)])
     X = example(density=0.3)
@@ -125,18 +123,7 @@ def test_fifty_changes_with_items_that_come_and_go_by_id(dtype):
     assert "columns" in methods
 
 
-def test_update_and_forget_of_the_same_users_is_nothing():
-    X = with_ids(example())
-    old, new = X.select_users(np.arange(200)), X.select_users(np.arange(200, 300))
-    model = fitted(old)
-    same = fitted(old)
-    model.update(new)
-    assert not np.array_equal(model.weights_.data, same.weights_.data)
-    model.forget(new)
-    same_bytes(model, refit(model, old))
-
-
-def test_the_last_user_of_an_item_takes_it_along():
+def test_an_item_is_removed_with_its_last_user():
     X = example().toarray()
     X[:, 40] = 0
     X[7, 40] = 1
@@ -281,7 +268,7 @@ def test_every_setting_gives_what_a_fit_gives(words, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("power", [1.0, 1.4])
-def test_columns_that_stay_follow_the_popularity_of_the_most_popular_item(dtype, power):
+def test_kept_columns_follow_the_popularity_of_the_most_popular_item(dtype, power):
     X = example(seed=1)
     top = int(X.sum(axis=0).argmax())
     users = [u for u in range(300) if X[u, top] and X[[u]].nnz < 5]
@@ -319,13 +306,13 @@ def assert_close_unless_undecided(model, X):
     best = -np.sort(-merit, axis=0)
     if len(G) > 4 and not np.isclose(best[2], best[3], rtol=1e-6).any():
         np.testing.assert_allclose(
-            model.weights_.toarray(), fresh.weights_.toarray(), rtol=0, atol=EXACT[model.dtype] * 10
+            model.weights_.toarray(), fresh.weights_.toarray(), rtol=0, atol=CLOSE[model.dtype] * 10
         )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_with_user_weights_columns_stay_until_the_unit_of_l2_makes_a_step(dtype):
+def test_with_user_weights_columns_stay_until_the_unit_of_l2_steps(dtype):
     X = sparse.csr_array(sparse.vstack([example(seed=s) for s in range(8)]))
     X = X[np.argsort(-np.diff(X.indptr), kind="stable")]  # the most active leave first: the mean weight grows
     model = fitted(X, user_power=0.5, l2=50.0, dtype=dtype)
@@ -340,7 +327,7 @@ def test_with_user_weights_columns_stay_until_the_unit_of_l2_makes_a_step(dtype)
     check(model, X[40:])
 
 
-def test_a_smooth_part_is_learned_again_where_its_gram_is_there():
+def test_a_smooth_part_is_learned_again_if_its_gram_is_known():
     X = example()
     model = fitted(X, rank=4, user_power=1.0, dtype="float64")
     model.forget(X[:3])
@@ -357,7 +344,7 @@ def test_a_smooth_part_is_learned_again_where_its_gram_is_there():
 # --- files, Grams, mistakes ---
 
 
-def test_a_model_from_a_file_goes_on(tmp_path):
+def test_a_model_from_a_file_continues(tmp_path):
     X = example()
     model = fitted(X[:200])
     model.save(tmp_path / "m.od", updatable=True)
@@ -372,7 +359,7 @@ def test_a_model_from_a_file_goes_on(tmp_path):
         fitted(X).save(tmp_path / "plain.od") or od.load(tmp_path / "plain.od").forget(X[:1])
 
 
-def test_it_is_fitted_on_a_gram_by_rows_and_goes_on_from_one():
+def test_a_model_fitted_on_a_gram_by_rows_can_be_changed():
     X = example()
     model = od.SparseEDLAE(neighbours=6, dropout=0.5, l2=2.0).fit_gram(sparse_gram(X))
     same_bytes(model, fitted(X))
@@ -390,31 +377,7 @@ def test_proof_is_the_distance_from_a_fit():
     assert model.forget(X[:2], prove=True).proof == 0
 
 
-@pytest.mark.parametrize("X", [np.ones((1, 120)), np.ones((1, 119))], ids=["too many", "too narrow"])
-def test_who_was_never_there_cannot_be_forgotten_and_nothing_changes(X):
-    data = example()
-    model = fitted(data)
-    W, G = model.weights_, model.gram_
-    with pytest.raises(od.OffdiagError):
-        model.forget(X)
-    assert model.weights_ is W
-    np.testing.assert_array_equal(model.gram_.values, G.values)
-    model.forget(data[:1])
-    check(model, data[1:], exact=True)
-
-
-def test_the_last_users_of_all_cannot_leave():
-    X = example()
-    for data in (X, with_ids(X)):
-        model = fitted(data)
-        W = model.weights_
-        with pytest.raises(od.OffdiagError, match="delete it"):
-            model.forget(data)
-        assert model.weights_ is W
-        assert model.n_users_ == 300
-
-
-def test_a_change_that_leaves_two_items_alike_is_refused_where_nothing_separates_them():
+def test_a_change_that_makes_the_problem_singular_is_refused():
     X = (np.random.default_rng(0).random((300, 12)) < 0.3).astype(np.float32)
     X[:, 2] = X[:, 1] = X[:, 0]
     X[:20, 2] = 1 - X[:20, 2]
@@ -428,12 +391,6 @@ def test_a_change_that_leaves_two_items_alike_is_refused_where_nothing_separates
     assert model.n_users_ == model.gram_.n_users == 300
     model.forget(everyone.select_users([250]))
     check(model, everyone.select_users(np.arange(300) != 250))
-
-
-def test_a_compressed_model_is_not_changed():
-    model = od.compress(fitted(example()), storage="float16")
-    with pytest.raises(od.OffdiagError, match="compress"):
-        model.forget(example()[:1])
 
 
 def test_an_interruption_while_columns_are_solved_changes_nothing(monkeypatch):

@@ -93,7 +93,7 @@ def test_the_searched_minimum_is_not_the_closed_form_in_disguise():
     """A search on a wrong objective must not agree: the comparison of Theorem 3.6 can fail."""
     rng = np.random.default_rng(0)
     M = rng.standard_normal((4, 3))
-    value = measure._searched(M, 2, 1.0, False, rng)[2]
+    value = measure._search(M, 2, 1.0, False, rng)[2]
     assert value == pytest.approx(dropout.optimum(M, 2, 0.5).value, rel=1e-9)
     assert abs(value / dropout.optimum(M, 2, 0.45).value - 1) > 1e-3
 

@@ -9,7 +9,7 @@ import pytest
 import offdiag as od
 from offdiag.cli import main
 from offdiag.papers import claims, page
-from offdiag.papers.claims import Chapter, Claim, Drawing, Reproduction
+from offdiag.papers.claims import Chapter, Reproduction
 from offdiag.plots import papers
 
 PAPERS = ("mianjy2018", "pal2020", "pretorius2018")
@@ -21,13 +21,13 @@ def figure():
     return drawn
 
 
-def reproduction(**changes):
-    claim = Claim("Theorem <1>", "a & b", "1 < 2", "holds when corrected", erratum='"quoted"', code="lab.x")
+def reproduction(numbers=None, **changes):
+    chapter = Chapter("First", "Why?", numbers or {})
+    chapter.claim("Theorem <1>", "a & b", "1 < 2", "holds when corrected", erratum='"quoted"', code="lab.x")
+    chapter.draw("one", "A <caption>", figure())
     parts = {
         "paper": "mianjy2018", "title": "A <title>", "authors": "Nobody", "size": "small", "seed": 3,
-        "summary": "One.\n\nTwo.",
-        "chapters": [Chapter("First", "Why?", [claim], [Drawing("one", "A <caption>", figure())])],
-        "numbers": {}, "data": "invented", "seconds": 1.5,
+        "summary": "One.\n\nTwo.", "chapters": [chapter], "data": "invented", "seconds": 1.5,
     }  # fmt: skip
     return Reproduction(**(parts | changes))
 

@@ -162,6 +162,7 @@ def test_without_torch_the_deep_part_says_so():
     chapter = extension_chapters.deep([], "small")
     assert chapter.claims[0].verdict == "not run"
     assert not chapter.drawings
+    assert not chapter.numbers
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ def test_other_seeds_come_out_alike():
     """The theory chapters alone; the nets take longer."""
     for seed in (1,):
         for part in (curves.expected_loss, ends.ends, ends.whole_net):
-            chapter, numbers = part(seed)
-            bounds = {name: bound for name, bound in page.expected("pretorius2018", "small").items() if name in numbers}
-            assert all(check.ok for check in page.check(numbers, bounds))
+            chapter = part(seed)
+            bounds = claims.expected("pretorius2018", "small")
+            assert all(check.ok for check in claims.check(chapter.numbers, bounds))
             assert all(claim.verdict != "does not hold" for claim in chapter.claims)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.cli import demo
+from offdiag.cli import demo_study as demo
 from offdiag.report import writer
 from tests.fixtures.html import Page
 
@@ -24,7 +24,7 @@ class Quiet:
 
 
 @pytest.fixture(scope="module")
-def outcome():
+def study():
     inter = od.synthetic.catalogue(500, 60, 7500, communities=5, seed=2).interactions
     names = inter.item_ids.astype("U300")
     names[np.argsort(-np.bincount(inter.matrix.indices))[: len(NASTY)]] = NASTY  # popular, so they will be shown
@@ -32,8 +32,8 @@ def outcome():
 
 
 @pytest.fixture(scope="module")
-def text(outcome):
-    return writer.render(outcome.study)
+def text(study):
+    return writer.render(study)
 
 
 def test_the_page_is_well_formed_and_holds_no_script(text):
@@ -58,21 +58,19 @@ def test_the_page_follows_light_and_dark_and_a_small_screen(text):
     assert "@media (max-width" in text
 
 
-def test_any_id_is_shown_as_text(text, outcome):
+def test_any_id_is_shown_as_text(text, study):
     page = Page(text)
     words = "".join(page.text)
     assert "<i>source</i>" in words
-    shown = {i for s in outcome.study.samples for i in s.history} | {
-        i for s in outcome.study.samples for i, _, _ in s.picks
-    }
+    shown = {i for s in study.samples for i in s.history} | {i for s in study.samples for i, _, _ in s.picks}
     assert set(NASTY) & shown
     for item in shown:
         assert str(item) in words
 
 
-def test_the_numbers_of_the_page_are_those_of_the_study(text, outcome):
+def test_the_numbers_of_the_page_are_those_of_the_study(text, study):
     words = "".join(Page(text).text)
-    for entry in outcome.study.entries:
+    for entry in study.entries:
         for metric in writer.METRICS:
             assert f"{entry.result.mean[metric]:.4f}" in words
             assert f"± {entry.result.sem[metric]:.4f}" in words
@@ -80,10 +78,10 @@ def test_the_numbers_of_the_page_are_those_of_the_study(text, outcome):
             assert f"{name} {writer.setting_text(value)}" in words
 
 
-def test_the_sample_users_are_new_and_their_reasons_sum_to_the_score(outcome):
-    train, test = outcome.split.train, outcome.split.test
-    assert len(outcome.study.samples) == demo.SAMPLES
-    for sample in outcome.study.samples:
+def test_the_sample_users_are_new_and_their_reasons_sum_to_the_score(study):
+    train, test = study.split.train, study.split.test
+    assert len(study.samples) == demo.SAMPLES
+    for sample in study.samples:
         assert sample.user in test.user_ids
         assert sample.user not in train.user_ids
         assert not {item for item, _, _ in sample.picks} & set(sample.history)
@@ -94,16 +92,16 @@ def test_the_sample_users_are_new_and_their_reasons_sum_to_the_score(outcome):
             assert chosen == (item in hidden)
 
 
-def test_the_summary_names_the_best_and_admits_what_cannot_be_told_apart(outcome):
-    lines = writer.summary(outcome.study)
-    assert outcome.study.best.name in lines[0]
-    assert len(lines) == len(outcome.study.entries)
-    for line, entry in zip(lines[1:], [e for e in outcome.study.entries if e is not outcome.study.best], strict=True):
-        p = outcome.study.best.result.compare(entry.result).p_value[writer.JUDGE]
+def test_the_summary_names_the_best_and_admits_what_cannot_be_told_apart(study):
+    lines = writer.summary(study)
+    assert study.best.name in lines[0]
+    assert len(lines) == len(study.entries)
+    for line, entry in zip(lines[1:], [e for e in study.entries if e is not study.best], strict=True):
+        p = study.best.result.compare(entry.result).p_value[writer.JUDGE]
         assert ("cannot be distinguished" in line) == (not p < 0.05)
 
 
-def test_the_page_is_replaced_whole_or_not_at_all(outcome, tmp_path, monkeypatch):
+def test_the_page_is_replaced_whole_or_not_at_all(study, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
 
@@ -113,10 +111,10 @@ def test_the_page_is_replaced_whole_or_not_at_all(outcome, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         with pytest.raises(od.OffdiagError, match="the disk is full"):
-            writer.write(outcome.study, path)
+            writer.replace_text(path, writer.render(study))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.html"]
-    writer.write(outcome.study, path)
+    writer.replace_text(path, writer.render(study))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
@@ -140,6 +138,6 @@ def test_users_with_one_item_each_leave_nothing_to_compare():
 def test_a_tiny_catalogue_of_numbers_still_makes_a_page():
     rng = np.random.default_rng(0)
     inter = od.read((rng.random((40, 6)) < 0.5).astype(np.float32))
-    text = writer.render(demo.run(inter, "tiny", 0, Quiet()).study)
+    text = writer.render(demo.run(inter, "tiny", 0, Quiet()))
     Page(text)
     assert not re.search(r"\bnan\b", "".join(Page(text).text))

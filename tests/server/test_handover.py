@@ -26,48 +26,42 @@ async def busy(seconds):
         await asyncio.sleep(0)
 
 
-def test_a_loop_makes_room_while_threads_finish_nothing(slept):
-    async def run():
-        done, found = asyncio.get_running_loop().create_future(), Handover()
+async def test_a_loop_yields_while_threads_finish_nothing(slept):
+    done, found = asyncio.get_running_loop().create_future(), Handover()
 
-        async def wait():
-            with found:
-                await done
+    async def wait():
+        with found:
+            await done
 
-        task = asyncio.create_task(wait())
-        await busy(4 * handover.PATIENCE)
-        assert slept
-        done.set_result(None)
-        await task
-        await busy(2 * handover.PATIENCE)
-        before = len(slept)
-        await busy(4 * handover.PATIENCE)
-        assert len(slept) == before, "nothing is waited for any more"
-
-    asyncio.run(run())
+    task = asyncio.create_task(wait())
+    await busy(4 * handover.PATIENCE)
+    assert slept
+    done.set_result(None)
+    await task
+    await busy(2 * handover.PATIENCE)
+    before = len(slept)
+    await busy(4 * handover.PATIENCE)
+    assert len(slept) == before, "nothing is waited for any more"
 
 
-def test_a_loop_does_not_sleep_while_results_come(slept):
-    async def run():
-        found = Handover()
+async def test_a_loop_does_not_sleep_while_results_arrive(slept):
+    found = Handover()
 
-        async def quick():
-            with found:
-                await asyncio.sleep(0)
+    async def quick():
+        with found:
+            await asyncio.sleep(0)
 
-        async def slow():
-            with found:
-                await busy(6 * handover.PATIENCE)
+    async def slow():
+        with found:
+            await busy(6 * handover.PATIENCE)
 
-        task = asyncio.create_task(slow())
-        while not task.done():
-            await quick()
-        assert not slept
-
-    asyncio.run(run())
+    task = asyncio.create_task(slow())
+    while not task.done():
+        await quick()
+    assert not slept
 
 
-def test_each_loop_that_waits_is_looked_after(slept):
+def test_each_loop_that_waits_is_checked(slept):
     found = Handover()
 
     async def run():
@@ -81,22 +75,17 @@ def test_each_loop_that_waits_is_looked_after(slept):
     assert len(slept) > first
 
 
-def test_a_thread_finishes_under_a_loop_that_is_never_idle():
+async def test_a_thread_finishes_under_a_loop_that_is_never_idle():
     """Many small steps that need the interpreter lock; without help each waits for the loop."""
-    steps = 200
 
     def work():
-        for _ in range(steps):
+        for _ in range(200):
             threading.Event().wait(0)
 
-    async def run():
-        found = Handover()
-        with found:
-            task = asyncio.get_running_loop().run_in_executor(None, work)
-            while not task.done():
-                await busy(0.01)
-            await task
-
     begun = time.monotonic()
-    asyncio.run(run())
+    with Handover():
+        task = asyncio.get_running_loop().run_in_executor(None, work)
+        while not task.done():
+            await busy(0.01)
+        await task
     assert time.monotonic() - begun < 20

@@ -1,19 +1,28 @@
-"""A new model file is loaded while requests continue; a bad one never is."""
+"""A new model file is loaded while requests continue; an invalid one never is."""
 
 import os
-import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from offdiag.server import store as storing
-from offdiag.server.copies import private_copy
-from offdiag.server.file_lease import FileBusy, Lease
-from offdiag.server.model import stamp
-from tests.fixtures.serving import Load, Service, answer_of, now, replace, until
+from offdiag.server.store import Store
+from tests.fixtures.serving import (
+    Load,
+    Service,
+    answer_of,
+    metric,
+    now,
+    overwrite,
+    private_memory,
+    replace,
+    require_leases,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -25,15 +34,14 @@ def old_mappings(service):
 
 
 @pytest.fixture
-def service(model_files, tmp_path):
-    shutil.copy(model_files / "old.od", tmp_path / "model.od")
-    with Service(tmp_path, "model.od", "--reload-every", "0.05") as running:
-        running.model = tmp_path / "model.od"
+def service(model):
+    with Service(model.parent, model, "--reload-every", "0.05") as running:
+        running.model = model
         yield running
     assert "Traceback" not in running.log
 
 
-def test_new_files_are_taken_up_under_load_without_a_failed_request(service, model_files):
+def test_new_files_are_loaded_under_load_without_a_failure(service, model_files):
     """Replaced by good files, by corrupt ones, removed: no client notices."""
     lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
     assert len({tuple(order) for order in lists.values()}) == 3
@@ -57,26 +65,19 @@ def test_new_files_are_taken_up_under_load_without_a_failed_request(service, mod
     assert load.count > 50
     assert {tuple(order) for order in lists.values()} == load.seen
     until(lambda: not old_mappings(service))
-    text = service.client.get("/metrics").text
-    assert int(re.search(r'reloads_total\{outcome="done"\} (\d+)', text)[1]) >= 6
-    assert int(re.search(r'reloads_total\{outcome="failed"\} (\d+)', text)[1]) >= 1
+    assert metric(service, 'offdiag_reloads_total{outcome="done"}') >= 6
+    assert metric(service, 'offdiag_reloads_total{outcome="failed"}') >= 1
 
 
-def test_a_file_that_is_overwritten_in_place_does_not_change_under_a_request(service, model_files):
+def test_overwriting_a_file_in_place_does_not_affect_requests(service, model_files):
     """What cp does: the file that is mapped becomes shorter, then other bytes appear in it."""
-    lease = Lease(service.model, stamp(service.model))
-    if not lease.held:
-        pytest.skip("this system lends no files; here a model must be replaced, not overwritten")
-    lease.release()
+    require_leases(service.model)
     lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
+    seen = []
     with Load(service, list(lists.values())) as load:
-        half = (model_files / "new.od").read_bytes()
-        with open(service.model, "wb") as file:  # as cp does it, and slowly
-            file.write(half[: len(half) // 2])
-            file.flush()
-            for _ in range(20):
-                assert now(service) == lists["old"]
-            file.write(half[len(half) // 2 :])
+        content = (model_files / "new.od").read_bytes()
+        overwrite(service.model, content, lambda: seen.extend(now(service) for _ in range(20)))
+        assert seen == [lists["old"]] * 20
         until(lambda: now(service) == lists["new"])
 
         service.model.write_bytes(b"")
@@ -88,7 +89,7 @@ def test_a_file_that_is_overwritten_in_place_does_not_change_under_a_request(ser
     until(lambda: not old_mappings(service))
 
 
-def test_what_went_wrong_is_said_once_and_without_paths_to_strangers(service, tmp_path):
+def test_a_load_failure_is_reported_once_and_without_its_path(service, tmp_path):
     service.model.write_bytes(b"rubbish")
     service.wait_for("still in use")
     before = service.log.count("still in use")
@@ -101,8 +102,7 @@ def test_what_went_wrong_is_said_once_and_without_paths_to_strangers(service, tm
     assert service.log.count("still in use") == before
 
 
-def test_sighup_loads_at_once_and_opens_the_log_again(model_files, tmp_path):
-    shutil.copy(model_files / "old.od", tmp_path / "model.od")
+def test_sighup_reloads_models_and_reopens_the_log(model, model_files, tmp_path):
     with Service(tmp_path, "model.od", "--reload-every", 0, "--access-log", "a.log") as service:
         assert now(service) == answer_of(model_files / "old.od")
         replace(model_files / "new.od", tmp_path / "model.od")
@@ -117,10 +117,6 @@ def test_sighup_loads_at_once_and_opens_the_log_again(model_files, tmp_path):
 
 
 def test_memory_does_not_grow_with_reloads(service, model_files):
-    def resident():
-        status = Path(f"/proc/{service.process.pid}/smaps_rollup").read_text()
-        return int(re.search(r"^Pss_Anon:\s+(\d+)", status, re.M)[1])
-
     def reload(times):
         for turn in range(times):
             done = service.log.count("loaded")
@@ -129,21 +125,51 @@ def test_memory_does_not_grow_with_reloads(service, model_files):
             now(service)
 
     reload(15)
-    before = resident()
+    before = private_memory(service)
     reload(40)
-    assert resident() - before < 4_000, "kB"
+    assert private_memory(service) - before < 4_000, "kB"
     assert len(old_mappings(service)) == 0
 
 
-# The store itself
+def test_a_pipe_in_place_of_the_model_does_not_block(service, model, model_files):
+    for name, how in (("old", None), ("new", signal.SIGHUP)):
+        replace(model_files / f"{name}.od", model)
+        until(lambda name=name: now(service) == answer_of(model_files / f"{name}.od"))
+        os.mkfifo(model.with_name("pipe"))
+        os.replace(model.with_name("pipe"), model)
+        if how is not None:
+            service.process.send_signal(how)
+        until(lambda: service.client.get("/health").json()["status"] == "degraded")
+        assert now(service) == answer_of(model_files / f"{name}.od")
+    assert service.stop() == 0
 
 
-def test_titles_are_loaded_again(model_files, tmp_path):
-    shutil.copy(model_files / "old.od", tmp_path / "model.od")
+HANGING = """
+import sys, time
+from offdiag.server import store
+from offdiag.server.process import Service, serve
+store.Store.reload = lambda self, force=False: print('hangs', flush=True) or time.sleep(1000)
+serve(Service((sys.argv[1],), port=0, reload_every=0.01), lambda text: None)
+"""
+
+
+def test_a_reload_that_hangs_does_not_delay_the_exit(model_files):
+    """As on a network disk that does not answer."""
+    command = [sys.executable, "-c", HANGING, str(model_files / "old.od")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout.readline() == "hangs\n"
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 0
+        finally:
+            running.kill()
+
+
+def test_titles_are_reloaded(model, tmp_path):
     table = tmp_path / "titles.csv"
     table.write_text("item,title\n500,First\n")
-    said = []
-    store = storing.Store([tmp_path / "model.od"], table, say=said.append)
+    notes = []
+    store = Store([model], table, say=notes.append)
     before = store.get(None)
     assert before.titles[:2] == ["First", "501"]
     table.write_text("item,title\n500,Second one\n")
@@ -155,38 +181,24 @@ def test_titles_are_loaded_again(model_files, tmp_path):
     assert store.get(None).titles[0] == "Second one"
     assert store.problems
     assert store.reload() == 0
-    assert said[0] == "model model: 1 of 90 items have a title"
-    assert "; 1 of 90 items have a title" in said[1]
-    assert "still in use" in said[2]
+    assert notes[0] == "model model: 1 of 90 items have a title"
+    assert "; 1 of 90 items have a title" in notes[1]
+    assert "still in use" in notes[2]
     table.write_text("item,title\n500.0,As some programs write numbers\n")
     assert store.reload() == 2
-    assert "0 of 90 items have a title; the ids of items are like '500', those of the titles like '500.0'" in said[3]
+    assert "0 of 90 items have a title; the ids of items are like '500', those of the titles like '500.0'" in notes[3]
     table.write_text("item,title\n" + "".join(f"{n},Film {n}\n" for n in range(500, 590)))
     assert store.reload() == 2
-    assert "title" not in said[4]
+    assert "title" not in notes[4]
     table.write_text("item,title\n500,Third\n")
     store.reload()
     assert store.problems == []
     assert store.get(None).titles[0] == "Third"
 
 
-def test_models_of_the_same_name_are_told_apart(model_files, tmp_path):
+def test_models_with_the_same_file_name_get_different_names(model_files, tmp_path):
     (tmp_path / "sub").mkdir()
     shutil.copy(model_files / "old.od", tmp_path / "sub" / "new.od")
-    store = storing.Store([model_files / "new.od", tmp_path / "sub" / "new.od"])
+    store = Store([model_files / "new.od", tmp_path / "sub" / "new.od"])
     assert store.names == ["new", "new-2"]
     assert store.get("new-2").path == tmp_path / "sub" / "new.od"
-
-
-def test_a_file_that_is_being_written_is_not_lent(model_files, tmp_path):
-    shutil.copy(model_files / "old.od", tmp_path / "model.od")
-    with open(tmp_path / "model.od", "r+b"), pytest.raises(FileBusy):
-        Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
-    lease = Lease(tmp_path / "model.od", stamp(tmp_path / "model.od"))
-    assert not lease.wanted_back
-    with private_copy(lease.file, "copy.od") as copy:
-        assert copy.read_bytes() == (model_files / "old.od").read_bytes()
-    assert not copy.exists()
-    lease.release()
-    other = Lease(tmp_path / "model.od", (0, 0, 0))
-    assert not other.wanted_back

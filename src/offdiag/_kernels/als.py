@@ -10,22 +10,16 @@ import numpy as np
 
 from offdiag._kernels import parallel
 
-# Sums may be reordered, so that inner products use the vector units; the order is still the same in every run.
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 SMALL = 1 << 18  # multiply-adds that finish before another thread would have started
 
 
 def _compiled(function: Any) -> Any:
-    from numba import njit
-
-    try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # nowhere to keep the machine code, as in ``parallel.compiled``
-        return njit(**_OPTIONS)(function)
+    """Sums may be reordered, so that inner products use the vector units; the order is the same in every run."""
+    return parallel.compiled(function, ("contract", "reassoc", "nsz"))
 
 
 @_compiled
-def _penalty(data, start, stop, alpha, l2, power, m):  # type: ignore[no-untyped-def]
+def _penalty(data, start, stop, alpha, l2, power, m):
     total = 0.0
     for p in range(start, stop):
         total += data[p]
@@ -33,7 +27,7 @@ def _penalty(data, start, stop, alpha, l2, power, m):  # type: ignore[no-untyped
 
 
 @_compiled
-def solve_rows(indptr, indices, data, V, G, alpha, l2, power, m, first, last, out):  # type: ignore[no-untyped-def]
+def solve_rows(indptr, indices, data, V, G, alpha, l2, power, m, first, last, out):
     """out[u − first] = A⁻¹ b exactly, by Cholesky, for rows first..last; a row without entries gets 0.
 
     Cost per row: n_u·rank²/2 + rank³/6 multiply-adds. A is held as its upper triangle, row by row.
@@ -86,7 +80,7 @@ def solve_rows(indptr, indices, data, V, G, alpha, l2, power, m, first, last, ou
 
 
 @_compiled
-def _times(indptr, indices, data, V, G, alpha, penalty, u, p, out):  # type: ignore[no-untyped-def]
+def _times(indptr, indices, data, V, G, alpha, penalty, u, p, out):
     """out = A p."""
     rank = V.shape[1]
     for a in range(rank):
@@ -106,7 +100,7 @@ def _times(indptr, indices, data, V, G, alpha, penalty, u, p, out):  # type: ign
 
 
 @_compiled
-def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first, last, Z):  # type: ignore[no-untyped-def]
+def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first, last, Z):
     """A few conjugate-gradient steps from the current row u of Z: each lowers the row's part of the loss.
 
     Cost per row and step: 2·n_u·rank + rank² multiply-adds.
@@ -157,7 +151,7 @@ def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first,
 
 
 @_compiled
-def row_losses(indptr, indices, data, V, Z, alpha, first, last, out):  # type: ignore[no-untyped-def]
+def row_losses(indptr, indices, data, V, Z, alpha, first, last, out):
     """out[u] = Σ_i α x_ui (z_u·v_i − 1)² for rows first..last."""
     for u in range(first, last):
         z, total = Z[u], 0.0

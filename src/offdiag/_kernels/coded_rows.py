@@ -13,7 +13,7 @@ from offdiag._kernels.sparse_rows import rank_touched
 
 
 @compiled
-def valid_rows(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
+def valid_rows(indptr, gaps, m, first, last):
     """Whether the rows first..last lie inside ``gaps`` and end before column m."""
     for r in range(first, last):
         lo, hi = np.int64(indptr[r]), np.int64(indptr[r + 1])
@@ -28,7 +28,7 @@ def valid_rows(indptr, gaps, m, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def columns_of(indptr, gaps, first, last, out):  # type: ignore[no-untyped-def]
+def columns_of(indptr, gaps, first, last, out):
     """out: the columns of the entries of rows first..last, in storage order."""
     at = 0
     for r in range(first, last):
@@ -40,7 +40,7 @@ def columns_of(indptr, gaps, first, last, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def find(indptr, gaps, rows, target, out):  # type: ignore[no-untyped-def]
+def find(indptr, gaps, rows, target, out):
     """out[r]: the position of entry (rows[r], target), -1 if it is not stored."""
     for r in range(len(rows)):
         column, out[r] = np.int64(-1), -1
@@ -53,7 +53,7 @@ def find(indptr, gaps, rows, target, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyped-def]
+def skip_to(gaps, begin, before, last, hi, end, after):
     """From position begin[r], whose predecessor is in column before[r], to the first entry at or after column hi."""
     for r in range(len(begin)):
         p, column = begin[r], before[r]
@@ -64,7 +64,7 @@ def skip_to(gaps, begin, before, last, hi, end, after):  # type: ignore[no-untyp
 
 
 @compiled
-def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):  # type: ignore[no-untyped-def]
+def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale, lo, first, out):
     """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u, in float32.
 
     ``table`` holds the value of each code; it is empty if a code is its own value.
@@ -84,9 +84,7 @@ def score_tile(indptr, rows, data, begin, before, end, gaps, codes, table, scale
 
 
 @compiled
-def select(  # type: ignore[no-untyped-def]
-    indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, allowed, first, last, scores, items
-):
+def select(indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, allowed, first, last, scores, items):
     """Put the k best items of users first..last into their heaps, visiting only items reachable from the history."""
     m = len(allowed)
     coded = len(table) > 0
@@ -115,22 +113,35 @@ def select(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _strength(value, boost):  # type: ignore[no-untyped-def]
+def _strength(value, boost):
     """|value|·boost in float32, positive for any nonzero value."""
     s = abs(np.float32(value)) * boost
     return np.float32(1e-45) if s == 0.0 and value != 0.0 else s
 
 
 @compiled
-def _kept(s, j, tau, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
-    """Whether to keep entry j of a column, of strength s > 0; the strongest of the column is always kept."""
-    if s < tau or s < cut or (s == cut and j > cut_item):
-        return j == first_item
-    return True
+def _row(ptr, rows, c, q):
+    """The row of entry q, which is in column c of the block."""
+    return np.int64(rows[q]) if len(rows) else q - ptr[c]
 
 
 @compiled
-def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, first_item):  # type: ignore[no-untyped-def]
+def _span(ptr, rows, c, first, last):
+    """Where the entries of column c in rows first..last begin and end; if rows are listed, those of all rows."""
+    return (ptr[c], ptr[c + 1]) if len(rows) else (ptr[c] + first, ptr[c] + last)
+
+
+@compiled
+def _is_kept(value, boost, j, tau, cut, cut_item, first_item):
+    """Whether to keep entry j of a column; the strongest of the column is always kept."""
+    s = _strength(value, boost)
+    if s < tau or s < cut or (s == cut and j > cut_item):
+        return s > 0.0 and j == first_item
+    return s > 0.0
+
+
+@compiled
+def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, first_item):
     """For columns first..last of a block: the strongest entry, and the weakest of the ``keep`` strongest.
 
     Ties go to the earlier row. cut[i] stays 0 where all entries are kept. Returns whether all values are finite.
@@ -141,7 +152,7 @@ def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, 
         size, top, entries = 0, np.float32(0), 0
         crowded = ptr[c + 1] - ptr[c] > keep
         for q in range(ptr[c], ptr[c + 1]):
-            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
+            j = _row(ptr, rows, c, q)
             s = _strength(values[q], boost[j])
             finite &= np.isfinite(np.float32(values[q]))
             if s > 0.0:
@@ -156,7 +167,7 @@ def column_cuts(ptr, rows, values, boost, keep, lo, first, last, cut, cut_item, 
 
 
 @compiled
-def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_item, part, counts):  # type: ignore[no-untyped-def]
+def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_item, part, counts):
     """Count entries by the upper half of the bits of their strength or, within one ``part``, by the lower half.
 
     The bits of positive floats sort like the floats. The strongest entry of each column counts in the last bin.
@@ -169,11 +180,10 @@ def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_it
     for c in range(first, last):
         n, own = 0, (cut[lo + c], cut_item[lo + c], first_item[lo + c])
         for q in range(ptr[c], ptr[c + 1]):
-            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
-            s = _strength(values[q], boost[j])
-            if s > 0.0 and _kept(s, j, np.float32(0), own[0], own[1], own[2]):
+            j = _row(ptr, rows, c, q)
+            if _is_kept(values[q], boost[j], j, np.float32(0), *own):
                 if j != own[2]:
-                    floats[n] = s
+                    floats[n] = _strength(values[q], boost[j])
                     n += 1
                 elif part < 0:
                     counts[-1] += 1
@@ -185,7 +195,7 @@ def strengths(ptr, rows, values, boost, lo, first, last, cut, cut_item, first_it
 
 
 @compiled
-def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, sizes, limits, top):  # type: ignore[no-untyped-def]
+def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, sizes, limits, top):
     """Slots that rows first..last need for this block, for each longest step in ``limits``; returns the entry count.
 
     before[j] is the last column in which row j has an entry. top[c]: the largest |value| kept in column lo + c.
@@ -193,18 +203,12 @@ def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, fi
     entries = 0
     for c in range(len(ptr) - 1):
         i = lo + c
-        own = (cut[i], cut_item[i], first_item[i])
-        skip = 0 if len(rows) else first
-        stop = ptr[c + 1] if len(rows) else ptr[c] + last
-        for q in range(ptr[c] + skip, stop):
-            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
-            if j < first or j >= last:
-                continue
-            s = _strength(values[q], boost[j])
-            if s > 0.0 and _kept(s, j, tau, own[0], own[1], own[2]):
-                step = i - before[j] - 1
+        begin, end = _span(ptr, rows, c, first, last)
+        for q in range(begin, end):
+            j = _row(ptr, rows, c, q)
+            if first <= j < last and _is_kept(values[q], boost[j], j, tau, cut[i], cut_item[i], first_item[i]):
                 for w in range(len(limits)):
-                    sizes[w, j] += 1 + step // limits[w]
+                    sizes[w, j] += 1 + (i - before[j] - 1) // limits[w]
                 before[j] = i
                 entries += 1
                 top[c] = max(top[c], abs(np.float32(values[q])))
@@ -212,7 +216,7 @@ def count_rows(ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, fi
 
 
 @compiled
-def fill_rows(  # type: ignore[no-untyped-def]
+def fill_rows(
     ptr, rows, values, boost, lo, first, last, tau, cut, cut_item, first_item, before, cursor, ends, limit, scale,
     whole, gaps, codes,
 ):  # fmt: skip
@@ -222,15 +226,10 @@ def fill_rows(  # type: ignore[no-untyped-def]
     """
     for c in range(len(ptr) - 1):
         i = lo + c
-        own = (cut[i], cut_item[i], first_item[i])
-        skip = 0 if len(rows) else first
-        stop = ptr[c + 1] if len(rows) else ptr[c] + last
-        for q in range(ptr[c] + skip, stop):
-            j = np.int64(rows[q]) if len(rows) else q - ptr[c]
-            if j < first or j >= last:
-                continue
-            s = _strength(values[q], boost[j])
-            if s > 0.0 and _kept(s, j, tau, own[0], own[1], own[2]):
+        begin, end = _span(ptr, rows, c, first, last)
+        for q in range(begin, end):
+            j = _row(ptr, rows, c, q)
+            if first <= j < last and _is_kept(values[q], boost[j], j, tau, cut[i], cut_item[i], first_item[i]):
                 step = i - before[j] - 1
                 if cursor[j] + step // limit >= ends[j]:
                     return False

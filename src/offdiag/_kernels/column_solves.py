@@ -29,7 +29,7 @@ _ssymv, _dsymv = _fortran("blas", "ssymv", 10), _fortran("blas", "dsymv", 10)
 
 
 @compiled
-def relabelled(indptr, indices, data, rank, binary, first, last, out, out_data):  # type: ignore[no-untyped-def]
+def relabel_rows(indptr, indices, data, rank, binary, first, last, out, out_data):
     """Rows first..last with items renumbered by ``rank`` and sorted; values that are all 1 need not move."""
     for u in range(first, last):
         lo, hi = indptr[u], indptr[u + 1]
@@ -45,7 +45,7 @@ def relabelled(indptr, indices, data, rank, binary, first, last, out, out_data):
 
 
 @compiled
-def supports(  # type: ignore[no-untyped-def]
+def supports(
     indptr, indices, data, weight, col_ptr, users, positions, penalty, fill, lo, hi, who, share, parent, below
 ):
     """For items lo..hi the k items j of largest G_ji²/H_jj, descending, and their G_ji; -1 after the last.
@@ -58,11 +58,7 @@ def supports(  # type: ignore[no-untyped-def]
     acc, touched = np.zeros(m), np.empty(m + 1, np.uint32)  # one spare, for the item that is written but not kept
     scores, items = np.empty(k), np.empty(k, np.int64)
     for i in range(lo, hi):
-        n = np.uint64(0)
-        for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = add_user_row(
-                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
-            )
+        n = add_users(indptr, indices, data, weight, col_ptr, users, positions, i, True, acc, touched)
         r = i - lo
         parent[r], below[r] = best_supports(i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
         for t in range(n):
@@ -70,7 +66,17 @@ def supports(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  # type: ignore[no-untyped-def]
+def add_users(indptr, indices, data, weight, col_ptr, users, positions, i, whole, acc, touched):
+    """Sum the rows of the users of item i, up to item i unless ``whole``, in their order; returns how many items."""
+    n = np.uint64(0)
+    for q in range(col_ptr[i], col_ptr[i + 1]):
+        end = indptr[users[q] + 1] if whole else np.int64(positions[q])
+        n = _add_user_row(indptr, indices, data, weight, users[q], positions[q], end, acc, touched, n)
+    return n
+
+
+@compiled
+def _add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):
     """Add user u's row up to ``end`` to the sums of the item at ``at``; new items are recorded as touched.
 
     Sums are positive, so a sum of 0 means that an item has not been seen. Empty ``data`` means all values are 1.
@@ -97,7 +103,7 @@ def add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):  #
 
 
 @compiled
-def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):  # type: ignore[no-untyped-def]
+def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):
     """The same from rows lo..hi of the whole G."""
     k = who.shape[1]
     scores, items = np.empty(k), np.empty(k, np.int64)
@@ -108,7 +114,7 @@ def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):  #
 
 
 @compiled
-def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  # type: ignore[no-untyped-def]
+def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):
     """The k best of the touched items; ties go to the more popular one. Returns parent and below."""
     m, k = len(penalty), len(scores)
     scores[:] = -np.inf
@@ -149,7 +155,7 @@ def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):  #
 
 
 @compiled
-def closed_up(who, share, ptr):  # type: ignore[no-untyped-def]
+def close_gaps(who, share, ptr):
     """Close the gaps after short rows, in place: row i then starts at ptr[i] of the flattened arrays."""
     flat_who, flat_share = who.reshape(-1), share.reshape(-1)
     k = who.shape[1]
@@ -160,7 +166,7 @@ def closed_up(who, share, ptr):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gram_rows(  # type: ignore[no-untyped-def]
+def gram_rows(
     indptr, indices, data, weight, col_ptr, users, positions, items, first, last, ptr, column_ptr, columns, values
 ):
     """Row r: the Gram entries of items[r] with more popular items, in values[ptr[r] : ptr[r + 1]].
@@ -171,9 +177,7 @@ def gram_rows(  # type: ignore[no-untyped-def]
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for r in range(first, last):
         j = items[r]
-        n = np.uint64(0)
-        for q in range(col_ptr[j], col_ptr[j + 1]):
-            n = add_user_row(indptr, indices, data, weight, users[q], positions[q], positions[q], acc, touched, n)
+        n = add_users(indptr, indices, data, weight, col_ptr, users, positions, j, False, acc, touched)
         row, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
         if len(listed):
             for p in range(len(row)):
@@ -187,7 +191,7 @@ def gram_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):  # type: ignore[no-untyped-def]
+def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):
     """The lower triangle of H[S, S] by columns, each one slot longer than S.
 
     S descends, so column a is in the row of S[a]. ``where`` is len(S) for items that are not in S: entries that do not
@@ -210,25 +214,23 @@ def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):  # type:
 
 
 @compiled
-def _times(A, n, x, out, args):  # type: ignore[no-untyped-def]
+def _times(A, n, x, out, args):
     """out = A x for the lower triangle A."""
     letters, sizes, factors = args
     sizes[0] = n
     sizes[1] = n + 1
+    addresses = (
+        letters.ctypes.data, sizes.ctypes.data, factors.ctypes.data, A.ctypes.data, sizes[1:].ctypes.data,
+        x.ctypes.data, sizes[2:].ctypes.data, factors[1:].ctypes.data, out.ctypes.data, sizes[2:].ctypes.data,
+    )  # fmt: skip
     if A.itemsize == 4:
-        _ssymv(
-            letters.ctypes.data, sizes.ctypes.data, factors.ctypes.data, A.ctypes.data, sizes[1:].ctypes.data,
-            x.ctypes.data, sizes[2:].ctypes.data, factors[1:].ctypes.data, out.ctypes.data, sizes[2:].ctypes.data,
-        )  # fmt: skip
+        _ssymv(*addresses)
     else:
-        _dsymv(
-            letters.ctypes.data, sizes.ctypes.data, factors.ctypes.data, A.ctypes.data, sizes[1:].ctypes.data,
-            x.ctypes.data, sizes[2:].ctypes.data, factors[1:].ctypes.data, out.ctypes.data, sizes[2:].ctypes.data,
-        )  # fmt: skip
+        _dsymv(*addresses)
 
 
 @compiled
-def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):  # type: ignore[no-untyped-def]
+def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):
     """A x = b by conjugate gradients, preconditioned by diag(A); True if the recomputed residual is small enough."""
     lead = n + 2
     start = 0.0
@@ -263,7 +265,7 @@ def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):  # type: i
 
 
 @compiled
-def _cholesky(A, n, b, x, args):  # type: ignore[no-untyped-def]
+def _cholesky(A, n, b, x, args):
     """A x = b by the Cholesky factor of A, which overwrites it; False if A is singular at this precision."""
     letters, sizes, _ = args
     lower, plain, turned = letters[0:].ctypes.data, letters[1:].ctypes.data, letters[2:].ctypes.data
@@ -291,7 +293,7 @@ def _cholesky(A, n, b, x, args):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def solve_columns(  # type: ignore[no-untyped-def]
+def solve_columns(
     items, first, last, ptr, rows, values, explained, place, gram_ptr, column_ptr, columns, gram, H, most
 ):
     """values = G[S, i] of items[first..last] replaced by β on the support S = rows[ptr[i] : ptr[i + 1]], descending.
@@ -334,7 +336,7 @@ def solve_columns(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def family_order(parent, child, sibling, out):  # type: ignore[no-untyped-def]
+def family_order(parent, child, sibling, out):
     """Items ordered so that each comes after its parent and among its relatives; parents are more popular, -1: none."""
     child[:] = -1
     m = len(parent)
@@ -361,7 +363,7 @@ def family_order(parent, child, sibling, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):  # type: ignore[no-untyped-def]
+def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):
     """Cut the order where the rows needed since the last cut (of the items and their supports) would exceed the limit.
 
     room[j] is the size of the row of item j, unless it is in the head. ends[b] is where block b ends.
@@ -390,14 +392,14 @@ def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):  # 
 
 
 @compiled
-def count_by_row(rows, values, counts):  # type: ignore[no-untyped-def]
+def count_by_row(rows, values, counts):
     for p in range(len(rows)):
         if values[p] != 0:
             counts[rows[p]] += 1
 
 
 @compiled
-def turned_to_rows(order, rank, ptr, rows, values, power, scale, cursor, indices, out):  # type: ignore[no-untyped-def]
+def columns_to_rows(order, rank, ptr, rows, values, power, scale, cursor, indices, out):
     """Columns by popularity to rows by catalogue order, sign(β)·|β|^power·scale[i]; cursor[j] is where row j begins.
 
     order[r] is the item of rank r. Columns are visited in catalogue order, so each row is ascending.

@@ -10,7 +10,7 @@ from offdiag._kernels.topk import sift_down, worse
 
 
 @compiled
-def _certificate(z, beta, c, yy, by, l1, l2, non_negative):  # type: ignore[no-untyped-def]
+def _certificate(z, beta, c, yy, by, l1, l2, non_negative):
     """(duality gap, primal value) of one column from z = Aᵀ(y − Aβ), for the first c numbers of z and β.
 
     Two dual points each certify a gap; the smaller one is returned. With l2 in the penalty the gap is a sum of
@@ -44,7 +44,7 @@ def _certificate(z, beta, c, yy, by, l1, l2, non_negative):  # type: ignore[no-u
 
 
 @compiled
-def _correlations(G, i, w, beta, p, z):  # type: ignore[no-untyped-def]
+def _correlations(G, i, w, beta, p, z):
     """z = G[i] − Σ beta[a]·G[w[a]] over the a with beta[a] ≠ 0, in float64; four rows at a time."""
     m = len(z)
     g = G[i]
@@ -66,7 +66,7 @@ def _correlations(G, i, w, beta, p, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _threshold(value, l1, non_negative):  # type: ignore[no-untyped-def]
+def _threshold(value, l1, non_negative):
     if value > l1:
         return value - l1
     if not non_negative and value < -l1:
@@ -75,7 +75,7 @@ def _threshold(value, l1, non_negative):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _descend(S, z, beta, p, yy, y, l1, l2, non_negative, target, most):  # type: ignore[no-untyped-def]
+def _descend(S, z, beta, p, yy, y, l1, l2, non_negative, target, most):
     """Cyclic coordinate descent on p items until their own gap is at most ``target``; returns the sweeps made.
 
     S is their Gram, z their correlation with the residual (kept up to date), y their correlation with the item itself.
@@ -102,7 +102,7 @@ def _descend(S, z, beta, p, yy, y, l1, l2, non_negative, target, most):  # type:
 
 
 @compiled
-def _descend_rows(G, w, z, beta, p, l1, l2, non_negative, sweeps):  # type: ignore[no-untyped-def]
+def _descend_rows(G, w, z, beta, p, l1, l2, non_negative, sweeps):
     """The same for a very large working set: reads whole rows of G, gathers nothing; z covers all items."""
     m = len(z)
     for _ in range(sweeps):
@@ -120,7 +120,7 @@ def _descend_rows(G, w, z, beta, p, l1, l2, non_negative, sweeps):  # type: igno
 
 
 @compiled
-def keep_best(value, item, best, who, size):  # type: ignore[no-untyped-def]
+def keep_best(value, item, best, who, size):
     """Put (value, item) into a heap of at most len(best); returns how many it holds."""
     if size < len(best):
         hole = size  # sift up
@@ -135,7 +135,7 @@ def keep_best(value, item, best, who, size):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gains, candidates):  # type: ignore[no-untyped-def]
+def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gains, candidates):
     """Append to w up to ``room`` items whose own step would lower the objective most; returns the new size."""
     best, who, size = gains[:room], candidates[:room], 0
     for j in range(len(z)):
@@ -150,7 +150,7 @@ def _add_violators(z, i, diagonal, l1, l2, non_negative, member, w, p, room, gai
 
 
 @compiled
-def _gather(G, w, old, p, S):  # type: ignore[no-untyped-def]
+def _gather(G, w, old, p, S):
     """S[a, b] = G[w[a], w[b]] for the new rows and columns old..p; G is symmetric."""
     for a in range(old, p):
         row = G[w[a]]
@@ -160,7 +160,7 @@ def _gather(G, w, old, p, S):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _drop_zeros(w, beta, member, p, S):  # type: ignore[no-untyped-def]
+def _drop_zeros(w, beta, member, p, S):
     """Keep only the items with a weight, in S as well; returns how many."""
     kept = 0
     for a in range(p):
@@ -184,7 +184,7 @@ def _drop_zeros(w, beta, member, p, S):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def elastic_net_columns(G, diagonal, lo, hi, l1, l2, non_negative, tolerance, most, limit, ptr, rows, start, facts):  # type: ignore[no-untyped-def]
+def elastic_net_columns(G, diagonal, lo, hi, l1, l2, non_negative, tolerance, most, limit, ptr, rows, start, facts):
     """Columns lo..hi of B; returns (entries per column, their rows, their values), rows ascending in each column.
 
     Per column: solve on a working set of items, check all items against the residual, add those that would

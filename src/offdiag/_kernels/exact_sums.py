@@ -5,13 +5,13 @@ import numpy as np
 from offdiag._kernels.parallel import compiled
 
 
-def _exactly(function):  # type: ignore[no-untyped-def]
+def _exactly(function):
     """Compile without fused multiply-add, which would round once instead of twice."""
     return compiled(function, ())
 
 
 @_exactly
-def _add_exactly(high, low, j, x):  # type: ignore[no-untyped-def]
+def _add_exactly(high, low, j, x):
     """(high + low)[j] += x, as ``offdiag.gramian.exact.add``; returns whether digits were lost."""
     s = high[j] + x
     c = s - high[j]
@@ -27,9 +27,7 @@ def _add_exactly(high, low, j, x):  # type: ignore[no-untyped-def]
 
 
 @_exactly
-def exact_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values, rest, wide
-):
+def exact_rows(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values, rest, wide):
     """Rows lo..hi of G at the positions of ``columns``, each sum as its nearest double and the remainder."""
     big = 1.5 * 2.0**-8  # adding and subtracting it rounds to a multiple of 2^-60
     high, low = np.zeros(len(col_ptr)), np.zeros(len(col_ptr))
@@ -52,7 +50,7 @@ def exact_rows(  # type: ignore[no-untyped-def]
 
 
 @_exactly
-def exact_sums(items, data, sums, rest):  # type: ignore[no-untyped-def]
+def exact_sums(items, data, sums, rest):
     """Column sums, each as its nearest double and the remainder."""
     for p in range(len(items)):
         _add_exactly(sums, rest, items[p], data[p])

@@ -4,7 +4,7 @@ from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def gram_tile(col_ptr, rows, data, weight, place, ptr, columns, values, acc, out):  # type: ignore[no-untyped-def]
+def gram_tile(col_ptr, rows, data, weight, place, ptr, columns, values, acc, out):
     """out[a, b] = Σ_u weight_u x_ua x_ub, summed in float64 (``acc``) and rounded once.
 
     Item a of the first block occurs in rows[col_ptr[a] : col_ptr[a + 1]]; such a row is row place[row] of the

@@ -7,7 +7,7 @@ from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type: ignore[no-untyped-def]
+def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):
     """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); items with 0 are left out."""
     size = 0
     for t in range(n):
@@ -19,7 +19,7 @@ def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):  # type:
 
 
 @compiled
-def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
+def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):
     """For items lo..hi, the most similar other items; unused slots of ``who`` are -1.
 
     The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, and in it only the
@@ -44,7 +44,7 @@ def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said
 
 
 @compiled
-def neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best):  # type: ignore[no-untyped-def]
+def neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best):
     """The same from rows lo..hi of G."""
     everything = np.arange(len(said))
     for i in range(lo, hi):

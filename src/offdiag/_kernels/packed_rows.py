@@ -15,7 +15,7 @@ FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
 
 
 @in_any_order
-def _both_ways(row, x0, x1, x2, out0, out1, out2, mine0, mine1, mine2):  # type: ignore[no-untyped-def]
+def _both_ways(row, x0, x1, x2, out0, out1, out2, mine0, mine1, mine2):
     """out += row·mine and the sums of row·x for three vectors: an entry below the diagonal is used twice."""
     sum0, sum1, sum2 = 0.0, 0.0, 0.0
     for c in range(len(row)):  # one loop: an entry is read and widened once for all three
@@ -30,7 +30,7 @@ def _both_ways(row, x0, x1, x2, out0, out1, out2, mine0, mine1, mine2):  # type:
 
 
 @compiled
-def _add_row(row, own, V, out, i, lo, hi):  # type: ignore[no-untyped-def]
+def _add_row(row, own, V, out, i, lo, hi):
     """out += V·A for A[i, lo..hi] = row, its mirror image, and A[i, i] = own."""
     x, y, z = V[0, lo:hi], V[1, lo:hi], V[2, lo:hi]
     sums = _both_ways(row, x, y, z, out[0, lo:hi], out[1, lo:hi], out[2, lo:hi], V[0, i], V[1, i], V[2, i])
@@ -40,7 +40,7 @@ def _add_row(row, own, V, out, i, lo, hi):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_products(P, h, e, V, out, first, last):  # type: ignore[no-untyped-def]
+def add_products(P, h, e, V, out, first, last):
     """out += V·A for the entries of A in packed rows first..last; V and out are 3×m, double precision."""
     m = V.shape[1]
     for r in range(first, last):
@@ -53,7 +53,7 @@ def add_products(P, h, e, V, out, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def move_rows(P, h, e, at, new_P, new_h, new_e, first, last):  # type: ignore[no-untyped-def]
+def move_rows(P, h, e, at, new_P, new_h, new_e, first, last):
     """Packed rows first..last of the matrix whose item i was item at[i] before, or is new (−1: a row of zeros)."""
     m = len(at)
     for r in range(first, last):
@@ -69,7 +69,7 @@ def move_rows(P, h, e, at, new_P, new_h, new_e, first, last):  # type: ignore[no
 
 
 @compiled
-def _entry(P, h, e, i, j):  # type: ignore[no-untyped-def]
+def _entry(P, h, e, i, j):
     if i < 0 or j < 0:
         return P.dtype.type(0)
     low, high = min(i, j), max(i, j)
@@ -77,7 +77,7 @@ def _entry(P, h, e, i, j):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fingerprint(words, size, first, last, out):  # type: ignore[no-untyped-def]
+def fingerprint(words, size, first, last, out):
     """Two non-cryptographic sums per ``size`` words that change if a word changes or moves (missed: 2⁻⁶⁴ each)."""
     a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
     for share in range(first, last):
@@ -134,7 +134,7 @@ def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 @compiled
-def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last):  # type: ignore[no-untyped-def]
+def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last):
     """out[places[r]] = B[rows[r], lo:hi] for r in first..last, from the packed symmetric C; rows ascend.
 
     A value on the far side of the diagonal sits in the packed row of the other item. Taking 64 rows at a time makes

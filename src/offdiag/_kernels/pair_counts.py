@@ -6,7 +6,7 @@ from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def item_totals(indptr, indices, data, counts, sums, pairs):  # type: ignore[no-untyped-def]
+def item_totals(indptr, indices, data, counts, sums, pairs):
     """Per item: how many users have it, the sum of its values, and the length of all those users' rows."""
     for u in range(len(indptr) - 1):
         for p in range(indptr[u], indptr[u + 1]):
@@ -17,7 +17,7 @@ def item_totals(indptr, indices, data, counts, sums, pairs):  # type: ignore[no-
 
 
 @compiled
-def sums_of_squares(indptr, indices, data, by_item, by_user):  # type: ignore[no-untyped-def]
+def sums_of_squares(indptr, indices, data, by_item, by_user):
     """‖column‖² and ‖row‖² of X, without an array of squares."""
     for u in range(len(indptr) - 1):
         for p in range(indptr[u], indptr[u + 1]):
@@ -27,7 +27,7 @@ def sums_of_squares(indptr, indices, data, by_item, by_user):  # type: ignore[no
 
 
 @compiled
-def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: ignore[no-untyped-def]
+def transpose_band(indptr, indices, lo, hi, cursor, users, positions):
     """For items lo..hi, the users who have each and its position in their row; advances cursor[i - lo]."""
     for u in range(len(indptr) - 1):
         for p in range(indptr[u], indptr[u + 1]):
@@ -40,7 +40,7 @@ def transpose_band(indptr, indices, lo, hi, cursor, users, positions):  # type: 
 
 
 @compiled
-def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  # type: ignore[no-untyped-def]
+def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):
     """Rows of the packed G that belong to items lo..hi, for 0/1 data: add one per pair, in place.
 
     The users of item i are users[col_ptr[i - lo] : col_ptr[i - lo + 1]]. Indices are unsigned here and below: a
@@ -66,7 +66,7 @@ def gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e):  #
 
 
 @compiled
-def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc):  # type: ignore[no-untyped-def]
+def gram_values(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc):
     """The same for any values and user weights: summed in float64 (``acc``), rounded once when stored."""
     m = len(acc)
     first_trailing = np.uint32(h)

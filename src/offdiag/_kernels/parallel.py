@@ -9,19 +9,38 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from offdiag._kernels import interrupts
 
-def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",)) -> Any:
+
+def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",), inline: str = "never") -> Any:
     """Compile on first use, to run without the interpreter lock; cache the machine code for later runs if possible."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy", "inline": inline}
     try:
-        return njit(cache=True, **options)(function)
+        loop = njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package folder nor a home directory is writable, as in some containers
-        return njit(**options)(function)
+        loop = njit(**options)(function)
+    loop.compile = _shielded(loop.compile)
+    return loop
+
+
+def _shielded(compile_loop: Callable[..., Any]) -> Callable[..., Any]:
+    """LLVM calls back into Python through ctypes, which ignores exceptions: a Ctrl-C raised there would be lost."""
+
+    def compile_whole(*args: Any) -> Any:
+        with interrupts.Shield():
+            return compile_loop(*args)
+
+    return compile_whole
 
 
 def in_any_order(function: Callable[..., Any]) -> Any:
     """The same, but the compiler may reorder sums, which makes them many times faster."""
     return compiled(function, ("contract", "reassoc"))
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same, but its code is copied into each caller and optimised there."""
+    return compiled(function, inline="always")
 
 
 def n_threads() -> int:
@@ -43,9 +62,10 @@ def run_parallel(
             if done:
                 done(finished)
         return
+    interrupts.interrupt_waits()
     with ThreadPoolExecutor(n_threads()) as pool:
-        futures = [pool.submit(work, *task) for task in tasks]
         try:
+            futures = [pool.submit(work, *task) for task in tasks]
             for finished, future in enumerate(as_completed(futures), 1):
                 future.result()
                 if done:

@@ -5,37 +5,26 @@ Row i of the symmetric G is values[ptr[i] : ptr[i + 1]] in the columns indices[p
 
 import numpy as np
 
-from offdiag._kernels.column_solves import add_user_row, best_supports
+from offdiag._kernels.column_solves import add_users, best_supports
 from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, lengths):  # type: ignore[no-untyped-def]
+def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, lengths):
     """How many items share a user with each item in lo..hi, itself included; interactions as in ``Rows``."""
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for i in range(lo, hi):
-        n = np.uint64(0)
-        for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = add_user_row(
-                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
-            )
-        lengths[i] = n
+        n = lengths[i] = add_users(indptr, indices, data, weight, col_ptr, users, positions, i, True, acc, touched)
         for t in range(n):
             acc[touched[t]] = 0.0
 
 
 @compiled
-def count_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values
-):
+def count_rows(indptr, indices, data, weight, col_ptr, users, positions, lo, hi, ptr, columns, values):
     """Rows lo..hi of G, summed over users in their order; ``ptr`` follows the lengths from ``row_lengths``."""
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
     for i in range(lo, hi):
-        n = np.uint64(0)
-        for q in range(col_ptr[i], col_ptr[i + 1]):
-            n = add_user_row(
-                indptr, indices, data, weight, users[q], positions[q], indptr[users[q] + 1], acc, touched, n
-            )
+        n = add_users(indptr, indices, data, weight, col_ptr, users, positions, i, True, acc, touched)
         met = touched[:n]
         met.sort()
         for t in range(n):
@@ -45,7 +34,7 @@ def count_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def diagonal(ptr, indices, values, out):  # type: ignore[no-untyped-def]
+def diagonal(ptr, indices, values, out):
     """out[i] = G_ii where it is stored."""
     for i in range(len(out)):
         at = ptr[i] + np.searchsorted(indices[ptr[i] : ptr[i + 1]], i)
@@ -54,7 +43,7 @@ def diagonal(ptr, indices, values, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def part(ptr, indices, values, items, where, out):  # type: ignore[no-untyped-def]
+def part(ptr, indices, values, items, where, out):
     """out = G[items, items]; where[j] is the index of j in ``items``, or -1. ``out`` starts as zeros."""
     for a in range(len(items)):
         for p in range(ptr[items[a]], ptr[items[a] + 1]):
@@ -64,7 +53,7 @@ def part(ptr, indices, values, items, where, out):  # type: ignore[no-untyped-de
 
 
 @compiled
-def put_lengths(ptr, indices, items, where, part, lengths):  # type: ignore[no-untyped-def]
+def put_lengths(ptr, indices, items, where, part, lengths):
     """Lengths of the rows of the items after G[items, items] is replaced."""
     for a in range(len(items)):
         n = 0
@@ -76,15 +65,13 @@ def put_lengths(ptr, indices, items, where, part, lengths):  # type: ignore[no-u
 
 
 @compiled
-def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indices, out_values):  # type: ignore[no-untyped-def]
+def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indices, out_values):
     """Rows lo..hi with G[items, items] replaced; the items ascend."""
     for i in range(lo, hi):
         q = out_ptr[i]
         if where[i] < 0:
-            for p in range(ptr[i], ptr[i + 1]):
-                out_indices[q] = indices[p]
-                out_values[q] = values[p]
-                q += 1
+            out_indices[q : out_ptr[i + 1]] = indices[ptr[i] : ptr[i + 1]]
+            out_values[q : out_ptr[i + 1]] = values[ptr[i] : ptr[i + 1]]
             continue
         a, b = where[i], 0
         for p in range(ptr[i], ptr[i + 1]):
@@ -109,7 +96,7 @@ def put_rows(ptr, indices, values, items, where, part, lo, hi, out_ptr, out_indi
 
 
 @compiled
-def _summed_row(  # type: ignore[no-untyped-def]
+def _summed_row(
     i, ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, columns, out
 ):
     """Row i of A ± B over live items, ascending; returns its length, or -1 if an entry would fall below 0.
@@ -138,7 +125,7 @@ def _summed_row(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def summed_lengths(  # type: ignore[no-untyped-def]
+def summed_lengths(
     ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, lo, hi, lengths
 ):
     """Entries of rows lo..hi of A ± B; live items only, without rounding residue."""
@@ -151,25 +138,10 @@ def summed_lengths(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def summed_rows(  # type: ignore[no-untyped-def]
-    ptr,
-    indices,
-    values,
-    ptr_b,
-    indices_b,
-    values_b,
-    sign,
-    live,
-    size,
-    least,
-    rounding,
-    believed,
-    lo,
-    hi,
-    out_ptr,
-    out_indices,
-    out,
-):
+def summed_rows(
+    ptr, indices, values, ptr_b, indices_b, values_b, sign, live, size, least, rounding, believed, lo, hi,
+    out_ptr, out_indices, out,
+):  # fmt: skip
     """Rows lo..hi of A ± B."""
     for i in range(lo, hi):
         room = slice(out_ptr[i], out_ptr[i + 1])
@@ -180,7 +152,7 @@ def summed_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def moved_lengths(ptr, indices, at, place, lengths):  # type: ignore[no-untyped-def]
+def moved_lengths(ptr, indices, at, place, lengths):
     """Row lengths in the new catalogue: row i is row at[i] without the columns j with place[j] = -1."""
     for i in range(len(at)):
         n = 0
@@ -191,7 +163,7 @@ def moved_lengths(ptr, indices, at, place, lengths):  # type: ignore[no-untyped-
 
 
 @compiled
-def moved_rows(ptr, indices, values, at, place, lo, hi, out_ptr, out_indices, out_values):  # type: ignore[no-untyped-def]
+def moved_rows(ptr, indices, values, at, place, lo, hi, out_ptr, out_indices, out_values):
     """Rows lo..hi of the new catalogue, columns ascending."""
     for i in range(lo, hi):
         if at[i] < 0:
@@ -212,7 +184,7 @@ def moved_rows(ptr, indices, values, at, place, lo, hi, out_ptr, out_indices, ou
 
 
 @compiled
-def times(ptr, indices, values, scale, V, lo, hi, out):  # type: ignore[no-untyped-def]
+def times(ptr, indices, values, scale, V, lo, hi, out):
     """Rows lo..hi of scale·G V."""
     for i in range(lo, hi):
         row = out[i]
@@ -224,7 +196,7 @@ def times(ptr, indices, values, scale, V, lo, hi, out):  # type: ignore[no-untyp
 
 
 @compiled
-def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):  # type: ignore[no-untyped-def]
+def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):
     """The same as ``column_solves.gram_rows``, from G: the entries of items[r] with more popular items.
 
     ``items`` and ``columns`` are numbered by popularity, order[r] is the item of rank r.
@@ -250,7 +222,7 @@ def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, c
 
 
 @compiled
-def more_popular(ptr, indices, order, rank, first, last, below):  # type: ignore[no-untyped-def]
+def more_popular(ptr, indices, order, rank, first, last, below):
     """How many more popular items share a user with each item; numbered by popularity."""
     for i in range(first, last):
         n = 0
@@ -260,14 +232,12 @@ def more_popular(ptr, indices, order, rank, first, last, below):  # type: ignore
 
 
 @compiled
-def supports_of_gram(  # type: ignore[no-untyped-def]
-    ptr, indices, values, order, rank, penalty, fill, items, first, last, who, share, parent, below
-):
+def supports_of_gram(ptr, indices, values, order, rank, penalty, fill, items, who, share, parent, below):
     """The same as ``column_solves.supports`` from G, for any items (numbered by popularity)."""
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
     scores, best = np.empty(k), np.empty(k, np.int64)
-    for r in range(first, last):
+    for r in range(len(items)):
         i = items[r]
         begin, end = ptr[order[i]], ptr[order[i] + 1]
         for p in range(begin, end):
@@ -281,7 +251,7 @@ def supports_of_gram(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  # type: ignore[no-untyped-def]
+def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):
     """out[i] = 1 if item i changed, or the support of column i contains, or contained, a changed item; rows lo..hi.
 
     An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged items have more.
@@ -309,7 +279,7 @@ def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):  #
 
 
 @compiled
-def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):  # type: ignore[no-untyped-def]
+def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):
     """Entries of each row of W if the columns marked ``fresh`` come from the new rows and the others are kept."""
     for j in range(len(lengths)):
         lengths[j] = new_ptr[j + 1] - new_ptr[j]
@@ -324,7 +294,7 @@ def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):  # type: ignore[
 
 
 @compiled
-def kept_rows(  # type: ignore[no-untyped-def]
+def kept_rows(
     ptr, indices, data, at, place, fresh, factor, new_ptr, new_indices, new_data, lo, hi, out_ptr, out_indices, out
 ):
     """Rows lo..hi of W: old entries of columns that are not fresh, times factor[i], and the new ones, ascending."""
@@ -343,15 +313,12 @@ def kept_rows(  # type: ignore[no-untyped-def]
                 out_indices[q] = i
                 out[q] = data[p] if factor[i] == 1.0 else np.float64(data[p]) * factor[i]
                 q += 1
-        while b < end:
-            out_indices[q] = new_indices[b]
-            out[q] = new_data[b]
-            q += 1
-            b += 1
+        out_indices[q : out_ptr[j + 1]] = new_indices[b:end]
+        out[q : out_ptr[j + 1]] = new_data[b:end]
 
 
 @compiled
-def told_by_weights(ptr, indices, values, w_ptr, w_indices, w_data, skip, power, scale, lo, hi, out):  # type: ignore[no-untyped-def]
+def explained_by_weights(ptr, indices, values, w_ptr, w_indices, w_data, skip, power, scale, lo, hi, out):
     """out[r] = Σ G_ji·β_ji over row j of both, for rows lo..hi, without the columns i marked ``skip``.
 
     W_ji = sign(β)·|β|^power·scale[i].

@@ -10,7 +10,7 @@ from offdiag._kernels.topk import sift_down, worse
 
 
 @compiled
-def valid_rows(indptr, indices, m, first, last):  # type: ignore[no-untyped-def]
+def valid_rows(indptr, indices, m, first, last):
     """Whether the rows first..last lie inside ``indices`` and hold strictly ascending columns below m."""
     for r in range(first, last):
         lo, hi = indptr[r], indptr[r + 1]
@@ -25,21 +25,14 @@ def valid_rows(indptr, indices, m, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def skip_to(indices, begin, last, hi, end):  # type: ignore[no-untyped-def]
+def skip_to(indices, begin, last, hi, end):
     """end[r]: the first position in begin[r]..last[r] whose column is at least hi."""
     for r in range(len(begin)):
-        left, right = begin[r], last[r]
-        while left < right:
-            mid = (left + right) // 2
-            if indices[mid] < hi:
-                left = mid + 1
-            else:
-                right = mid
-        end[r] = left
+        end[r] = begin[r] + np.searchsorted(indices[begin[r] : last[r]], hi)
 
 
 @compiled
-def score_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):  # type: ignore[no-untyped-def]
+def score_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):
     """out[u] = Σ_p data[p] · W[rows[p], lo:] over the history of user first + u; row r of W is at begin[r]..end[r]."""
     for u in range(len(out)):
         acc = out[u]
@@ -51,7 +44,7 @@ def score_tile(indptr, rows, data, begin, end, columns, values, lo, first, out):
 
 
 @compiled
-def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items):  # type: ignore[no-untyped-def]
+def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items):
     """Put the n touched items into the heap of user u, except those in ``seen``; their stamp is u, their score in acc.
 
     All others score 0; they fill the remaining room, earlier items first, ahead of any negative score.
@@ -81,7 +74,7 @@ def rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores, items)
 
 
 @compiled
-def select(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):  # type: ignore[no-untyped-def]
+def select(indptr, history, data, seen_ptr, W_ptr, columns, values, allowed, first, last, scores, items):
     """Put the k best items of users first..last into their heaps, visiting only items reachable from the history."""
     m = len(allowed)
     acc, stamp, touched = np.empty(m, values.dtype), np.full(m, -1, np.int32), np.empty(m, np.int32)

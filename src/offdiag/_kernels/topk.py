@@ -1,54 +1,46 @@
 """Scores of one tile, and heaps of the k best that are carried from tile to tile."""
 
+import numpy as np
+
+from offdiag._kernels.embeddings import add_eight
 from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def score_tile(indptr, rows, data, tile, lo, hi, first, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_p data[p] · tile[rows[p], lo:hi] over the history of user first + u.
-
-    Eight rows at a time, to save passes over the accumulator; the sum is nested, so it keeps the history's order.
-    """
-    width = hi - lo
+def score_tile(indptr, rows, data, tile, lo, hi, first, out):
+    """out[u] = Σ_p data[p] · tile[rows[p], lo:hi] over the history of user first + u, in the order of the history."""
     for u in range(len(out)):
-        acc = out[u]
-        for c in range(width):
-            acc[c] = 0
-        p = indptr[first + u]
-        stop = indptr[first + u + 1]
+        acc, p, stop = out[u], indptr[first + u], indptr[first + u + 1]
+        acc[:] = 0
         while p + 8 <= stop:
-            t0, t1 = tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi]
-            t2, t3 = tile[rows[p + 2], lo:hi], tile[rows[p + 3], lo:hi]
-            t4, t5 = tile[rows[p + 4], lo:hi], tile[rows[p + 5], lo:hi]
-            t6, t7 = tile[rows[p + 6], lo:hi], tile[rows[p + 7], lo:hi]
-            v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-            v4, v5, v6, v7 = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
-            for c in range(width):
-                half = (((acc[c] + v0 * t0[c]) + v1 * t1[c]) + v2 * t2[c]) + v3 * t3[c]
-                acc[c] = (((half + v4 * t4[c]) + v5 * t5[c]) + v6 * t6[c]) + v7 * t7[c]
+            add_eight(
+                acc, data, p, tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi], tile[rows[p + 2], lo:hi],
+                tile[rows[p + 3], lo:hi], tile[rows[p + 4], lo:hi], tile[rows[p + 5], lo:hi],
+                tile[rows[p + 6], lo:hi], tile[rows[p + 7], lo:hi],
+            )  # fmt: skip
             p += 8
         while p + 4 <= stop:
             t0, t1 = tile[rows[p], lo:hi], tile[rows[p + 1], lo:hi]
             t2, t3 = tile[rows[p + 2], lo:hi], tile[rows[p + 3], lo:hi]
             v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-            for c in range(width):
+            for c in range(len(acc)):
                 acc[c] = (((acc[c] + v0 * t0[c]) + v1 * t1[c]) + v2 * t2[c]) + v3 * t3[c]
             p += 4
         while p < stop:
             t0, v0 = tile[rows[p], lo:hi], data[p]
-            for c in range(width):
+            for c in range(len(acc)):
                 acc[c] += v0 * t0[c]
             p += 1
 
 
 @compiled
-def worse(score, item, other_score, other_item):  # type: ignore[no-untyped-def]
+def worse(score, item, other_score, other_item):
     """Order of a ranked list: lower score is worse; between equal scores the later item is."""
     return score < other_score or (score == other_score and item > other_item)
 
 
 @compiled
-def sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untyped-def]
+def sift_down(scores, items, hole, size, score, item):
     """Put (score, item) into a heap whose root is the worst entry, starting from the free slot ``hole``."""
     while True:
         child = 2 * hole + 1
@@ -66,7 +58,7 @@ def sift_down(scores, items, hole, size, score, item):  # type: ignore[no-untype
 
 
 @compiled
-def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_items):  # type: ignore[no-untyped-def]
+def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_items):
     """Merge scores (users first.. × items lo..) into each user's k best, leaving out seen and disallowed items.
 
     An empty slot has score -inf and item = n_items, so it is worse than anything real. Tiles come in ascending order
@@ -78,14 +70,7 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_item
     for u in range(first, first + len(tile)):
         scores, items = heap_scores[u], heap_items[u]
         p, stop = seen_ptr[u], seen_ptr[u + 1]
-        left, right = p, stop
-        while left < right:  # first seen item that is not before this tile
-            mid = (left + right) // 2
-            if seen[mid] < lo:
-                left = mid + 1
-            else:
-                right = mid
-        p = left
+        p += np.searchsorted(seen[p:stop], lo)  # the first seen item that is not before this tile
         threshold = scores[0]
         for start in range(0, width, chunk):
             part = tile[u - first, start : min(start + chunk, width)]
@@ -105,7 +90,7 @@ def select_tile(tile, lo, allowed, seen_ptr, seen, first, heap_scores, heap_item
 
 
 @compiled
-def sort_heaps(first, last, heap_scores, heap_items):  # type: ignore[no-untyped-def]
+def sort_heaps(first, last, heap_scores, heap_items):
     """Turn each heap into a list from best to worst, in place."""
     k = heap_scores.shape[1]
     for u in range(first, last):

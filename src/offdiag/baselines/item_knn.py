@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.user_weights import user_weights
 from offdiag.models import fields
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import neighbours
+from offdiag.solvers.neighbours import Source as Similarities
 from offdiag.weights import Sparse
 
 USER_POWER = 1.0
@@ -58,41 +59,34 @@ class ItemKNN(Recommender):
 
         Memory: a copy of the interactions and two numbers per neighbour; no m×m matrix.
         """
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
-        if settings["user_power"] == "auto":
-            settings["user_power"] = USER_POWER
+        used = self._checked_copy()
+        matrix, source = read_data(X)
+        if used.user_power == "auto":
+            used.user_power = USER_POWER
         self._check_memory(matrix.shape[1], matrix.nnz)
-        weight = user_weights(matrix, settings["user_power"])
-        B = neighbours.from_data(matrix, weight, **_of_solver(settings), dtype=self.dtype, progress=progress)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=matrix.shape[1]).astype(np.float64)
-        return self._learned(B, settings, item_ids, sums, matrix.shape[0])
+        B = used._nearest(neighbours.from_data(matrix, user_weights(matrix, used.user_power)), progress)
+        return self._finish(B, used, source)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
-        settings = self._checked()
-        check_gram(G, settings["user_power"])
-        item_ids = checked_item_ids(item_ids, G.n_items)
-        settings["user_power"] = G.user_power
+        used = self._checked_copy()
+        check_gram(G, used.user_power)
+        source = read_gram(G, item_ids)
+        used.user_power = G.user_power
         self._check_memory(G.n_items, 0)
-        B = neighbours.from_gram(
-            G.values, G.n_items, G.scale, **_of_solver(settings), dtype=self.dtype, progress=progress
-        )
-        return self._learned(B, settings, item_ids, G.item_sums.copy(), G.n_users)
+        B = used._nearest(neighbours.from_gram(G.values, G.n_items, G.scale), progress)
+        return self._finish(B, used, source)
 
-    def _learned(
-        self,
-        B: sparse.csc_array,
-        settings: dict[str, Any],
-        item_ids: NDArray[Any],
-        sums: NDArray[np.float64],
-        n_users: int,
-    ) -> Self:
+    def _nearest(self, similarities: Similarities, progress: Progress | None) -> sparse.csc_array:
+        return neighbours.nearest(
+            similarities, neighbours=self.neighbours, balance=self.balance, shrink=self.shrink, dtype=self.dtype,
+            progress=progress,
+        )  # fmt: skip
+
+    def _finish(self, B: sparse.csc_array, used: Self, source: Source) -> Self:
         if not np.isfinite(B.data).all():
             raise OffdiagError("the sums of squares overflow; scale the values down or binarise them")
-        return self._store(Sparse.of(B), item_ids, sums, n_users, settings)
+        return self._store(Sparse.of(B), **vars(source), settings=used._settings())
 
     def _check_memory(self, m: int, interactions: int) -> None:
         kept = m * min(self.neighbours, m) * (4 + np.dtype(self.dtype).itemsize)
@@ -101,7 +95,3 @@ class ItemKNN(Recommender):
             f"{self.neighbours:,} neighbours of each of {m:,} items",
             "lower neighbours",
         )
-
-
-def _of_solver(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: settings[name] for name in ("neighbours", "balance", "shrink")}

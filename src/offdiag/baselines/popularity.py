@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.living.past import Past
 from offdiag.models import fields
-from offdiag.models.fields import check_not_empty, checked_item_ids
+from offdiag.models.fields import check_not_empty
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import Source, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.weights import Constant
 
@@ -41,22 +41,15 @@ class Popularity(Recommender):
     can_change = True
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
-        matrix = as_matrix(X)
-        n, m = matrix.shape
-        check_not_empty(matrix.nnz, n, m)
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        return self._learned(sums, item_ids, n, Past.of_fit(matrix, X))
+        return self._finish(read_data(X)[1])
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from the item sums of a Gram; its ``user_power`` does not matter."""
-        check_not_empty(G.n_interactions, G.n_users, G.n_items)
-        item_ids = checked_item_ids(item_ids, G.n_items)
-        return self._learned(G.item_sums.copy(), item_ids, G.n_users, Past.of_fit(G))
+        return self._finish(read_gram(G, item_ids))
 
-    def _learned(self, sums: NDArray[np.float64], item_ids: NDArray[Any], n_users: int, past: Past) -> Self:
+    def _finish(self, source: Source) -> Self:
         settings = {"user_power": 0.0}  # no user weights
-        return self._store(_shares(sums), item_ids, sums, n_users, settings, past)
+        return self._store(_shares(source.popularity), **vars(source), settings=settings)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         """Only its counts are used, and its pairs to check whether a user to forget was ever in the model."""

@@ -12,10 +12,12 @@ from scipy import sparse
 from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.packed import Gram, gram
 from offdiag.models import auto, fields
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto, number
+from offdiag.models.full_rank import EASE
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import elastic_net
 from offdiag.weights import Packed, Sparse
@@ -61,12 +63,9 @@ class SLIM(_Fit):
     non_negative: bool = fields.setting(True, help="Whether weights must be at least 0, as published.")
     user_power: float | Auto = fields.user_power()
     tolerance: float = fields.setting(
-        1e-4,
-        low=0,
-        high=1,
-        below=True,
+        1e-4, low=0, high=1, below=True,
         help="Distance from the minimum at which a column is done. Its unit is ½‖x_i‖².",
-    )
+    )  # fmt: skip
     max_iterations: int = fields.setting(
         100, low=1, help="At most this many passes over all columns. ``gap_`` is the distance that remains."
     )
@@ -78,46 +77,48 @@ class SLIM(_Fit):
         ``start``: a SLIM fitted to the same items, for example with another l1; the result is the same, found sooner.
         Memory: m² numbers for m items, half as much again during unpacking, and the weights.
         """
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
+        used = self._checked_copy()
+        matrix, source = read_data(X)
         self._check_memory(matrix.shape[1], layout.size(matrix.shape[1]))
-        B = _columns(start, item_ids)
-        settings = _resolved(settings, lambda ease: auto.from_data(matrix, ease, progress=progress))
-        G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
-        return self._solve(G, settings, item_ids, B, progress)
+        B = _columns(start, source.item_ids)
+        used._resolve(lambda ease: auto.from_data(matrix, ease, progress=progress))
+        G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
+        return self._solve(G, used, source, B, progress)
 
     def fit_gram(
         self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | None = None
     ) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
-        settings = self._checked()
-        check_gram(G, settings["user_power"])
-        item_ids = checked_item_ids(item_ids, G.n_items)
+        used = self._checked_copy()
+        check_gram(G, used.user_power)
+        source = read_gram(G, item_ids)
         self._check_memory(G.n_items, 0)
-        B = _columns(start, item_ids)
-        settings = _resolved(settings, lambda ease: auto.from_gram(G, ease))
-        return self._solve(G, settings, item_ids, B, progress)
+        B = _columns(start, source.item_ids)
+        used._resolve(lambda ease: auto.from_gram(G, ease))
+        return self._solve(G, used, source, B, progress)
+
+    def _resolve(self, choose: Callable[[EASE], None]) -> None:
+        """Replace every "auto"; ``choose`` does that for EASE, whose l2 is computed only if needed."""
+        missing = [name for name in SHARES if getattr(self, name) == "auto"]
+        ease = EASE(l2="auto" if missing else 0.0, user_power=self.user_power)
+        choose(ease)
+        self.user_power = ease.user_power
+        for name in missing:
+            setattr(self, name, SHARES[name] * number(ease.l2))
 
     def _solve(
-        self,
-        G: Gram,
-        settings: dict[str, Any],
-        item_ids: NDArray[Any],
-        start: sparse.csc_array | None,
-        progress: Progress | None,
+        self, G: Gram, used: Self, source: Source, start: sparse.csc_array | None, progress: Progress | None
     ) -> Self:
         scale = G.scale  # B does not change under G → tG, l1 → t·l1, l2 → t·l2, so the m² numbers need not be touched
         full = _unpacked(G.values if G.dtype == np.dtype(self.dtype) else G.values.astype(self.dtype), G.n_items)
         if not np.isfinite(full.diagonal()).all():
             raise OffdiagError("the sums of squares overflow; binarise the values, or use dtype='float64'")
         found = elastic_net.solve(
-            full, l1=settings["l1"] / scale, l2=settings["l2"] / scale, non_negative=settings["non_negative"],
-            tolerance=settings["tolerance"], max_iterations=settings["max_iterations"], start=start, progress=progress,
+            full, l1=number(used.l1) / scale, l2=number(used.l2) / scale, non_negative=used.non_negative,
+            tolerance=used.tolerance, max_iterations=used.max_iterations, start=start, progress=progress,
         )  # fmt: skip
         return self._store(
-            Sparse.of(found.B), item_ids, G.item_sums.copy(), G.n_users, settings, objective_=found.objective * scale,
+            Sparse.of(found.B), **vars(source), settings=used._settings(), objective_=found.objective * scale,
             gap_=found.gap, total_gap_=found.total_gap * scale, iterations_=found.passes,
         )  # fmt: skip
 
@@ -128,18 +129,11 @@ class SLIM(_Fit):
             "keep fewer items with od.prepare.min_counts(items=...), or use od.ItemKNN, which needs no m×m matrix",
         )
 
-    def _checked(self) -> dict[str, Any]:
-        settings = super()._checked()
-        if settings["l1"] == 0 and settings["l2"] == 0:
+    def _checked_copy(self) -> Self:
+        used = super()._checked_copy()
+        if used.l1 == 0 and used.l2 == 0:
             raise OffdiagError("SLIM needs l1 or l2 above 0, received 0 for both: the weights would not be determined")
-        return settings
-
-
-def _resolved(settings: dict[str, Any], chosen: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Every "auto" replaced; ``chosen`` does that for EASE, whose l2 is computed only if needed."""
-    missing = [name for name in SHARES if settings[name] == "auto"]
-    ease = chosen({"l2": "auto" if missing else 0.0, "user_power": settings["user_power"]})
-    return settings | {"user_power": ease["user_power"]} | {name: SHARES[name] * ease["l2"] for name in missing}
+        return used
 
 
 def _unpacked(values: NDArray[np.floating], m: int) -> NDArray[np.floating]:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import as_matrix
 from offdiag.models import fields
-from offdiag.models.fields import Auto, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import read_data
 from offdiag.progress import Progress
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors
@@ -73,33 +73,31 @@ class WMF(_Fit):
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
-        n, m = matrix.shape
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-        if settings["alpha"] == "auto":
+        used = self._checked_copy()
+        matrix, source = read_data(X)
+        (n, m), sums = matrix.shape, source.popularity
+        alpha, items = used.alpha, int(np.count_nonzero(sums))
+        if alpha == "auto":
             users = int(np.count_nonzero(np.diff(matrix.indptr)))
-            settings["alpha"] = OBSERVED_SHARE * users * int(np.count_nonzero(sums)) / float(sums.sum())
-        rank, size = settings["rank"], np.dtype(self.dtype).itemsize
+            used.alpha = alpha = OBSERVED_SHARE * users * items / float(sums.sum())
+        rank, size = used.rank, np.dtype(self.dtype).itemsize
         memory.require(
             # both factors and the first draw, the data in both orders, a Gram in double precision and one per thread
             (n + 2 * m) * rank * size + 24 * matrix.nnz + rank * rank * (8 + 3 * size),
             f"a WMF of rank {rank:,} for {n:,} users and {m:,} items",
             "lower rank, or keep fewer items (od.prepare.min_counts)",
         )
-        given = {name: settings[name] for name in ("rank", "alpha", "l2", "iterations", "seed")}
-        found = als.factorise(matrix, power=settings["l2_power"], dtype=self.dtype, progress=progress, **given)
+        found = als.factorise(
+            matrix, rank=rank, alpha=alpha, l2=used.l2, power=used.l2_power, iterations=used.iterations,
+            seed=used.seed, dtype=self.dtype, progress=progress,
+        )  # fmt: skip
         if not np.isfinite(found.V).all() or not np.isfinite(found.objectives).all():
             raise OffdiagError(
-                f"the factors left the range of {self.dtype}: the data and alpha={settings['alpha']:g} weigh too much; "
+                f"the factors left the range of {self.dtype}: the data and alpha={alpha:g} weigh too much; "
                 "use smaller values (od.prepare.binarize), a smaller alpha or dtype='float64'"
             )
-        weights = ImplicitFactors(
-            found.V, settings["alpha"], settings["l2"], settings["l2_power"], float(np.count_nonzero(sums))
-        )
-        return self._store(weights, item_ids, sums, n, settings, objectives_=found.objectives)
+        weights = ImplicitFactors(found.V, alpha, used.l2, used.l2_power, float(items))
+        return self._store(weights, **vars(source), settings=used._settings(), objectives_=found.objectives)
 
     @property
     def item_factors_(self) -> NDArray[np.floating]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import typer
+
+COMMANDS = (
+    "demo", "fit", "tune", "compress", "update", "forget", "serve", "evaluate", "recommend", "similar", "explain",
+    "info", "datasets",
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,44 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 @functools.cache
 def application() -> typer.Typer:
     """Every command with its example, in the order of the help."""
-    from offdiag.cli import (
-        compress,
-        console,
-        datasets,
-        demo_command,
-        evaluate,
-        explain,
-        fit,
-        forget,
-        info,
-        inputs,
-        model_options,
-        recommend,
-        reproduce,
-        serve,
-        similar,
-        tune,
-        update,
-    )  # fmt: skip
+    from offdiag.cli import commands, inputs, model_options, reproduce
 
-    app = console.new_application()
-    for command, example in (
-        (demo_command.demo, demo_command.EXAMPLE),
-        (fit.fit, fit.EXAMPLE),
-        (tune.tune, tune.EXAMPLE),
-        (compress.compress, compress.EXAMPLE),
-        (update.update, update.EXAMPLE),
-        (forget.forget, forget.EXAMPLE),
-        (serve.serve, serve.EXAMPLE),
-        (evaluate.evaluate, evaluate.EXAMPLE),
-        (recommend.recommend, recommend.EXAMPLE),
-        (similar.similar, similar.EXAMPLE),
-        (explain.explain, explain.EXAMPLE),
-        (info.info, info.EXAMPLE),
-        (datasets.datasets, datasets.EXAMPLE),
-    ):
+    app = commands.new_application()
+    for name in COMMANDS:
+        module = import_module(f"offdiag.cli.{name}")
+        command = getattr(module, name)
+        kind = model_options.SettingsCommand if name == "fit" else commands.Command
         reads = "columns" in command.__annotations__
-        cls = model_options.SettingsCommand if command is fit.fit else None
-        app.command(cls=cls, epilog=example)(inputs.reads_data(command) if reads else command)
+        app.command(cls=kind, epilog=commands.epilog(module.EXAMPLES))(inputs.reads_data(command) if reads else command)
     app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Papers")
     return app

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offdiag import wording
 from offdiag.cli import console, inputs
-from offdiag.cli.inputs import Columns
-from offdiag.data import sql
+from offdiag.cli.inputs import FilteredColumns
+from offdiag.data import formats, sql
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag.cluster import Parts, Report
-
-OF_TEXT = ("separator", "header")  # options that only a text file needs
+    from offdiag.models.recommender import Recommender
 
 
 def learn(
-    learner: Any,
+    learner: Recommender,
     data: str,
-    columns: Columns,
+    columns: FilteredColumns,
     address: str,
     work: console.Work,
     *,
-    at_least: float | None = None,
-    min_users: int = 1,
-    min_items: int = 1,
     keep: int | None = None,
 ) -> tuple[Parts, list[Report]]:
     """Fit the model on the cluster at that address, or on local workers; returns its data and the reports."""
@@ -34,8 +31,7 @@ def learn(
 
     fit = _fit_of(learner, keep)
     partitioned = _is_partitioned(data)
-    if at_least is not None and columns.value is None and (partitioned or data not in od.datasets.names()):
-        raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+    inputs.check_threshold("" if partitioned else data, columns)
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
     with od.cluster.connect(address) as client:
@@ -47,8 +43,8 @@ def learn(
             )  # fmt: skip
         else:
             parts = od.cluster.read(inputs.read(data, columns), client=client)
-        least = {"min_users": max(min_users, 1), "min_items": max(min_items, 1)}
-        parts = od.cluster.prepare(parts, at_least=at_least, **least, progress=work)
+        least = {"min_users": max(columns.min_users, 1), "min_items": max(columns.min_items, 1)}
+        parts = od.cluster.prepare(parts, at_least=columns.at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
         fit(learner, parts, client=client, progress=work, reports=reports)
     return parts, reports
@@ -67,9 +63,7 @@ def facts(reports: list[Report]) -> list[dict[str, Any]]:
     return [vars(report) for report in reports]
 
 
-def _fit_of(learner: Any, keep: int | None) -> Any:
-    import functools
-
+def _fit_of(learner: Recommender, keep: int | None) -> Any:
     import offdiag as od
 
     if learner.cluster_fit == "sparse":
@@ -86,15 +80,17 @@ def _fit_of(learner: Any, keep: int | None) -> Any:
 def _is_partitioned(data: str) -> bool:
     """Whether the workers read the data themselves."""
     return not sql.is_source(data) and (
-        Path(data).is_dir() or any(sign in data for sign in "*?[") or Path(data).suffix.lower() in (".parquet", ".pq")
+        Path(data).is_dir()
+        or any(sign in data for sign in "*?[")
+        or Path(data).suffix.lower() in formats.PARTITION_SUFFIXES
     )
 
 
-def _column_arguments(columns: Columns) -> dict[str, Any]:
-    for name in OF_TEXT:
-        if getattr(columns, name) is not None:
+def _column_arguments(columns: FilteredColumns) -> dict[str, Any]:
+    used = {name for form in formats.PARTITIONED.values() for name in form.options}
+    for name in ("separator", "header"):
+        if name not in used and getattr(columns, name) is not None:
             raise OffdiagError(f"--{name} is for text files, received Parquet partitions; leave it out")
-    if columns.form not in (None, "parquet"):
+    if columns.form not in (None, *formats.PARTITIONED):
         raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
-    names = {name: getattr(columns, name) for name in ("user", "item", "value", "time")}
-    return {name: column if column is None else inputs.column(column) for name, column in names.items()}
+    return dict(inputs.roles(columns).present())

@@ -7,9 +7,9 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from offdiag import wording
 from offdiag.cli import console, evaluate, model_options
@@ -17,30 +17,29 @@ from offdiag.cli.inputs import Columns
 from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
 from offdiag.errors import OffdiagError
 
-EXAMPLE = "Example: `offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv`"
+EXAMPLES = ("offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv",)
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def compress(
     model: ModelFile,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; it may be MODEL itself.")],
-    keep: Annotated[int | None, typer.Option(help="At most this many weights for each item.")] = None,
-    storage: Annotated[str, typer.Option(help="float32, float16 or int8.")] = "int8",
+    out: Annotated[str, Argument(metavar="OUT", help="The file to write; it may be MODEL itself.")],
+    keep: Annotated[int | None, Option(help="At most this many weights for each item.")] = None,
+    storage: Annotated[str, Option(help="float32, float16 or int8.")] = "int8",
     max_bytes: Annotated[
-        str | None, typer.Option(help="At most this many bytes of weights, e.g. 20MB. Default: a tenth, unless --keep.")
+        str | None,
+        Option(metavar="SIZE", help="Size of the weights at most, e.g. 20MB. Default: a tenth, unless --keep."),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="Measure both models on the users of this table.")
-    ] = None,
+    data: Annotated[str | None, Option(metavar="DATA", help="Measure both models on the users of this table.")] = None,
     metric: Metrics = None,
     seed: Seed = 0,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
-    """Keep the strongest weights of a linear model, in a few bits each, and show the cost in accuracy.
+    """Make a linear model smaller and show the cost in accuracy.
 
-    With --data, both models are measured on hidden items of its users, who must not have been in the training data:
-    on training users, both look better than they are.
+    The strongest weights are kept, in a few bits each. With --data, both models are measured on hidden items of its
+    users, who must not have been in the training data: on training users, both look better than they are.
     """
     import offdiag as od
     from offdiag import persist
@@ -58,9 +57,8 @@ def compress(
         small = od.compress(whole, keep=keep, storage=storage, max_bytes=budget, progress=work)  # type: ignore[arg-type]
         if data is not None:
             names = [model, out] if model != out else [f"{model} before", f"{out} after"]
-            evaluation = evaluate.measure(
-                [whole, small], names, data, metrics=metric or DEFAULT_METRICS, seed=seed, columns=columns, work=work
-            )
+            models = list(zip(names, [whole, small], strict=True))
+            evaluation = evaluate.measure(models, data, columns, metric or DEFAULT_METRICS, work, seed=seed)
             evaluation.notes.append(
                 "these figures hold only if the model did not learn from these users, whom it would know too well "
                 "before and after; a model file holds no users, so this cannot be checked"
@@ -81,13 +79,6 @@ def compress(
     if json:
         console.show_json(about)
         return
-    show(about)
-    if evaluation is not None:
-        console.say()
-        evaluation.show()
-
-
-def show(about: dict[str, Any]) -> None:
     per_item = about["entries"] / max(about["items"], 1)
     console.show_pairs(
         {
@@ -101,6 +92,9 @@ def show(about: dict[str, Any]) -> None:
             f"before {wording.size(about['file_bytes_before'])})",
         }
     )
+    if evaluation is not None:
+        console.say()
+        evaluation.show()
 
 
 def bytes_of(text: str, option: str = "--max-bytes") -> int:

@@ -7,18 +7,23 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from offdiag import wording
+from offdiag.data import sql
 from offdiag.errors import InterruptedFitWarning, OffdiagError, UnknownItemsWarning
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -31,38 +36,6 @@ _hidden: dict[str, str] = {}  # connection strings of this run, and the text sho
 # typer bundles its own copy of click from 0.16 on and needs click before; this is the usage error of either.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _ClickError: Any = typer.BadParameter.__mro__[2]
-
-
-def new_application() -> typer.Typer:
-    """`offdiag` without its commands."""
-    app = typer.Typer(
-        name="offdiag",
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="markdown",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-        help="Recommendation with linear autoencoders: exact, fast, explainable.",
-    )
-    app.callback(invoke_without_command=True)(_top)
-    return app
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from offdiag import __version__
-
-        print(f"offdiag {__version__}")
-        raise typer.Exit
-
-
-def _top(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
@@ -106,10 +79,7 @@ def _hide(words: Sequence[str]) -> None:
     """From now on, show connection strings from the command line without user name and password."""
     typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
     _hidden.clear()
-    if typed:
-        from offdiag.data import sql
-
-        _hidden.update({url: sql.shown(url) for url in typed if sql.shown(url) != url})
+    _hidden.update({url: sql.shown(url) for url in typed if sql.shown(url) != url})
 
 
 def safe(text: str) -> str:
@@ -157,10 +127,8 @@ def printable(value: Any) -> str:
 
 def stdout() -> Console:
     """The console of stdout: no markup, so that an item called [red] is printed verbatim."""
-    console = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, emoji=False, width=WIDE)
-    return console
+    width = None if Console().is_terminal else WIDE
+    return Console(markup=False, highlight=False, emoji=False, width=width)
 
 
 def say(text: str = "", style: str | None = None) -> None:
@@ -170,8 +138,11 @@ def say(text: str = "", style: str | None = None) -> None:
 
 def show_json(value: Any) -> None:
     """The whole result as one JSON document."""
-    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(plain(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+    print(json.dumps(plain(value), indent=2, ensure_ascii=not _is_unicode(), allow_nan=False))
+
+
+def _is_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def plain(value: Any) -> Any:
@@ -179,7 +150,7 @@ def plain(value: Any) -> Any:
     return wording.plain(value, safe)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table. A column whose name starts with ">" is right-aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     names = [name.removeprefix(">") for name in columns]
@@ -187,21 +158,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: 
         for row in [names, *rows]:
             print("\t".join(row))
         return
-    table = Table(
-        box=_box(), show_edge=False, pad_edge=False, header_style="bold", title_justify="left",
-        title=None if title is None else Text(title, style="bold"),
-    )  # fmt: skip
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name, column in zip(names, columns, strict=True):
         table.add_column(name, justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     stdout().print(table)
-
-
-def _box() -> Any:
-    from rich import box
-
-    return box.SIMPLE_HEAD
 
 
 def show_pairs(pairs: dict[str, Any]) -> None:
@@ -218,18 +180,31 @@ def show_bars(
     *,
     head: tuple[str, str] = ("because of", ">adds"),
     digits: int = 4,
-    more: tuple[str, Sequence[str]] | None = None,
+    more: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Signed contributions as bars, and their sum; ``more``: name and cells of an extra column."""
-    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    most = max((abs(part) for _, part in parts), default=0.0)
+    """Signed contributions as bars, and their sum; ``more``: extra columns."""
+    more = more or {}
+    block = "█" if _is_unicode() else "#"
+    most = max((abs(part) for _, part in parts), default=0.0) or 1.0
     rows = []
     for at, (item, part) in enumerate(parts):
-        length = round(BAR * abs(part) / most) if most else 0
-        bar = (block if part >= 0 else "-") * max(length, int(part != 0))
-        rows.append([item, f"{part:+.{digits}f}", bar, *([] if more is None else [more[1][at]])])
-    names = [] if more is None else [more[0]]
-    show_table([*head, "", *names], [*rows, [name, f"{total:+.{digits}f}", "", *([""] * len(names))]])
+        bar = (block if part >= 0 else "-") * max(round(BAR * abs(part) / most), int(part != 0))
+        rows.append([item, f"{part:+.{digits}f}", bar, *(cells[at] for cells in more.values())])
+    show_table([*head, "", *more], [*rows, [name, f"{total:+.{digits}f}", "", *([""] * len(more))]])
+
+
+def show_source(source: str, train: Interactions, n_test: int) -> None:
+    """What a comparison learns from."""
+    say(f"Data: {source}")
+    say(
+        f"{train.n_users:,} users to learn from, {train.n_items:,} items, {train.nnz:,} interactions; "
+        f"measured on {n_test:,} new users"
+    )
+
+
+def show_written(files: Sequence[str]) -> None:
+    for name in files:
+        say(f"written: {printable(name)}")
 
 
 class Work:
@@ -248,25 +223,26 @@ class Work:
         label = f"{self._prefix}: {stage}" if self._prefix else stage
         name = stage.partition(" · ")[0]
         if name != self._stage:
-            if self._task is not None:
-                self._bars.remove_task(self._task)
-            self._task, self._stage = self._bars.add_task(label, total=1.0), name
+            self._start(label, name, 1.0)
         self._bars.update(self._task, completed=fraction, description=label)
 
     def begin(self, what: str) -> None:
         """Start work without a known fraction done."""
+        self._start(what, None, None)
+        self._prefix = what
+
+    def _start(self, label: str, stage: str | None, total: float | None) -> None:
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task, self._stage, self._prefix = self._bars.add_task(what, total=None), None, what
+        self._task, self._stage = self._bars.add_task(label, total=total), stage
 
 
 @contextmanager
 def working() -> Iterator[Work]:
     """A progress line on stderr with the time left; it disappears at the end and is silent in a pipe."""
     console = Console(stderr=True, markup=False, highlight=False)
-    columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    )  # fmt: skip
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield Work(bars)
 
@@ -275,15 +251,9 @@ def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
 
 
-def number_or_auto(name: str) -> Callable[[str | None], float | str | None]:
-    """The parser of an option that takes a number or the word auto."""
-
-    def parse(text: str | None) -> float | str | None:
-        if text is None or text == "auto":
-            return text
-        try:
-            return float(text)
-        except ValueError:
-            raise OffdiagError(f"--{name} takes a number or auto, received {text!r}") from None
-
-    return parse
+def number_or_auto(name: str, text: str) -> float | str:
+    """The value of an option that takes a number or the word auto."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise OffdiagError(f"--{name} takes a number or auto, received {text!r}") from None

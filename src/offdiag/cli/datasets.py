@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from offdiag.cli import console
 from offdiag.cli.options import Json
 from offdiag.errors import OffdiagError
 
-EXAMPLE = "Examples: `offdiag datasets`, `offdiag datasets ml-1m --download`"
+EXAMPLES = ("offdiag datasets", "offdiag datasets ml-1m --download")
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One data set; without it, all.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch it now, and check it.")] = False,
-    folder: Annotated[
-        str | None,
-        typer.Option("--folder", help="Where its files are, or shall be put. Default: the user's cache."),
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="One data set; without it, all.")] = None,
+    download: Annotated[bool, Option("--download", help="Download it now, and check it.")] = False,
+    folder: Annotated[str | None, Option(help="Folder of its files. Default: your cache.")] = None,
     json: Json = False,
 ) -> None:
-    """List the public data sets that can be read by name: address, licence, size, how to load."""
+    """List the public data sets that can be read by name.
+
+    For one of them: address, licence, size, how to load.
+    """
     import offdiag as od
 
     if name is None:
@@ -34,7 +34,7 @@ def datasets(
             console.show_json(known)
             return
         console.show_table(["name", "what", "here"], [[d["name"], d["about"], d["here"]] for d in known])
-        console.say("\noffdiag datasets NAME tells more; --download fetches it. Mind the licence of each.")
+        console.say("\noffdiag datasets NAME shows more; --download fetches it. Mind the licence of each.")
         return
     about = describe(name, folder)
     if download:
@@ -45,8 +45,18 @@ def datasets(
         about = describe(name, folder)
     if json:
         console.show_json(about)
-    else:
-        show(about)
+        return
+    console.show_pairs(
+        {
+            "name": about["name"],
+            "what": about["about"],
+            "licence": about["licence"],
+            "address": " ".join(about["addresses"]),
+            "checksum": " ".join(checksum or "none published" for checksum in about["checksums"]),
+            "on this machine": f"{about['here']}, {about['folder']}",
+            "in Python": about["load"],
+        }
+    )
 
 
 def describe(name: str, folder: str | None = None) -> dict[str, Any]:
@@ -66,17 +76,3 @@ def describe(name: str, folder: str | None = None) -> dict[str, Any]:
         "here": "yes" if os.path.exists(place) else "no",
         "load": f"od.datasets.load({name!r}{argument})",
     }
-
-
-def show(about: dict[str, Any]) -> None:
-    console.show_pairs(
-        {
-            "name": about["name"],
-            "what": about["about"],
-            "licence": about["licence"],
-            "address": " ".join(about["addresses"]),
-            "checksum": " ".join(checksum or "none published" for checksum in about["checksums"]),
-            "on this machine": f"{about['here']}, {about['folder']}",
-            "in Python": about["load"],
-        }
-    )

@@ -1,245 +1,40 @@
-"""The demonstration: one split, four models, the same users, and reasons for the recommendations."""
+"""`offdiag demo`: the study of `demo_study.py` on synthetic data or a table, as a report and a model."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Annotated
 
-import numpy as np
+import typer
 
-from offdiag import wording
-from offdiag.errors import OffdiagError
-from offdiag.files import atomic
-from offdiag.report import writer
+from offdiag.cli import console, inputs
+from offdiag.cli.inputs import FilteredColumns
+from offdiag.cli.options import DataOrSynthetic, Items, Json, Seed, Users
 
-if TYPE_CHECKING:
-    from offdiag import Interactions
-    from offdiag.data.split import HeldOut, Split
-
-FOLD_IN = 0.8
-HELD_OUT = 0.1
-SAMPLES = 3
-PICKS = 5
+EXAMPLES = ("offdiag demo", "offdiag demo ratings.csv --value rating --at-least 4 --out films")
 
 
-class Work(Protocol):
-    """Progress of the steps (see console.Work)."""
+def demo(
+    data: DataOrSynthetic = None,
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
+    users: Users = 6000,
+    items: Items = 1000,
+    seed: Seed = 0,
+    json: Json = False,
+    columns: FilteredColumns = FilteredColumns(),  # noqa: B008 - frozen
+) -> None:
+    """Compare four models on new users and write an HTML report.
 
-    def __call__(self, stage: str, fraction: float) -> None: ...
-    def begin(self, what: str) -> None: ...
+    Popularity, EASE, DLAE and EDLAE; some of the new users get recommendations with reasons.
+    """
+    from offdiag.cli import demo_study
 
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The study, the model that recommends in it, and the split."""
-
-    study: writer.Study
-    model: Any
-    split: Split
-
-
-def invented(n_users: int, n_items: int, seed: int) -> Interactions:
-    """A synthetic catalogue with readable names; users choose about 30 items, fewer if it is small."""
-    import offdiag as od
-
-    if n_users < 20 or n_items < 20:
-        raise OffdiagError(
-            f"the synthetic catalogue needs 20 users and items or more, received {n_users} and {n_items}"
-        )
-    nnz = int(n_users * min(30, n_items / 8))
-    communities = max(2, min(12, n_items // 10))
-    return od.synthetic.catalogue(n_users, n_items, nnz, communities=communities, seed=seed).interactions
-
-
-def run(inter: Interactions, source: str, seed: int, work: Work) -> Outcome:
-    """Split, fit, evaluate, explain; nothing is written."""
-    import offdiag as od
-
-    start = time.perf_counter()
-    work.begin("splitting users")
-    split = od.split.strong(inter, held_out=HELD_OUT, fold_in=FOLD_IN, seed=seed)
-    if not split.test.targets.nnz:
-        raise OffdiagError(
-            "the held-out users have one item each, so there is nothing to hide and find again; "
-            "give data whose users have several items, or raise --min-users"
-        )
-    metrics = [*writer.METRICS, *writer.ALSO, *writer.CUTS]
-    entries, models = [], {}
-    ideas = {
-        od.Popularity(): "the same list for everyone",
-        od.EASE(): "each item predicted from all others",
-        od.DLAE(): "learned while items drop out",
-        od.EDLAE(): "the same, judged on the dropped items",
-    }
-    for model, idea in ideas.items():
-        name = type(model).__name__
-        work.begin(name)
-        begun = time.perf_counter()
-        model.fit(split.train, progress=work)
-        fitted = time.perf_counter() - begun
-        result = od.evaluate(model, split.test, metrics=metrics, progress=work)
-        models[name] = model
-        params, settings, n_bytes = model.get_params(), dict(model.settings_), model.weights_.nbytes
-        entries.append(writer.Entry(name, idea, params, settings, result, fitted, n_bytes))
-    work.begin("looking for reasons")
-    study = writer.Study(
-        source=source,
-        train=split.train,
-        n_validation=0 if split.validation is None else len(split.validation.user_ids),
-        n_test=entries[0].result.n_users,
-        n_hidden=int(split.test.targets.nnz),
-        fold_in=FOLD_IN,
-        seed=seed,
-        entries=entries,
-        samples=_samples(models["EDLAE"], split.test),
-        speaker="EDLAE",
-        seconds=time.perf_counter() - start,
-    )
-    return Outcome(study, models["EDLAE"], split)
-
-
-def _samples(model: Any, held_out: HeldOut) -> list[writer.Sample]:
-    """The first users with a short history and hidden items; chosen before anything is recommended."""
-    lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
-    good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
-    if len(good) < SAMPLES:  # unusual data: take the shortest histories available
-        order = np.argsort(lengths, kind="stable")
-        good = order[(hidden[order] >= 1) & (lengths[order] >= 1)]
-    samples = []
-    for user in good[:SAMPLES].tolist():
-        history = model.item_ids_[held_out.histories[[user]].indices].tolist()
-        targets = set(model.item_ids_[held_out.targets[[user]].indices].tolist())
-        (listed,) = model.recommend([history], k=PICKS)
-        picks = [(item, score, item in targets) for item, score in listed]
-        reasons = [model.explain([history], item) for item, _, _ in picks]
-        samples.append(writer.Sample(held_out.user_ids[user].item(), history, picks, reasons))
-    return samples
-
-
-def write(outcome: Outcome, inter: Interactions, folder: Path, work: Work, *, with_data: bool) -> writer.Study:
-    """Write the report, the model and, for synthetic data, the tables, for use with other commands."""
-    from offdiag import persist
-
-    edlae = outcome.study.results["EDLAE"]
-    files = {"model.od": "the EDLAE model; try offdiag similar, recommend, explain and info"}
-    if with_data:
-        files["train.csv"] = "the users it learned from, and those set aside; try offdiag fit"
-        files["new-users.csv"] = "the held-out users; try offdiag evaluate"
-    study = replace(outcome.study, files=files)
-    work.begin("writing")
-    folder.mkdir(parents=True, exist_ok=True)
-    # All files are written to a temporary folder and moved at the end: an interrupted run keeps the old ones.
-    with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
-        aside = Path(name)
-        writer.write(study, aside / "report.html")
-        persist.save(outcome.model, aside / "model.od", metrics=edlae, progress=work)
-        if with_data:
-            is_new = np.isin(inter.user_ids, outcome.split.test.user_ids)
-            _write_table(inter.select_users(~is_new), aside / "train.csv")
-            _write_table(inter.select_users(is_new), aside / "new-users.csv")
-        for file in ("report.html", *files):
-            os.replace(aside / file, folder / file)
-    return study
-
-
-def check_folder(folder: Path) -> None:
-    """Raise now, not after the work, if the folder is not writable."""
-    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
-    if not place.is_dir():
-        raise OffdiagError(f"--out takes a folder, received {str(folder)!r}, but {str(place)!r} is a file")
-    if not os.access(place, os.W_OK):
-        raise OffdiagError(f"cannot write to {str(folder)!r}: no permission in {str(place)!r}; choose another folder")
-    for file in ("report.html", "model.od", "train.csv", "new-users.csv"):
-        atomic.check_replaceable(folder / file)
-
-
-def _write_table(inter: Interactions, path: Path) -> None:
-    import polars as pl
-
-    users = np.repeat(inter.user_ids, np.diff(inter.matrix.indptr))
-    frame = pl.DataFrame({"user": users.tolist(), "item": inter.item_ids[inter.matrix.indices].tolist()})
-    writer.replace_text(path, frame.write_csv())
-
-
-def as_json(study: writer.Study, folder: Path) -> dict[str, Any]:
-    """The whole study as JSON."""
-    best = study.best
-    return {
-        "source": study.source,
-        "data": {"users": study.train.n_users, "items": study.train.n_items, "interactions": study.train.nnz},
-        "test_users": study.n_test,
-        "best": best.name,
-        "models": [
-            {
-                "model": entry.name,
-                "settings": entry.settings,
-                "seconds_to_fit": entry.seconds,
-                **entry.result.to_dict(),
-                "behind_best": None if entry is best else best.result.compare(entry.result).to_dict(),
-            }
-            for entry in study.entries
-        ],
-        "samples": [
-            {
-                "user": sample.user,
-                "history": sample.history,
-                "recommended": [
-                    {
-                        "item": item,
-                        "score": score,
-                        "really_chosen": chosen,
-                        "contributions": [
-                            {"item": i, "contribution": c}
-                            for i, c in zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
-                        ],
-                    }
-                    for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True)
-                ],
-            }
-            for sample in study.samples
-        ],
-        "seconds": study.seconds,
-        "files": [str(folder / name) for name in ("report.html", *study.files)],
-    }
-
-
-def show(study: writer.Study, folder: Path) -> None:
-    """Print the study on stdout."""
-    from offdiag.cli import console
-
-    train = study.train
-    console.say(f"Data: {study.source}")
-    console.say(
-        f"{train.n_users:,} users to learn from, {train.n_items:,} items, {train.nnz:,} interactions; "
-        f"measured on {study.n_test:,} new users"
-    )
-    rows = []
-    for entry in study.entries:
-        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in writer.METRICS]
-        behind = "best"
-        if entry is not study.best:
-            test = study.best.result.compare(entry.result)
-            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
-        rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
-    head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
-    console.say()
-    console.show_table(head, rows)
-    for line in writer.summary(study):
-        console.say(line)
-    for sample in study.samples:
-        console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
-        for item in sample.history:
-            console.say(f"  {console.printable(item)}")
-        console.say(f"{study.speaker} recommends")
-        for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
-            mark = " (really chosen)" if chosen else ""
-            console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
-            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim")
-    console.say()
-    console.show_pairs({str(folder / "report.html"): "figures and details; open it in a browser"} | {
-        str(folder / name): what for name, what in study.files.items()
-    })  # fmt: skip
+    demo_study.check_folder(Path(out))
+    with console.working() as work:
+        inter, source = inputs.read_or_generate(data, columns, users, items, seed, work)
+        study = demo_study.run(inter, source, seed, work)
+        study = demo_study.write(study, inter, Path(out), work, with_data=data is None)
+    if json:
+        console.show_json(demo_study.as_json(study, Path(out)))
+    else:
+        demo_study.show(study, Path(out))

@@ -12,7 +12,7 @@ import typer
 from offdiag import wording
 from offdiag.cli import console, inputs
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import DEFAULT_METRICS, DataFile, Json, Metrics, Seed
+from offdiag.cli.options import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -20,30 +20,26 @@ if TYPE_CHECKING:
     from offdiag.evaluation import Comparison
     from offdiag.models.recommender import Recommender
 
-EXAMPLE = "Example: `offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100 --metric hit@10`"
+EXAMPLES = ("offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100",)
 FOLD_IN = 0.8  # share of each user's items that the models see
 
 
 def evaluate(
     data: DataFile,
-    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="One or more model files.")],
+    models: ModelFiles,
     targets: Annotated[
-        str | None,
-        typer.Option("--targets", metavar="FILE", help="What to predict; then all of DATA is the history."),
+        str | None, typer.Option(metavar="FILE", help="What to predict; DATA is then only the history.")
     ] = None,
     fold_in: Annotated[
-        float,
-        typer.Option(help="Share of each user's items that is shown; the rest is hidden and predicted."),
+        float, typer.Option(help="Share of each user's items that the models see; the rest is predicted.")
     ] = FOLD_IN,
     metric: Metrics = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Let items of the history be recommended again.")
-    ] = False,
+    include_seen: IncludeSeen = False,
     seed: Seed = 0,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
-    """Measure saved models on users they were not trained on, and compare them with the first, user by user.
+    """Measure models on new users, and compare each with the first.
 
     The users of DATA must not have been in the training data: a model file holds no users, so this cannot be checked.
     """
@@ -53,17 +49,9 @@ def evaluate(
         raise OffdiagError(f"--fold-in takes a number between 0 and 1, received {fold_in:g}; for example 0.8")
     with console.working() as work:
         evaluation = measure(
-            [od.load(file) for file in models],
-            models,
-            data,
-            targets,
-            fold_in=fold_in,
-            metrics=metric or DEFAULT_METRICS,
-            exclude_seen=not include_seen,
-            seed=seed,
-            columns=columns,
-            work=work,
-        )
+            [(file, od.load(file)) for file in models], data, columns, metric or DEFAULT_METRICS, work,
+            seed=seed, targets=targets, fold_in=fold_in, exclude_seen=not include_seen,
+        )  # fmt: skip
     evaluation.notes.append(
         "these figures hold only if the models did not learn from these users; a model file holds no users, "
         "so this cannot be checked"
@@ -127,7 +115,7 @@ class Evaluation:
             console.show_table(
                 ["model", "metric", ">difference", ">standard error", ">p"],
                 [
-                    [file, n, f"{test.difference[n]:+.4f}", number(test.sem[n]), p_value(test.p_value[n])]
+                    [file, n, f"{test.difference[n]:+.4f}", number(test.sem[n]), number(test.p_value[n], ".2g")]
                     for file, test in self.comparisons()
                     for n in names
                 ],
@@ -135,51 +123,41 @@ class Evaluation:
 
 
 def measure(
-    models: Sequence[Recommender],
-    files: Sequence[str],
-    data: str,
-    targets: str | None = None,
-    *,
-    fold_in: float = FOLD_IN,
-    metrics: Sequence[str],
-    exclude_seen: bool = True,
-    seed: int,
-    columns: Columns,
-    work: console.Work,
-) -> Evaluation:
+    models: Sequence[tuple[str, Recommender]], data: str, columns: Columns, metrics: Sequence[str], work: console.Work,
+    *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
+) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
     from offdiag.ranking import encode
 
-    _check_same_items(files, models)
-    evaluation = Evaluation(data, list(files), [type(model).__name__ for model in models])
+    _check_same_items(models)
+    evaluation = Evaluation(data, [file for file, _ in models], [type(model).__name__ for _, model in models])
+    first = models[0][1]
     work.begin(f"reading {inputs.name_of(data)}")
-    inter = _known_items(inputs.read_for(models[0], data, columns), models[0], data, evaluation.notes)
+    inter = _known_items(inputs.read_for(first, data, columns), first, data, evaluation.notes)
     if targets is None:
-        part = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test
-        items = inter.item_ids
+        part, items = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test, inter.item_ids
     else:
-        hidden = inputs.read_for(models[0], targets, columns)
-        given = od.split.given(inter, _known_items(hidden, models[0], targets, evaluation.notes))
+        hidden = inputs.read_for(first, targets, columns)
+        given = od.split.given(inter, _known_items(hidden, first, targets, evaluation.notes))
         part, items = given.test, given.train.item_ids
-    for file, model in zip(files, models, strict=True):
+    for file, model in models:
         work.begin(f"evaluating {Path(file).name}")
         histories, wanted = (
             encode(od.Interactions(matrix, part.user_ids, items), model.item_ids_)[0]
             for matrix in (part.histories, part.targets)
         )
         held_out = type(part)(histories, wanted, part.user_ids)
-        result = od.evaluate(model, held_out, metrics=metrics, exclude_seen=exclude_seen, progress=work)
-        evaluation.results.append(result)
+        evaluation.results.append(od.evaluate(model, held_out, metrics, exclude_seen=exclude_seen, progress=work))
     return evaluation
 
 
-def _check_same_items(files: Sequence[str], models: Sequence[Recommender]) -> None:
-    catalogue = set(models[0].item_ids_.tolist())
-    for file, model in zip(files, models, strict=True):
-        if set(model.item_ids_.tolist()) != catalogue:
+def _check_same_items(models: Sequence[tuple[str, Recommender]]) -> None:
+    (first, one), *others = models
+    for file, other in others:
+        if set(other.item_ids_.tolist()) != set(one.item_ids_.tolist()):
             raise OffdiagError(
-                f"the models must know the same items to be compared, but {files[0]!r} and {file!r} differ; "
+                f"the models must know the same items to be compared, but {first!r} and {file!r} differ; "
                 "fit both on the same data, or evaluate them one by one"
             )
 
@@ -204,14 +182,12 @@ def _known_items(inter: Interactions, model: Recommender, source: str, notes: li
     return kept
 
 
-def metric_rows(metrics: dict[str, Any]) -> list[list[str]]:
-    """Rows of a table from `Result.to_dict()`, which is also stored in model files."""
-    return [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
+def show_metrics(text: str, metrics: dict[str, Any]) -> None:
+    """A table from `Result.to_dict()`, which is also stored in model files."""
+    console.say(f"\n{text}:")
+    rows = [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
+    console.show_table(["metric", ">mean", ">standard error"], rows)
 
 
-def number(value: float | None) -> str:
-    return "-" if value is None or value != value else f"{value:.4f}"
-
-
-def p_value(value: float) -> str:
-    return "-" if value != value else f"{value:.2g}"
+def number(value: float | None, digits: str = ".4f") -> str:
+    return "-" if value is None or value != value else format(value, digits)

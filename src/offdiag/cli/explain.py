@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from offdiag.cli import console, inputs
 from offdiag.cli.options import Json, KeyFile, ModelFile
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
 
-EXAMPLE = (
-    'Examples: `offdiag explain films.od --history "Alien,Blade Runner" --item Brazil`, '
-    "`offdiag explain films.od --pair Alien Aliens`"
+EXAMPLES = (
+    'offdiag explain films.od --history "Alien,Blade Runner" --item Brazil',
+    "offdiag explain films.od --pair Alien Aliens",
 )
 THIRD_ITEMS = 10  # named in the reason of a pair; the others share one row
 
 
 def explain(
     model: ModelFile,
-    history: Annotated[str | None, typer.Option("--history", help="Item ids divided by commas.")] = None,
-    item: Annotated[str | None, typer.Option("--item", help="The item whose score is to be explained.")] = None,
+    history: Annotated[str | None, Option(help="Item ids separated by commas.")] = None,
+    item: Annotated[str | None, Option(help="The item whose score is to be explained.")] = None,
     pair: Annotated[
         tuple[str, str] | None,
-        typer.Option("--pair", metavar="ITEM OTHER", help="Two items: what a weight says beyond co-occurrence."),
+        Option(metavar="ITEM OTHER", help="Two items: what their weight says beyond co-occurrence."),
     ] = None,
     key_file: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Show what each item of a history adds to the score of another item, and its rank without that item.
+    """Show what each item of a history adds to the score of an item.
 
-    The parts sum to the score exactly. With --pair, show through which other items two items are related; this needs a
-    model that was saved with `--updatable`, and its key.
+    The parts sum to the score exactly; next to each is the rank without it. With --pair, show through which other
+    items two items are related; this needs a model that was saved with `--updatable`, and its key.
     """
     import offdiag as od
 
@@ -86,7 +86,7 @@ def show(reason: Explanation) -> None:
     parts = list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
     changes = [change(without) for without in reason.rank_without.tolist()]
     name = console.printable(reason.item)
-    console.show_bars(f"score of {name}", reason.score, parts, more=("without this", changes))
+    console.show_bars(f"score of {name}", reason.score, parts, more={"without this": changes})
     if reason.rank is None:
         console.say(f"{name} is in the history, so it is not recommended.")
     else:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from offdiag.living.ledger import Ledger
     from offdiag.models.recommender import Recommender
 
-EXAMPLE = (
-    "Examples: `offdiag forget films.od --users rows-of-ann.csv --certificate ann.json`, "
-    "`offdiag forget films.od --users ids.txt --events ratings.csv --prove`"
+EXAMPLES = (
+    "offdiag forget films.od --users rows-of-ann.csv --certificate ann.json",
+    "offdiag forget films.od --users ids.txt --events ratings.csv --prove",
 )
 
 

@@ -12,6 +12,8 @@ import typer
 from offdiag.cli import console, evaluate, inputs, model_options
 from offdiag.cli.inputs import Columns
 from offdiag.cli.options import Json
+from offdiag.files import keys, switch
+from offdiag.report.writer import setting_text
 from offdiag.wording import size
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from offdiag import Interactions
 
-EXAMPLE = "Examples: `offdiag info films.od`, `offdiag info ratings.csv --value rating`"
+EXAMPLES = ("offdiag info films.od", "offdiag info ratings.csv --value rating")
 MOST_POPULAR = 10
 
 
@@ -42,8 +44,7 @@ def info(
         return
     console.show_pairs(pairs)
     if about["kind"] == "model" and about.get("metrics"):
-        console.say("\nMeasured on held-out users:")
-        console.show_table(["metric", ">mean", ">standard error"], evaluate.metric_rows(about["metrics"]))
+        evaluate.show_metrics("Measured on held-out users", about["metrics"])
 
 
 def is_model(path: str) -> bool:
@@ -101,12 +102,13 @@ def _top(ids: NDArray[Any], counts: NDArray[Any]) -> list[dict[str, Any]]:
 
 
 def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
+    weights = sum(part["bytes"] for name, part in about["tensors"].items() if name.startswith("weights."))
     return {
         "model": about["model"],
         "settings": settings_text(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
         **model_options.outcome_pairs(model_options.outcome(about["learned"])),
-        "weights": f"{about['weights']}, {size(_weight_bytes(about))}",
+        "weights": f"{about['weights']}, {size(weights)}",
         **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
@@ -114,14 +116,8 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _weight_bytes(about: dict[str, Any], part: str = "weights.") -> int:
-    return sum(t["bytes"] for name, t in about["tensors"].items() if name.startswith(part))
-
-
 def key_pairs(out: str, key_file: str | None) -> dict[str, str]:
     """Where the key of a model's living state is kept; a lost key cannot be replaced."""
-    from offdiag.files import keys, switch
-
     if not switch.living_path(Path(os.path.realpath(out))).exists():
         return {}
     known = keys.keys_of(key_file)
@@ -162,10 +158,5 @@ def _popular_text(about: dict[str, Any]) -> str:
 
 def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
     """Settings as used; those chosen by the library are marked."""
-    from offdiag.report.writer import setting_text
-
-    parts = [
-        f"{name} {setting_text(value)}{' (auto)' if params.get(name) == 'auto' else ''}"
-        for name, value in settings.items()
-    ]
-    return ", ".join(parts) or "none"
+    marks = {name: " (auto)" for name, value in params.items() if value == "auto"}
+    return ", ".join(f"{name} {setting_text(v)}{marks.get(name, '')}" for name, v in settings.items()) or "none"

@@ -9,9 +9,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from offdiag.cli import console
+import typer
+
+from offdiag.cli import commands, console
+from offdiag.data import formats
+from offdiag.data.columns import Options, Roles
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -22,9 +26,9 @@ PANEL = "Reading the data"
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ","}
 
 
-def option(names: str, text: str, default: Any = None) -> Any:
+def option(names: str, text: str, default: Any = None, **more: Any) -> Any:
     """A field that becomes an option of a command."""
-    return field(default=default, metadata={"names": names, "help": text})
+    return field(default=default, metadata={"option": typer.Option(names, help=text, rich_help_panel=PANEL, **more)})
 
 
 @dataclass(frozen=True)
@@ -34,45 +38,40 @@ class Columns:
     user: str = option("--user", "Column of users: its name, or its position from 0.", "user")
     item: str = option("--item", "Column of items: its name, or its position from 0.", "item")
     value: str | None = option("--value", "Column of ratings or counts, if they matter.")
-    time: str | None = option("--time", "Column of times; of repeated pairs the latest counts.")
-    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = option(
-        "--format",
-        "csv, parquet, adjacency (user item item …), baskets (item item …) or counted (n item item …).",
-    )
+    time: str | None = option("--time", "Column of times; the latest of repeated pairs counts.")
+    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab. Default: detected.")
+    form: str | None = option("--format", formats.listing())
     header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
-    duplicates: str | None = option("--duplicates", "A pair that comes twice: sum or once (sum only with --value).")
+    duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
     text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
-    encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
-    query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
-    table: str | None = option("--table", "Of a database: a table or view, instead of --query.")
+    encoding: str = option("--encoding", "Encoding of a text file, e.g. latin-1.", "utf-8")
+    query: str | None = option("--query", "What to select from a database (postgresql://…, duckdb:///…, env:NAME).")
+    table: str | None = option("--table", "A table or view of a database, instead of --query.")
+
+
+@dataclass(frozen=True)
+class FilteredColumns(Columns):
+    """Also which of the interactions count, for the commands that learn."""
+
+    at_least: float | None = option("--at-least", "Keep values of at least this and count each as 1.")
+    min_users: int = option("--min-users", "Keep users with at least this many items.", 1, min=0)
+    min_items: int = option("--min-items", "Keep items with at least this many users.", 1, min=0)
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command whose last parameter is `columns: Columns = Columns()` one option for each of its fields."""
-    import typer
-
-    annotated: Any = Annotated  # built at run time, so not a type for the checker
-    own = inspect.signature(command, eval_str=True)
-    kind = type(own.parameters["columns"].default)
+    own = inspect.signature(command, eval_str=True).parameters
+    kind = type(own["columns"].default)
     hints = get_type_hints(kind)
-    kinds = inspect.Parameter.KEYWORD_ONLY
-    kept = [p.replace(kind=kinds) for name, p in own.parameters.items() if name != "columns"]
-    extra = []
-    for f in fields(kind):
-        option = typer.Option(f.metadata["names"], help=f.metadata["help"], rich_help_panel=PANEL)
-        annotation = annotated[hints[f.name], option]
-        extra.append(inspect.Parameter(f.name, kinds, default=f.default, annotation=annotation))
+    kept = [p.replace(kind=p.KEYWORD_ONLY) for name, p in own.items() if name != "columns"]
+    extra = [commands.parameter(f.name, hints[f.name], f.default, f.metadata["option"]) for f in fields(kind)]
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
         columns = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
         command(**given, columns=columns)
 
-    signature = own.replace(parameters=[*kept, *extra])
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
-    return call
+    return commands.with_parameters(call, [*kept, *extra])
 
 
 def name_of(source: str) -> str:
@@ -88,11 +87,8 @@ def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactio
 
     if is_dataset(source):
         return od.datasets.load(source)
-    return od.read(
-        source,
-        duplicates=columns.duplicates,  # type: ignore[arg-type]  # od.read reports invalid values
-        **arguments(columns, text_ids=text_ids),
-    )
+    words: Any = roles(columns).present() | vars(options(columns)) | {"text_ids": columns.text_ids or text_ids}
+    return od.read(source, duplicates=columns.duplicates, **words)  # type: ignore[arg-type]  # which it reports
 
 
 def is_dataset(source: str) -> bool:
@@ -101,18 +97,17 @@ def is_dataset(source: str) -> bool:
     return source in od.datasets.names() and not Path(source).exists()
 
 
-def arguments(columns: Columns, *, text_ids: bool = False) -> dict[str, Any]:
-    """The options as `od.read` takes them, except how to handle repeated pairs."""
-    roles = {role: getattr(columns, role) for role in ("user", "item", "value", "time")}
-    return {role: None if name is None else column(name) for role, name in roles.items()} | {
-        "format": columns.form,
-        "separator": None if columns.separator is None else SEPARATORS.get(columns.separator, columns.separator),
-        "header": columns.header,
-        "text_ids": columns.text_ids or text_ids,
-        "encoding": columns.encoding,
-        "query": columns.query,
-        "table": columns.table,
-    }
+def roles(columns: Columns, event: str | None = None) -> Roles:
+    """The columns to read."""
+    names = (columns.user, columns.item, columns.value, columns.time, event)
+    return Roles(*(name if name is None else column(name) for name in names))  # type: ignore[arg-type]
+
+
+def options(columns: Any) -> Options:
+    """How to read the source, from `Columns` or another class with these fields."""
+    given = {f.name: getattr(columns, f.name) for f in fields(Options) if hasattr(columns, f.name)}
+    separator = given.pop("separator")
+    return Options(columns.form, SEPARATORS.get(separator, separator), **given)
 
 
 def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
@@ -128,17 +123,41 @@ def column(name: str) -> str | int:
     return int(name) if name.isascii() and name.isdigit() else name
 
 
-def prepared(
-    inter: Interactions, columns: Columns, source: str, at_least: float | None, min_users: int, min_items: int
-) -> Interactions:
-    """The filters of `fit`: a threshold on the values, then minimum counts."""
+def read_filtered(source: str, columns: FilteredColumns) -> Interactions:
+    """What a model learns from: a threshold on the values, then minimum counts."""
     import offdiag as od
 
-    if at_least is not None:
-        if columns.value is None and source not in od.datasets.names():
-            raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
-        inter = od.prepare.binarize(inter, at_least=at_least)
-    return od.prepare.min_counts(inter, users=max(min_users, 1), items=max(min_items, 1))
+    inter = read(source, columns)
+    check_threshold(source, columns)
+    if columns.at_least is not None:
+        inter = od.prepare.binarize(inter, at_least=columns.at_least)
+    return od.prepare.min_counts(inter, users=max(columns.min_users, 1), items=max(columns.min_items, 1))
+
+
+def check_threshold(source: str, columns: FilteredColumns) -> None:
+    import offdiag as od
+
+    if columns.at_least is not None and columns.value is None and source not in od.datasets.names():
+        raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+
+
+def read_or_generate(
+    source: str | None, columns: FilteredColumns, n_users: int, n_items: int, seed: int, work: console.Work
+) -> tuple[Interactions, str]:
+    """The table, or a synthetic catalogue with readable names, and where it comes from."""
+    import offdiag as od
+
+    if source is not None:
+        work.begin(f"reading {name_of(source)}")
+        return read_filtered(source, columns), name_of(source)
+    work.begin("generating a catalogue")
+    if n_users < 20 or n_items < 20:
+        raise OffdiagError(
+            f"the synthetic catalogue needs 20 users and items or more, received {n_users} and {n_items}"
+        )
+    nnz = int(n_users * min(30, n_items / 8))  # about 30 items per user, fewer if there are few
+    made = od.synthetic.catalogue(n_users, n_items, nnz, communities=max(2, min(12, n_items // 10)), seed=seed)
+    return made.interactions, f"a synthetic catalogue (seed {seed})"
 
 
 def parse_ids(texts: Iterable[str], model: Recommender) -> list[Any]:

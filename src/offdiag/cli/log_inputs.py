@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cli import console, inputs
+from offdiag.cli import inputs
 from offdiag.cli.inputs import Columns, option
+from offdiag.data import formats
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 
@@ -31,7 +32,7 @@ class LogColumns:
     time: str | None = option("--time", "Column of times, if the fit had one; by default as in the fit.")
     event: str | None = option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
     separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = option("--format", "csv, parquet, adjacency, baskets or counted.")
+    form: str | None = option("--format", formats.listing(layouts=False))
     header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
     encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
     query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
@@ -42,44 +43,34 @@ def read_first(source: str, columns: Columns, event: str | None, at_least: float
     """The data of a fit, and the ledger of counted events."""
     import offdiag as od
     from offdiag.data.read import read_table
-    from offdiag.living import event_rows, events
+    from offdiag.living import events
 
     if inputs.is_dataset(source):
         if event is not None:
             raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
-        table = event_rows.table_of(od.datasets.load(source))
+        table = events.table_of(od.datasets.load(source))
         names = None
     else:
         if at_least is not None and columns.value is None:
             raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
-        asked = inputs.arguments(columns) | {"event": None if event is None else inputs.column(event)}
-        table = read_table(source, **asked)
-        names = Roles(**{role: asked[role] for role in vars(Roles())})
+        names = inputs.roles(columns, event)
+        table = read_table(source, names, inputs.options(columns))
     return events.read_first(table, events.recipe_of(table, names, columns.duplicates, at_least))
 
 
-def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns, work: console.Work) -> Table:
-    """One or more sources with the same layout, as one log."""
+def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:
+    """One or more sources with the same layout, as one log, read as the fit would read it."""
     from offdiag.data.table import concatenate
 
-    work.begin("reading " + ", ".join(map(inputs.name_of, sources)))
-    return concatenate([read_log(source, recipe, columns) for source in sources])
-
-
-def read_log(source: str, recipe: Recipe, columns: LogColumns) -> Table:
-    """The log as the fit would read it."""
-    from offdiag.living import events
-
-    return events.check_kinds(recipe, _read(source, recipe, columns, _roles(recipe, columns)))
+    roles = _roles(recipe, columns)
+    return concatenate([_read(source, recipe, columns, roles) for source in sources])
 
 
 def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any] | None = None) -> Table:
     """The same, to forget: times and event ids may be missing. From a database, only the rows of `ids` are kept."""
-    from offdiag.living import events
-
     roles = _roles(recipe, columns)
     try:
-        table = _read(source, recipe, columns, roles, ids)
+        return _read(source, recipe, columns, roles, ids)
     except OffdiagError:
         # Times decide which of several values counts; otherwise rows of users, items and values are enough.
         needed = recipe.duplicates == "once" and roles.value is not None
@@ -87,17 +78,15 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
         fewer = roles.without(*(role for role in spare if getattr(columns, role) is None))
         if fewer == roles:
             raise
-        table = _read(source, recipe, columns, fewer, ids)
-    return events.check_kinds(recipe, table)
+        return _read(source, recipe, columns, fewer, ids)
 
 
 def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
     """Check that a file of users to forget holds rows, not only ids."""
-    from offdiag.data import sql
     from offdiag.data.delimited import separator_of
     from offdiag.data.text_files import file_bytes
 
-    if sql.is_source(source) or columns.separator or columns.form not in (None, "csv") or _is_parquet(source, columns):
+    if columns.separator or columns.form not in (None, "csv") or _is_typed(source, columns):
         return
     head = file_bytes(_existing(source), columns.encoding)[:4096].decode("utf-8", "replace").strip()
     line = head.splitlines()[0] if head else ""
@@ -121,10 +110,8 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
         found = sql.read_columns(source, {"user": name}, query=query, only_one=True)["user"]
     elif query is not None:
         raise OffdiagError(f"--users-query is for a database, received the file {source!r}; leave it out")
-    elif _is_parquet(source, columns):
-        from offdiag.data.parquet import read_parquet
-
-        found = _one_column(read_parquet(_existing(source)), name, source)
+    elif (frame := formats.find(source, columns.form).frame) is not None:
+        found = _one_column(frame(_existing(source)), name, source)
     else:
         found = _lines(source, columns, name)
     found = checked_ids(found, "user", inputs.name_of(source))
@@ -170,42 +157,44 @@ def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: N
     if ids is not None and sql.is_source(source) and columns.form is None:
         some = pl.Series(ids.tolist())
 
-        def theirs(batch: pl.DataFrame) -> pl.DataFrame:
+        def keep(batch: pl.DataFrame) -> pl.DataFrame:
             column = batch.get_column("user")
             alike = column.dtype.is_integer() == some.dtype.is_integer() and not column.dtype.is_float()
             return batch.filter(column.is_in(some)) if alike else batch  # otherwise the error is reported later
 
-        return sql.read_sql(source, **asdict(roles), query=columns.query, table=columns.table, keep=theirs)
-
-    more: dict[str, Any] = {
-        "format": columns.form,
-        "separator": None if columns.separator is None else inputs.SEPARATORS.get(columns.separator, columns.separator),
-        "header": columns.header,
-        "encoding": columns.encoding,
-        "query": columns.query,
-        "table": columns.table,
-        **asdict(roles),
-    }
-    table = read_table(source, **more)
+        return _check_kinds(sql.read_sql(source, roles, inputs.options(columns), keep), recipe)
+    options = inputs.options(columns)
+    table = read_table(source, roles, options)
     wanted = {"user": recipe.text_users, "item": recipe.text_items}
     digits = [role for role, text in wanted.items() if text and getattr(table, role).dtype == pl.Int64]
-    if not digits or _is_typed(source, columns):
-        return table
-    # In a text file a column of digits may still be text; the model decides.
-    as_text = read_table(source, **more, text_ids=True)
-    return replace(table, **{role: getattr(as_text, role) for role in digits})
+    if digits and not _is_typed(source, columns):  # in a text file digits may still be text; the model decides
+        as_text = read_table(source, roles, replace(options, text_ids=True))
+        table = replace(table, **{role: getattr(as_text, role) for role in digits})
+    return _check_kinds(table, recipe)
+
+
+def _check_kinds(table: Table, recipe: Recipe) -> Table:
+    """The table with checked ids of the model's kinds, or an error that names both kinds."""
+    import polars as pl
+
+    from offdiag.data.ids import checked_ids
+
+    user, item = checked_ids(table.user, "user", table.where), checked_ids(table.item, "item", table.where)
+    for noun, column, text in (("user", user, recipe.text_users), ("item", item, recipe.text_items)):
+        if len(column) and (column.dtype == pl.String) != text:
+            kinds = {True: "text", False: "whole numbers"}
+            raise OffdiagError(
+                f"expected {noun} ids that are {kinds[text]}, as in the model, received {kinds[not text]} in "
+                f"{table.where}; convert the column, or name the right one"
+            )
+    return replace(table, user=user, item=item)
 
 
 def _is_typed(source: str, columns: LogColumns) -> bool:
     """Whether the source itself distinguishes numbers from text."""
     from offdiag.data import sql
 
-    return sql.is_source(source) or _is_parquet(source, columns)
-
-
-def _is_parquet(source: str, columns: LogColumns) -> bool:
-    name = source.lower().removesuffix(".gz")
-    return columns.form == "parquet" or (columns.form is None and name.endswith((".parquet", ".pq")))
+    return sql.is_source(source) or formats.find(source, columns.form).frame is not None
 
 
 def _existing(source: str) -> Path:

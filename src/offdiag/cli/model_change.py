@@ -15,7 +15,7 @@ import typer
 from offdiag import wording
 from offdiag.cli import console, model_options
 from offdiag.errors import EarlierFormatWarning, OffdiagError
-from offdiag.files import keys, lock, switch
+from offdiag.files import keys, switch
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
@@ -43,19 +43,15 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
 @contextmanager
 def open_model(model: str, out: str | None, sources: list[str], key_file: str | None) -> Iterator[ModelChange]:
     """A saved model and its ledger, with the lock held; the change of a killed run is completed first."""
+    from offdiag.living.past import ledger_of
+    from offdiag.persist import load
+
     target = target_of(model, out, sources)
-    finished: switch.Note | None = None
-
-    def settle() -> None:
-        nonlocal finished
+    with switch.changing(target):
         finished = switch.complete(Path(os.path.realpath(model)), keys.keys_of(key_file))
-        if finished is not None:
-            console.note(f"finished a change of {console.printable(model)} that had been interrupted")
-
-    with lock.changing(target, settle) as unchanged, console.working() as work:
-        from offdiag.living.past import ledger_of
-        from offdiag.persist import load
-
+    if finished is not None:
+        console.note(f"finished a change of {console.printable(model)} that had been interrupted")
+    with switch.changing(target) as unchanged, console.working() as work:
         work.begin(f"reading {os.path.basename(model)}")
         fitted: Recommender = load(model, key=key_file)
         ledger = ledger_of(fitted)
@@ -91,6 +87,9 @@ class ModelChange:
 
         Both halves of the plan: add first, then remove, so that no item is lost in between.
         """
+        from offdiag.living.state import REVEALED
+        from offdiag.persist import save
+
         steps = []
         if plan.add is not None:
             self.work.begin("updating")
@@ -101,13 +100,6 @@ class ModelChange:
             self.work.begin("forgetting")
             steps.append(self.fitted.forget(plan.remove, prove=prove, progress=self.work))
         self.fitted._past = replace(self.fitted._past, ledger=plan.ledger)
-        self._save(rotate_key, None if note is None else note(steps))
-        return steps
-
-    def _save(self, rotate_key: bool, note: switch.Note | None) -> None:
-        from offdiag.living.state import REVEALED
-        from offdiag.persist import save
-
         self.work.begin("saving")
         first_format = self.fitted._past.first_format
         with warnings.catch_warnings():
@@ -118,13 +110,14 @@ class ModelChange:
                 updatable=True,
                 key=self.key_file,
                 rotate_key=rotate_key,
-                note=note,
+                note=None if note is None else note(steps),
                 progress=self.work,
                 ready=self.unchanged,
             )
         if first_format:
             living = switch.living_path(Path(self.target)).name
             console.note(f"{console.printable(self.target)}: {REVEALED.format(living=living)}")
+        return steps
 
 
 def weight_error_text(error: float, what: str) -> str:

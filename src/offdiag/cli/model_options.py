@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from offdiag import catalogue
+from offdiag.cli import commands, console
+from offdiag.data import sql
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag.models.fields import Setting
+    from offdiag.models.recommender import Recommender
 
 DEFAULT = "edlae"
 SEVERAL = "several"
@@ -31,14 +33,14 @@ PANELS = {
 }
 
 
-def model_class(name: str) -> Any:
-    """The class of that name."""
+def model_class(name: str) -> type[Recommender]:
     if name.lower() not in catalogue.COMMANDS:
         raise OffdiagError(f"--model takes {', '.join(catalogue.COMMANDS)}, received {name!r}")
-    return catalogue.model_class(catalogue.COMMANDS[name.lower()])
+    cls: type[Recommender] = catalogue.model_class(catalogue.COMMANDS[name.lower()])
+    return cls
 
 
-def new_model(name: str, given: Mapping[str, Any], seed: int) -> Any:
+def new_model(name: str, given: Mapping[str, Any], seed: int) -> Recommender:
     """The model of that name with the given settings (not None), checked; the seed is for models that have one."""
     model = model_class(name)()
     known = model.get_params()
@@ -69,7 +71,7 @@ def settings() -> dict[str, dict[str, Setting]]:
     return found
 
 
-class SettingsCommand(TyperCommand):
+class SettingsCommand(commands.Command):
     """A command that also has an option for every setting of any model.
 
     They are created when the command is used: they import all models, which would slow down other commands.
@@ -86,22 +88,18 @@ class SettingsCommand(TyperCommand):
 @functools.cache
 def _options() -> list[Any]:
     """One option for each setting, built by Typer from a signature."""
-    annotated: Any = Annotated  # built at run time, so not a type for the checker
     made = []
     for name, models in sorted(settings().items(), key=lambda item: list(PANELS).index(_family(item[1]))):
         panel = _family(models)
         about = typer.Option(
             option_name(name), help=help_text(models, panel), metavar=_metavar(models), rich_help_panel=PANELS[panel]
         )
-        annotation = annotated[_type(models) | None, about]
-        made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+        made.append(commands.parameter(name, _type(models) | None, None, about))
 
     def command(**given: Any) -> None: ...
 
-    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
-    command.__annotations__ = {word.name: word.annotation for word in made}
     app = typer.Typer(add_completion=False)
-    app.command()(command)
+    app.command()(commands.with_parameters(command, made))
     return list(typer.main.get_command(app).params)
 
 
@@ -118,10 +116,9 @@ def _by_family(commands: Iterable[str]) -> list[str]:
     """The same models, with a complete family replaced by its name."""
     left = list(commands)
     for family in PANELS:
-        members = [entry.command for entry in catalogue.MODELS.values() if entry.family == family]
-        if members and set(members) <= set(left):
-            left = [family if command == members[0] else command for command in left]
-            left = [command for command in left if command not in members or command == family]
+        members = {entry.command for entry in catalogue.MODELS.values() if entry.family == family}
+        if members and members <= set(left):
+            left = list(dict.fromkeys(family if command in members else command for command in left))
     return left
 
 
@@ -161,7 +158,7 @@ def _metavar(models: Mapping[str, Setting]) -> str:
 
 def _value(name: str, value: Any) -> Any:
     """The typed value of a setting, converted for the model."""
-    from offdiag.cli import compress, console
+    from offdiag.cli import compress
 
     kinds = settings()[name].values()
     if not isinstance(value, str) or any(known.choices for known in kinds):
@@ -170,7 +167,7 @@ def _value(name: str, value: Any) -> Any:
         return value if value == "auto" else compress.bytes_of(value, option_name(name))
     if any(known.takes or known.whole or isinstance(known.default, bool) for known in kinds):
         return typed(value)
-    return console.number_or_auto(option_name(name)[2:])(value)
+    return console.number_or_auto(option_name(name)[2:], value)
 
 
 def check_named(name: str, settings: Iterable[str]) -> None:
@@ -200,10 +197,8 @@ def assignments(texts: Iterable[str] | None, option: str) -> dict[str, str]:
 def typed(text: str) -> Any:
     """A value as typed: a whole number, a number, true or false, or a word such as auto."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
@@ -224,8 +219,6 @@ def check_target(out: str, data: str, option: str = "out", example: str = "model
         raise OffdiagError(f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
-    from offdiag.data import sql
-
     file = sql.file_of(data) or data
     if os.path.exists(out) and os.path.exists(file) and os.path.samefile(out, file):
         raise OffdiagError(f"--{option} is the file {str(file)!r} itself, which is read; choose another name")
@@ -248,12 +241,12 @@ def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:
 
 def outcome_pairs(found: Mapping[str, Any]) -> dict[str, str]:
     """The same as text."""
-    if not found:
-        return {}
     if "epochs" in found:
         return {"epochs": f"{found['epochs']:,}, the weights are those after {found['best_epoch']:,}"}
     if "gap" in found:
         return {"objective": f"{found['objective']:.8g}, within {found['gap']:.2g} of its minimum in every column"}
+    if not found:
+        return {}
     ended = "stopped" if found["stopped"] == "iterations" else found["stopped"]
     after = "" if ended in ("closed form", "full rank") else f" after {found['iterations']:,} iterations"
     pairs = {"objective": f"{found['objective']:.8g}, {ended}{after}"}

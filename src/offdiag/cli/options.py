@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
-DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
+from offdiag import catalogue
+
+Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
+ModelFile = Annotated[str, Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
+ModelFiles = Annotated[list[str], Argument(metavar="MODEL", help="One or more model files.")]
+ModelName = Annotated[str, Option("--model", metavar="NAME", help=f"{', '.join(catalogue.COMMANDS)}.")]
+DataFile = Annotated[str, Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
+DataOrSynthetic = Annotated[
+    str | None, Argument(metavar="DATA", help="Your own table or a known data set; default: synthetic data.")
+]
+Users = Annotated[int, Option("--users", min=1, help="Users of the synthetic catalogue.")]
+Items = Annotated[int, Option("--items", min=1, help="Items of the synthetic catalogue.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="e.g. ndcg@100; repeatable. Default: recall@20, recall@50, ndcg@100."),
+    Option("--metric", metavar="NAME", help="e.g. ndcg@100; repeatable. Default: recall@20, recall@50, ndcg@100."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random choice: the same seed, the same result.")]
-AtLeast = Annotated[float | None, typer.Option(help="Keep values of at least this and count each as 1.")]
-MinUsers = Annotated[int, typer.Option(min=0, help="Keep users with at least this many items.")]
-MinItems = Annotated[int, typer.Option(min=0, help="Keep items with at least this many users.")]
-Updatable = Annotated[
-    bool, typer.Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")
-]
-Event = Annotated[str | None, typer.Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")]
+IncludeSeen = Annotated[bool, Option("--include-seen", help="Let items of the history be recommended again.")]
+Seed = Annotated[int, Option("--seed", min=0, help="Seed of every random choice: same seed, same result.")]
+Updatable = Annotated[bool, Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")]
+Event = Annotated[str | None, Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")]
 KeyFile = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--key-file",
         metavar="FILE",
         help="Keys of living states; made if missing. Default: OFFDIAG_KEY, OFFDIAG_KEY_FILE, or your configuration.",

@@ -6,41 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from offdiag.cli import console, inputs
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import Json, ModelFile
+from offdiag.cli.options import IncludeSeen, Json, ModelFile
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag.recommendations import Recommendations
 
-EXAMPLE = 'Example: `offdiag recommend films.od --history "Alien,Blade Runner" -k 5`'
+EXAMPLES = ('offdiag recommend films.od --history "Alien,Blade Runner" -k 5',)
 
 
 def recommend(
     model: ModelFile,
     history: Annotated[
-        list[str] | None,
-        typer.Option("--history", help='Item ids divided by commas ("" = none); give it once per person.'),
+        list[str] | None, Option(metavar="IDS", help='Item ids separated by commas ("" for none); once per user.')
     ] = None,
-    histories: Annotated[
-        str | None,
-        typer.Option("--histories", metavar="DATA", help="A table of interactions: a list per user."),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", "--k", help="How many items.")] = 10,
-    allow: Annotated[
-        Path | None, typer.Option("--allow", metavar="FILE", help="Recommend only these ids, one per line.")
-    ] = None,
-    block: Annotated[
-        Path | None, typer.Option("--block", metavar="FILE", help="Never recommend these ids, one per line.")
-    ] = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Let items of the history be recommended again.")
-    ] = False,
+    histories: Annotated[str | None, Option(metavar="DATA", help="A table of interactions: one list per user.")] = None,
+    k: Annotated[int, Option("-k", "--k", help="How many items.")] = 10,
+    allow: Annotated[Path | None, Option(metavar="FILE", help="Recommend only these ids, one per line.")] = None,
+    block: Annotated[Path | None, Option(metavar="FILE", help="Never recommend these ids, one per line.")] = None,
+    include_seen: IncludeSeen = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse ids that the model does not know, instead of ignoring them.")
+        bool, Option("--strict", help="Reject ids that the model does not know, instead of ignoring them.")
     ] = False,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
@@ -69,16 +59,14 @@ def recommend(
     inputs.note_unknown([item for unknown in lists.unknown_in_histories for item in unknown])
     inputs.note_unknown(lists.unknown_in_filters, " (--allow, --block)")
     if json:
-        console.show_json(to_list(users, lists))
+        console.show_json(
+            [
+                {"user": user, "items": [{"item": i, "score": s} for i, s in items], "unknown": unknown}
+                for user, items, unknown in zip(users, lists, lists.unknown, strict=True)
+            ]
+        )
     else:
         show(users, lists)
-
-
-def to_list(users: Sequence[Any], lists: Recommendations) -> list[dict[str, Any]]:
-    return [
-        {"user": user, "items": [{"item": i, "score": s} for i, s in items], "unknown": unknown}
-        for user, items, unknown in zip(users, lists, lists.unknown, strict=True)
-    ]
 
 
 def show(users: Sequence[Any], lists: Recommendations) -> None:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from offdiag.cli import console, inputs
 from offdiag.cli.options import Json, ModelFile
 
-EXAMPLE = 'Example: `offdiag similar films.od "Alien" "Blade Runner"`'
+EXAMPLES = ('offdiag similar films.od "Alien" "Blade Runner"',)
 
 
 def similar(
     model: ModelFile,
-    items: Annotated[list[str], typer.Argument(metavar="ITEM...", help="One or more item ids.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="How many items for each.")] = 10,
-    space: Annotated[
-        str, typer.Option("--space", help="score, or the cosine of low-rank embeddings: encoder or decoder.")
-    ] = "score",
+    items: Annotated[list[str], Argument(metavar="ITEM", help="One or more item ids.")],
+    k: Annotated[int, Option("-k", "--k", help="How many items for each.")] = 10,
+    space: Annotated[str, Option(help="score, or for low-rank embeddings encoder or decoder.")] = "score",
     json: Json = False,
 ) -> None:
-    """Show the items recommended to a user who has only this item, or those with the most similar embeddings."""
+    """Show the items most similar to an item.
+
+    By score: what a user who has only this item is recommended. Or by the cosine of embeddings.
+    """
     import offdiag as od
 
     fitted = od.load(model)

@@ -5,70 +5,69 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+from typer import Option
 
-from offdiag import catalogue, checks
-from offdiag.cli import console, fit, inputs, model_options, tune_output
-from offdiag.cli.inputs import Columns
-from offdiag.cli.options import AtLeast, DataFile, Event, Json, KeyFile, MinItems, MinUsers, Seed, Updatable
+from offdiag import checks
+from offdiag.cli import console, fit, info, inputs, model_options, tune_output
+from offdiag.cli.inputs import FilteredColumns
+from offdiag.cli.options import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
-    from offdiag import Interactions, Result, Tuned
+    from offdiag import Interactions, Tuned
+    from offdiag.data.split import Split
+    from offdiag.models.recommender import Recommender
+    from offdiag.progress import Progress
+    from offdiag.protocols import Learner
 
-EXAMPLE = (
-    "Examples: `offdiag tune ratings.csv --value rating --at-least 4 --out films.od`, "
-    "`offdiag tune ratings.csv --model slim --seconds 600 --study slim.study --plot trials.svg`"
+EXAMPLES = (
+    "offdiag tune ratings.csv --value rating --at-least 4 --out films.od",
+    "offdiag tune ratings.csv --model slim --seconds 600 --study slim.study",
 )
 
 
 def tune(
     data: DataFile,
-    model: Annotated[str, typer.Option("--model", help=f"{', '.join(catalogue.COMMANDS)}.")] = model_options.DEFAULT,
-    metric: Annotated[str, typer.Option("--metric", help="What shall be best on the validation users.")] = "ndcg@100",
-    trials: Annotated[int, typer.Option("--trials", min=1, help="Settings that are tried, those of a study too.")] = 40,
-    seconds: Annotated[float | None, typer.Option("--seconds", help="End the search after this time.")] = None,
+    model: ModelName = model_options.DEFAULT,
+    metric: Annotated[str, Option(help="What to maximise on the validation users.")] = "ndcg@100",
+    trials: Annotated[int, Option(min=1, help="Settings to try, including those of a study.")] = 40,
+    seconds: Annotated[float | None, Option(help="End the search after this time.")] = None,
     study: Annotated[
-        str | None, typer.Option("--study", metavar="FILE", help="Keep the trials there; the same command resumes.")
+        str | None, Option(metavar="FILE", help="Keep the trials there; the same command resumes.")
     ] = None,
     fixed: Annotated[
-        list[str] | None,
-        typer.Option("--fixed", metavar="NAME=VALUE", help="A setting that is not searched; repeatable."),
+        list[str] | None, Option(metavar="NAME=VALUE", help="A setting that is not searched; repeatable.")
     ] = None,
     ranges: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--range", metavar="NAME=LOW:HIGH[:log]", help="Bounds of a setting, or choices NAME=A,B,C; repeatable."
         ),
     ] = None,
-    held_out: Annotated[
-        float, typer.Option("--held-out", help="Share of users to validate on; as many to test on.")
-    ] = 0.1,
+    held_out: Annotated[float, Option(help="Share of users to validate on, and to test on.")] = 0.1,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="MODEL", help="Fit the best on everyone and save it there.")
+        str | None, Option("--out", "-o", metavar="MODEL", help="Fit the best on all users and save it there.")
     ] = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw the trials into this SVG file.")
-    ] = None,
-    at_least: AtLeast = None,
-    min_users: MinUsers = 1,
-    min_items: MinItems = 1,
+    plot: Annotated[str | None, Option(metavar="FILE", help="Draw the trials into this SVG file.")] = None,
     seed: Seed = 0,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: FilteredColumns = FilteredColumns(),  # noqa: B008 - frozen
 ) -> None:
-    """Find the settings of a model that are best on validation users, and measure them once on test users.
+    """Find the best settings of a model on validation users.
 
-    Bounds are derived from the data; no setting is required. Needs optuna (the extra tune).
+    They are measured once on test users. Bounds are derived from the data; no setting is required. Needs optuna (the
+    extra tune).
     """
     from offdiag.evaluation import parse_metric
+    from offdiag.plots import tuning as figures
+    from offdiag.report import writer
 
     parse_metric(metric)
     cls = model_options.model_class(model)
@@ -78,25 +77,27 @@ def tune(
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
-    fit.check_updatable(cls, updatable, event, min_users, min_items, key_file)
+    fit.check_updatable(cls, updatable, event, columns, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
-        inter, ledger = fit.read(data, columns, at_least, min_users, min_items, updatable, event)
+        inter, ledger = fit.read(data, columns, updatable, event)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
-        split, tuned = _searched(cls, inter, held_out, metric, given, work)
+        split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
             console.note(f"interrupted after {len(tuned.trials):,} trials; going on with the best of them")
         try:
             if plot is not None:
-                _draw(tuned, plot)
-            result = _measured(tuned, split, work)
+                writer.replace_text(Path(plot), figures.overview(tuned).svg())
+            work.begin("measuring the best on test users")
+            result = fit.measure(cls(**tuned.settings), split, [tuned.metric], work)
             if out is not None:
-                _save(tuned.model, inter, ledger, out, key_file, result, work)
+                work.begin(f"fitting {cls.__name__} on everyone")
+                fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, result, work)
         except KeyboardInterrupt:  # the results of the search are kept
-            console.note(f"the best settings found: {tune_output.settings_text(tuned)}")
+            console.note(f"the best settings found: {info.settings_text(tuned.settings, {})}")
             raise
     about = tune_output.about(tuned, result, inter, split)
     about |= {"study": study, "plot": plot, "file": out, "bytes": None if out is None else os.path.getsize(out)}
@@ -144,55 +145,28 @@ def _check_files(data: str, out: str | None, plot: str | None, study: str | None
             raise OffdiagError(f"--{other} and --{option} are the same file {name!r}; choose two names")
 
 
-def _searched(
-    cls: Any, inter: Interactions, held_out: float, metric: str, given: dict[str, Any], work: console.Work
-) -> tuple[Any, Tuned]:
+def _search(
+    cls: type[Recommender], inter: Interactions, held_out: float, metric: str, given: dict[str, Any], work: console.Work
+) -> tuple[Split, Tuned]:
     import offdiag as od
 
     split = od.split.strong(inter, held_out=held_out, seed=given["seed"])
     work.begin(f"tuning {cls.__name__}")
     try:
-        return split, od.tune(cls, split, metric, progress=_steady(work), **given)
+        return split, od.tune(cast("type[Learner]", cls), split, metric, progress=_steady(work), **given)
     except KeyboardInterrupt:
         if given["study"] is not None and os.path.exists(given["study"]):
             console.note(f"finished trials are kept in {given['study']}")
         raise
 
 
-def _steady(work: console.Work) -> Callable[[str, float], None]:
+def _steady(work: Progress) -> Progress:
     """Progress that never goes back, as one stage: otherwise the time left would restart with every trial."""
     most = 0.0
 
-    def tell(stage: str, fraction: float) -> None:
+    def report(stage: str, fraction: float) -> None:
         nonlocal most
         most = max(most, fraction)
         work(f"search · {stage}", most)
 
-    return tell
-
-
-def _measured(tuned: Tuned, split: Any, work: console.Work) -> Result:
-    work.begin("measuring the best on test users")
-    result: Result = fit.measured(tuned.model, split, [tuned.metric], work)
-    return result
-
-
-def _save(
-    learner: Any, inter: Interactions, ledger: Any, out: str, key_file: str | None, result: Result, work: console.Work
-) -> None:
-    from offdiag import persist
-    from offdiag.living import past
-
-    work.begin(f"fitting {type(learner).__name__} on everyone")
-    learner.fit(inter, progress=work)
-    past.keep_ledger(learner, ledger)
-    persist.save(learner, out, metrics=result, updatable=ledger is not None, key=key_file, progress=work)
-    if getattr(learner, "stopped_", None) == "interrupted":
-        console.note(f"interrupted; the best model found by then is saved to {out}")
-
-
-def _draw(tuned: Tuned, plot: str) -> None:
-    from offdiag.plots import tuning
-    from offdiag.report import writer
-
-    writer.replace_text(Path(plot), tuning.overview(tuned).svg())
+    return report

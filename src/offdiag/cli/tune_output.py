@@ -9,12 +9,14 @@ import numpy as np
 from offdiag import wording
 from offdiag.cli import console, info
 from offdiag.cli.evaluate import number
+from offdiag.report.writer import setting_text
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result, Tuned
     from offdiag.data.split import Split
 
 SHOWN = 10  # trials in the printed table
+END = {"trials": "all were made", "seconds": "the time was over"}
 
 
 def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> dict[str, Any]:
@@ -46,20 +48,18 @@ def about(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> di
 
 def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
     """Print the same as tables on stdout."""
-    from offdiag.report.writer import setting_text
-
     states = [trial.state for trial in tuned.trials]
     counts = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
     automatic = facts["validation"]["automatic"]
     untuned = "" if automatic is None else f"; {automatic:.4f} with the automatic settings"
     pairs = {
         "model": facts["model"],
-        "best settings": settings_text(tuned),
+        "best settings": info.settings_text(tuned.settings, {}),
         "validation": f"{tuned.metric} {wording.with_error(tuned.value, tuned.sem)}, "
         f"{facts['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
         "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
         f"{result.n_users:,} other users, measured once (mean ± standard error)",
-        "trials": f"{', '.join(counts)}, {console.seconds(tuned.seconds)}; {_end(tuned)}",
+        "trials": f"{', '.join(counts)}, {console.seconds(tuned.seconds)}; {END.get(tuned.stopped, tuned.stopped)}",
     }
     if facts["study"] is not None:
         more = " with more --trials" if tuned.stopped == "trials" else ""
@@ -85,29 +85,13 @@ def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
         ],
     )  # fmt: skip
     if facts["influence"]:
+        rows = []
+        for part in facts["influence"]:
+            good = " to ".join(dict.fromkeys(map(setting_text, part["good"])))
+            share = "-" if part["share"] is None else f"{part['share']:.0%}"
+            rows.append([part["setting"], setting_text(part["best"]), good, share])
         console.say("\nWhich settings mattered:")
-        console.show_table(
-            ["setting", ">best", ">within 1 % of the best", ">explains"],
-            [
-                [p["setting"], setting_text(p["best"]), _range(p), "-" if p["share"] is None else f"{p['share']:.0%}"]
-                for p in facts["influence"]
-            ],
-        )
+        console.show_table(["setting", ">best", ">within 1 % of the best", ">explains"], rows)
         console.say(
             "explains: share of the differences between trials that follows this setting alone; a hint, no more"
         )
-
-
-def _end(tuned: Tuned) -> str:
-    texts = {"trials": "all were made", "seconds": "the time was over"}
-    return texts.get(tuned.stopped, tuned.stopped)
-
-
-def _range(part: dict[str, Any]) -> str:
-    from offdiag.report.writer import setting_text
-
-    return " to ".join(dict.fromkeys(setting_text(value) for value in part["good"]))
-
-
-def settings_text(tuned: Tuned) -> str:
-    return info.settings_text(tuned.settings, {})

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offdiag.cli import console, log_inputs, model_change
+from offdiag.cli import console, inputs, log_inputs, model_change
 from offdiag.cli.log_inputs import LogColumns
 from offdiag.cli.options import Json, KeyFile
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
 
-EXAMPLE = (
-    "Examples: `offdiag update films.od ratings.csv`, "
-    "`offdiag update films.od env:EVENTS_DB --query 'select user, item from events'`"
+EXAMPLES = (
+    "offdiag update films.od ratings.csv",
+    "offdiag update films.od env:EVENTS_DB --query 'select user, item from events'",
 )
 
 
@@ -41,7 +41,8 @@ def update(
     start = time.perf_counter()
     steps: list[Certificate] = []
     with model_change.open_model(model, out, events, key_file) as change:
-        table = log_inputs.read_logs(events, change.ledger.recipe, columns, change.work)
+        change.work.begin("reading " + ", ".join(map(inputs.name_of, events)))
+        table = log_inputs.read_logs(events, change.ledger.recipe, columns)
         change.work.begin("comparing with the model")
         plan = plan_update(change.ledger, table)
         if plan.new_events or change.target != model:

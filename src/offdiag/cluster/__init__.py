@@ -1,4 +1,15 @@
-"""Fits on a Dask cluster, with the same results as on one machine; see docs/cluster.md. Needs the extra ``cluster``."""
+"""Fits on a Dask cluster, with the same results as on one machine; see docs/cluster.md. Needs the extra ``cluster``.
+
+Example:
+    >>> import offdiag as od
+    >>> with od.cluster.connect("local:1") as client:
+    ...     parts = od.cluster.read(od.synthetic.interactions(60, 20, 400, names=False), client=client)
+    ...     model = od.cluster.fit_full_rank(od.EASE(l2=5.0, user_power=0.0), parts, client=client)
+    >>> parts
+    Parts(1 parts, 60 users x 20 items, 400 interactions)
+    >>> model.recommend([[0, 1]], k=3).items.shape
+    (1, 3)
+"""
 
 from offdiag.cluster.auto import unseen_user_l2
 from offdiag.cluster.counting import gram

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,11 @@ from offdiag.gramian.user_weights import on_grid, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 
+Model = TypeVar("Model")  # a fit returns the model it is given
 _CHOSEN = ("dropout", "l2", "user_power")  # other settings that may be "auto" do not affect the result
 
 
-def settled(model: Any, settings: dict[str, Any], parts: Parts, progress: Progress | None = None) -> dict[str, Any]:
+def resolve(model: object, settings: dict[str, Any], parts: Parts, progress: Progress | None = None) -> dict[str, Any]:
     """The settings with every "auto" resolved by the rule of the model's class."""
     left = [name for name, value in settings.items() if isinstance(value, str) and value == "auto" and name in _CHOSEN]
     if not left:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from offdiag import memory
 from offdiag.cluster import session
-from offdiag.cluster.parts import Part, matrix_of, read
+from offdiag.cluster.parts import Part, read, stack, total_counts
 from offdiag.cluster.placement import in_batches, total, tree
 from offdiag.cluster.stages import Report, stage
 from offdiag.errors import OffdiagError
@@ -77,11 +76,7 @@ def gram(
             for at, numbers in zip(batch, work.gather([sums[at] for at in batch], 0.95, 1.0), strict=True):
                 lo, hi = segments[at]
                 values[lo:hi] = numbers
-    activity = np.zeros(max(len(part[0]) for part in small), dtype=np.int64)
-    for part in small:
-        activity[: len(part[0])] += part[0]
-    item_counts, item_sums = (np.sum([part[at] for part in small], axis=0) for at in (1, 2))
-    return Gram(values, activity, item_counts, item_sums, float(user_power))
+    return Gram(values, *total_counts(small), float(user_power))
 
 
 def _groups(entries: NDArray[np.int64], groups: int) -> list[list[int]]:
@@ -98,10 +93,7 @@ def _segments(size: int, pieces: int) -> list[tuple[int, int]]:
 
 def _count(parts: list[Part], m: int, user_power: float, dtype: str) -> tuple[NDArray[Any], ...]:
     """The Gram of some parts: values, users by activity, users per item, sums per item."""
-    matrices = [matrix_of(part, m) for part in parts]
-    X = matrices[0] if len(matrices) == 1 else sparse.vstack(matrices, format="csr")
-    del matrices
-    G = gram_here(X, user_power, dtype=dtype)
+    G = gram_here(stack(parts, m), user_power, dtype=dtype)
     return G.values, G.activity, G.item_counts, G.item_sums
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import checks
-from offdiag.cluster.parts import Part, Parts, described
+from offdiag.cluster.parts import Part, Parts, collect
 from offdiag.cluster.placement import total, tree
 from offdiag.cluster.stages import stage
+from offdiag.data.prepare import check_minimum, nothing_left, threshold
 from offdiag.data.sparse_rows import positions_of_rows
-from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
 
@@ -25,34 +24,28 @@ def prepare(
     """The filters of `offdiag fit`: values of at least ``at_least`` become 1, others are dropped; then items with
     ``min_items`` users or more are kept, and users with ``min_users`` of them. One pass, as od.prepare.min_counts.
     """
-    for name, count in (("min_users", min_users), ("min_items", min_items)):
-        if not checks.is_whole(count) or count < 0:
-            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
-    if at_least is not None and not np.isfinite(at_least):
-        raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
+    check_minimum("min_users", min_users)
+    check_minimum("min_items", min_items)
+    least = None if at_least is None else threshold(at_least)
     with stage(data.client, "filtering", progress) as work:
         futures = data.futures
-        if at_least is not None:
-            futures = [work.submit(_threshold, part, float(at_least)) for part in futures]
+        if least is not None:
+            futures = [work.submit(_at_least, part, least) for part in futures]
         counts = tree(work, total, [work.submit(_item_counts, part, data.n_items) for part in futures])
         (counted,) = work.gather([counts], 0.0, 0.5)
         keep = np.flatnonzero(counted >= min_items)
         column = work.submit(_new_columns, counts, int(min_items))
         futures = [work.submit(_filtered, part, column, int(min_users)) for part in futures]
         if len(keep):
-            kept = described(work, futures, data.item_ids[keep], 0.5)
+            kept = collect(work, futures, data.item_ids[keep], 0.5)
             if kept.nnz:
                 return kept
-    raise OffdiagError(
-        f"expected something to remain, received no interaction with users>={min_users} and items>={min_items}; "
-        "lower the minimum counts"
-    )
+    raise nothing_left(min_users, min_items)
 
 
-def _threshold(part: Part, at_least: float) -> Part:
+def _at_least(part: Part, least: np.float32) -> Part:
     data, indices, indptr, user_ids = part
-    # Compared in float32, as the values are stored: 0.1 must count as at least 0.1.
-    picked = np.flatnonzero((np.ones(len(indices), np.float32) if data is None else data) >= np.float32(at_least))
+    picked = np.flatnonzero((np.ones(len(indices), np.float32) if data is None else data) >= least)
     return None, indices[picked], np.searchsorted(picked, indptr), user_ids
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from scipy import sparse
 
 from offdiag import checks
 from offdiag.cluster import auto, session, tiles
+from offdiag.cluster.auto import Model
 from offdiag.cluster.counting import IDLE
-from offdiag.cluster.parts import Parts, read
+from offdiag.cluster.parts import Parts, check_entries, read, total_counts
 from offdiag.cluster.placement import Homes, in_batches
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
@@ -23,7 +24,7 @@ from offdiag.gramian.packed import Gram
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Dense, Packed, Sparse
+from offdiag.weights import Dense, Packed, Sparse, Weights
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 TILE = 2_048  # items per tile
 BLOCKS = 250  # most tiles in a row unless ``tile`` is given: the number of tasks is its cube
 LESS = "use a smaller tile, more workers, od.SparseEDLAE, or keep fewer items"
-
-Model = TypeVar("Model")
 
 
 def fit_full_rank(
@@ -52,40 +51,33 @@ def fit_full_rank(
     it all m(m+1)/2 numbers are returned. ``tile``: items per tile, the unit of work and of transfer.
     """
     client = session.current(client)
-    settings = _settings(model)
-    if keep is not None:
-        checks.whole("keep", keep, 1, other=" or None")
-    if keep is not None and settings["propensity_power"]:
-        raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
-    parts = read(data, client=client, progress=progress, reports=reports)
-    settings = auto.settled(model, settings, parts, progress)
-    dtype = model.dtype  # type: ignore[attr-defined]
-    if keep is None:
-        cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)
-    solution, about = solve(parts, settings, dtype, tile, progress, reports)
-    weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
-    model._store(  # type: ignore[attr-defined]
-        Dense(weights.toarray()) if keep is None and _is_dense(model) else weights, parts.item_ids, about.item_sums,
-        about.n_users, settings | {"propensity_power": 0.0}, objective_=solution.objective,
-    )  # fmt: skip
-    if settings["propensity_power"]:  # a factor of every column, known to the model
-        scaled = model.with_propensity(settings["propensity_power"])  # type: ignore[attr-defined]
-        model.weights_, model.settings_ = scaled.weights_, scaled.settings_  # type: ignore[attr-defined]
-    return model
-
-
-def _settings(model: Any) -> dict[str, Any]:
     if getattr(model, "cluster_fit", None) != "full rank":
         raise OffdiagError(
             f"fit_full_rank takes EASE, DLAE, EDLAE or RDLAE, received {type(model).__name__}; "
             "od.SparseEDLAE goes to od.cluster.fit_sparse, and others fit on one machine"
         )
-    settings: dict[str, Any] = model._checked()
-    return settings
-
-
-def _is_dense(model: Any) -> bool:
-    return bool(model.storage == "dense")
+    settings: dict[str, Any] = model._checked()  # type: ignore[attr-defined]
+    if keep is not None:
+        checks.whole("keep", keep, 1, other=" or None")
+    if keep is not None and settings["propensity_power"]:
+        raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
+    parts = read(data, client=client, progress=progress, reports=reports)
+    settings = auto.resolve(model, settings, parts, progress)
+    dtype = model.dtype  # type: ignore[attr-defined]
+    if keep is None:
+        cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)
+    solution, about = solve(parts, settings, dtype, tile, progress, reports)
+    weights: Weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
+    if keep is None and model.storage == "dense":  # type: ignore[attr-defined]
+        weights = Dense(weights.toarray())
+    model._store(  # type: ignore[attr-defined]
+        weights, parts.item_ids, about.item_sums, about.n_users, settings | {"propensity_power": 0.0},
+        objective_=solution.objective,
+    )  # fmt: skip
+    if settings["propensity_power"]:  # a factor of every column, known to the model
+        scaled = model.with_propensity(settings["propensity_power"])  # type: ignore[attr-defined]
+        model.weights_, model.settings_ = scaled.weights_, scaled.settings_  # type: ignore[attr-defined]
+    return model
 
 
 def solve(
@@ -101,8 +93,7 @@ def solve(
     edges = _edges(m, tile)
     _check_memory(parts, edges, dtype)
     about = _totals(parts, settings["user_power"], progress)
-    if not parts.nnz:
-        raise OffdiagError(f"there is nothing to learn from: {parts.n_users} users × {m} items without any interaction")
+    check_entries(parts)
     with stage(parts.client, "counting pairs", progress, reports, LESS) as work:
         A = _count(work, parts, edges, settings["user_power"], dtype)
         g = np.concatenate(work.gather([work.submit(tiles.diagonal, A[k, k]) for k in range(len(edges) - 1)], 0, 0.1))
@@ -146,11 +137,7 @@ def _totals(parts: Parts, user_power: float, progress: Progress | None) -> Gram:
     """Users by activity, users and sums per item."""
     with stage(parts.client, "counting items", progress) as work:
         found = work.gather([work.submit(_part_totals, part, parts.n_items) for part in parts.futures])
-    activity = np.zeros(max(len(a) for a, _, _ in found), dtype=np.int64)
-    for a, _, _ in found:
-        activity[: len(a)] += a
-    counts, sums = (np.sum([one[at] for one in found], axis=0) for at in (1, 2))
-    return Gram(np.zeros(0, dtype=np.float32), activity, counts, sums, user_power)
+    return Gram(np.zeros(0, dtype=np.float32), *total_counts(found), user_power)
 
 
 def _part_totals(part: Any, m: int) -> tuple[Any, Any, Any]:
@@ -168,7 +155,7 @@ def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: floa
         for part, start in zip(parts.futures, first, strict=False)
     ]
     blocks = [
-        work.submit(tiles.stacked, [work.submit(itemgetter(k), pieces) for pieces in cut])
+        work.submit(tiles.stack_blocks, [work.submit(itemgetter(k), pieces) for pieces in cut])
         for k in range(len(edges) - 1)
     ]
     size, homes = np.diff(edges).tolist(), Homes.of(work.client)
@@ -190,21 +177,6 @@ class Inverse:
     diagonal: NDArray[np.floating]
     objective: float
 
-    @property
-    def n_blocks(self) -> int:
-        return len(self.edges) - 1
-
-    def columns(self, block: int) -> NDArray[np.floating]:
-        """B of all rows and the columns of one block, on this machine: m × tile numbers."""
-        lo, hi = self.edges[block], self.edges[block + 1]
-        with stage(self.client, "gathering") as work:
-            keys = [(min(k, block), max(k, block)) for k in range(self.n_blocks)]
-            found = work.gather([self.C[key] for key in keys])
-        B: NDArray[np.floating] = np.concatenate([t if k <= block else t.T for k, t in enumerate(found)])
-        B *= self.scale[lo:hi]
-        B[np.arange(lo, hi), np.arange(hi - lo)] = self.diagonal[lo:hi]
-        return B
-
     def gather(self, progress: Progress | None = None) -> Packed:
         """The whole matrix on this machine: m(m+1)/2 numbers."""
         m, dtype = len(self.scale), self.scale.dtype
@@ -223,16 +195,16 @@ class Inverse:
     def strongest(self, keep: int, progress: Progress | None = None) -> Sparse:
         """The ``keep`` largest |B_ji| of every column and the diagonal, chosen on the workers; the rest is dropped."""
         m = len(self.scale)
-        found: dict[int, list[Future]] = {block: [] for block in range(self.n_blocks)}
+        found: list[list[Future]] = [[] for _ in self.edges[1:]]
         columns, rows, data = [np.arange(m)], [np.arange(m)], [self.diagonal]
         with stage(self.client, "choosing the strongest", progress) as work:
             for (i, j), tile in self.C.items():
                 found[j].append(work.submit(tiles.strongest, tile, keep, int(self.edges[i]), i == j, False))
                 if i != j:
                     found[i].append(work.submit(tiles.strongest, tile, keep, int(self.edges[j]), False, True))
-            best = [work.submit(tiles.merged, keep, *found.pop(block)) for block in range(self.n_blocks)]
-            for block, (row, value) in enumerate(work.gather(best)):
-                lo, hi = self.edges[block], self.edges[block + 1]
+            best = [work.submit(tiles.merge_strongest, keep, *pieces) for pieces in found]
+            found.clear()
+            for (lo, hi), (row, value) in zip(pairwise(self.edges), work.gather(best), strict=True):
                 columns.append(np.broadcast_to(np.arange(lo, hi), row.shape).ravel())
                 rows.append(row.ravel())
                 data.append((value * self.scale[lo:hi]).ravel())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ from offdiag.cluster import session, sources
 from offdiag.cluster.placement import tree
 from offdiag.cluster.sources import Raw, Wanted
 from offdiag.cluster.stages import Report, Stage, stage
+from offdiag.data.columns import Roles
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read as read_here
 from offdiag.data.sparse_rows import csr, positions_of_rows
-from offdiag.data.table import Duplicates
+from offdiag.data.table import Duplicates, check_duplicates
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 
@@ -65,14 +67,8 @@ class Parts:
         """All interactions on this machine, as od.read returns them: users in ascending order."""
         memory.require(4 * self.nbytes, "the whole of the interactions", "leave them on the cluster")
         with stage(self.client, "gathering") as work:
-            parts: list[Part] = work.gather(self.futures)
-        matrices = [matrix_of(part, self.n_items) for part in parts]
-        user_ids = np.concatenate([part[3] for part in parts])
-        X = sparse.vstack(matrices, format="csr") if len(matrices) > 1 else matrices[0]
-        order = np.argsort(user_ids, kind="stable")
-        indptr, picked = positions_of_rows(X.indptr, order)
-        matrix = csr(X.data[picked], X.indices[picked], indptr, (len(order), self.n_items))
-        return Interactions(matrix, user_ids[order], self.item_ids)
+            matrix, user_ids = by_user(work.gather(self.futures), self.n_items)
+        return Interactions(matrix, user_ids, self.item_ids)
 
     def __repr__(self) -> str:
         return (
@@ -81,10 +77,41 @@ class Parts:
         )
 
 
+def check_entries(parts: Parts) -> None:
+    if not parts.nnz:
+        size = f"{parts.n_users} users × {parts.n_items} items"
+        raise OffdiagError(f"there is nothing to learn from: {size} without any interaction")
+
+
 def matrix_of(part: Part, m: int) -> sparse.csr_array:
     """The rows of a part as a canonical matrix."""
     data, indices, indptr, _ = part
     return csr(np.ones(len(indices), dtype=np.float32) if data is None else data, indices, indptr, (len(indptr) - 1, m))
+
+
+def stack(parts: list[Part], m: int) -> sparse.csr_array:
+    """The rows of several parts, one after another."""
+    X = sparse.vstack([matrix_of(part, m) for part in parts], format="csr")
+    return csr(X.data, X.indices, X.indptr, X.shape)
+
+
+def by_user(parts: list[Part], m: int) -> tuple[sparse.csr_array, NDArray[Any]]:
+    """The rows of several parts in ascending order of user ids, and these ids."""
+    X, user_ids = stack(parts, m), np.concatenate([part[3] for part in parts])
+    if (user_ids[1:] < user_ids[:-1]).any():
+        order = np.argsort(user_ids, kind="stable")
+        indptr, picked = positions_of_rows(X.indptr, order)
+        X, user_ids = csr(X.data[picked], X.indices[picked], indptr, (len(order), m)), user_ids[order]
+    return X, user_ids
+
+
+def total_counts(found: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Users by activity, users per item and sums per item of all parts, from those of each."""
+    activity = np.zeros(max(len(one[0]) for one in found), dtype=np.int64)
+    for one in found:
+        activity[: len(one[0])] += one[0]
+    item_counts, item_sums = (np.sum([one[at] for one in found], axis=0) for at in (1, 2))
+    return activity, item_counts, item_sums
 
 
 def read(
@@ -114,9 +141,8 @@ def read(
         return source
     if isinstance(source, Interactions) or sparse.issparse(source):
         return _spread(client, read_here(source))
-    if duplicates not in (None, "sum", "once"):
-        raise OffdiagError(f"expected duplicates='sum' or 'once', received {duplicates!r}; choose one of the two")
-    wanted = Wanted(user, item, value, time, duplicates, text_ids, verify)
+    check_duplicates(duplicates)
+    wanted = Wanted(Roles(user, item, value, time), duplicates, text_ids, verify)
     found: list[Any]
     if hasattr(source, "to_delayed") and hasattr(source, "npartitions"):
         found = client.compute(source.to_delayed())
@@ -140,26 +166,26 @@ def read(
 
 def _read(work: Stage, found: list[tuple[Any, str]], wanted: Wanted) -> Parts:
     """The parts of partitions that are known to have the same layout."""
-    raws = [work.submit(sources.assembled, f, where, wanted) for f, where in found]
+    raws = [work.submit(sources.read_partition, f, where, wanted) for f, where in found]
     spans = work.gather([work.submit(_span, raw) for raw in raws], 0.1, 0.6)
     ids = tree(work, sources.union, [work.submit(itemgetter(4), raw) for raw in raws])
     order = sorted(range(len(spans)), key=lambda at: spans[at][0])
     raws = [raws[at] for at in order]
     ranges = min(len(spans), max(4 * len(session.workers_of(work.client)), 16))  # there are partitions × ranges tasks
     bounds = _bounds([sample for *_, sample in spans], ranges)
-    if _overlap([spans[at] for at in order]) and _shared(work, raws, bounds):
+    if _overlap([spans[at] for at in order]) and _share_users(work, raws, bounds):
         raws = []  # released before the rows are read again
         split = [work.submit(sources.split_by_user, f, where, wanted, bounds, ids) for f, where in found]
         pieces = [[work.submit(itemgetter(at), pieces) for pieces in split] for at in range(len(bounds) + 1)]
-        joined = [work.submit(sources.joined, wanted.duplicates, piece) for piece in pieces]
-        futures = [work.submit(_named, raw) for raw in joined]
+        joined = [work.submit(sources.join_pieces, wanted.duplicates, piece) for piece in pieces]
+        futures = [work.submit(_numbered, raw) for raw in joined]
     else:
         futures = [work.submit(_numbered, raw, ids) for raw in raws]
     (item_ids,) = work.gather([ids], 0.6, 0.65)
-    return described(work, futures, item_ids, 0.65)
+    return collect(work, futures, item_ids, 0.65)
 
 
-def described(work: Stage, futures: list[Future], item_ids: NDArray[Any], start: float = 0.0) -> Parts:
+def collect(work: Stage, futures: list[Future], item_ids: NDArray[Any], start: float = 0.0) -> Parts:
     """Parts from the futures of non-empty parts."""
     about = np.array(work.gather([work.submit(_about, part) for part in futures], start, 1.0), dtype=np.int64)
     full = about[:, 0] > 0
@@ -171,15 +197,10 @@ def _about(part: Part) -> tuple[int, int, int]:
     return len(part[2]) - 1, len(part[1]), int(part[0] is None)
 
 
-def _numbered(raw: Raw, item_ids: NDArray[Any]) -> Part:
-    """A partition with the columns common to all partitions."""
+def _numbered(raw: Raw, item_ids: NDArray[Any] | None = None) -> Part:
+    """A partition with the columns common to all partitions; without ``item_ids`` its own ids are these columns."""
     data, indices, indptr, user_ids, own = raw
-    return data, np.searchsorted(item_ids, own).astype(np.int32)[indices], indptr, user_ids
-
-
-def _named(raw: Raw) -> Part:
-    """The same if the item ids already are the columns."""
-    data, indices, indptr, user_ids, columns = raw
+    columns = own if item_ids is None else np.searchsorted(item_ids, own)
     return data, columns.astype(np.int32)[indices], indptr, user_ids
 
 
@@ -191,12 +212,9 @@ def _span(raw: Raw) -> tuple[Any, Any, NDArray[Any]]:
 
 
 def _overlap(spans: list[tuple[Any, Any, NDArray[Any]]]) -> bool:
-    last = spans[0][1]
-    for low, high, _ in spans[1:]:
-        if low <= last:
-            return True
-        last = max(last, high)
-    return False
+    """Whether two partitions, in order of their first users, share a range of users."""
+    lasts = accumulate((last for _, last, _ in spans), max)
+    return any(first <= last for (first, *_), last in zip(spans[1:], lasts, strict=False))
 
 
 def _bounds(samples: list[NDArray[Any]], ranges: int) -> NDArray[Any]:
@@ -205,7 +223,7 @@ def _bounds(samples: list[NDArray[Any]], ranges: int) -> NDArray[Any]:
     return np.unique(pool[np.arange(1, ranges) * len(pool) // ranges])
 
 
-def _shared(work: Stage, raws: list[Future], bounds: NDArray[Any]) -> bool:
+def _share_users(work: Stage, raws: list[Future], bounds: NDArray[Any]) -> bool:
     """Whether any user is in two partitions; ids are compared range by range, so no worker holds all of them."""
     slices = [work.submit(_user_slices, raw, bounds) for raw in raws]
     checks = [
@@ -215,8 +233,8 @@ def _shared(work: Stage, raws: list[Future], bounds: NDArray[Any]) -> bool:
     return any(work.gather(checks, 0.6, 0.6))
 
 
-def _user_slices(raw: Raw, bounds: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    return tuple(np.split(raw[3], np.searchsorted(raw[3], bounds)))
+def _user_slices(raw: Raw, bounds: NDArray[Any]) -> list[NDArray[Any]]:
+    return np.split(raw[3], np.searchsorted(raw[3], bounds))
 
 
 def _any_repeated(ids: list[NDArray[Any]]) -> bool:
@@ -229,16 +247,17 @@ def _spread(client: Client, inter: Interactions) -> Parts:
     X = inter.matrix
     binary = bool((X.data == 1).all())
     parts = max(len(session.workers_of(client)), -(-8 * X.nnz // IN_TASK), 1)
-    edges = np.unique(np.searchsorted(X.indptr, np.linspace(0, X.nnz, parts + 1)[1:-1]))
-    edges = np.unique(np.concatenate([[0], edges, [X.shape[0]]]))
+    inner = np.searchsorted(X.indptr, np.linspace(0, X.nnz, parts + 1)[1:-1])
     with stage(client, "spreading") as work:
         futures = []
-        for lo, hi in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        for lo, hi in pairwise(np.unique([0, *inner, X.shape[0]]).tolist()):
             a, b = X.indptr[lo], X.indptr[hi]
             data = None if binary else X.data[a:b]
-            futures.append(work.submit(_same, data, X.indices[a:b], X.indptr[lo : hi + 1] - a, inter.user_ids[lo:hi]))
-        return described(work, futures, inter.item_ids)
+            part = data, X.indices[a:b], X.indptr[lo : hi + 1] - a, inter.user_ids[lo:hi]
+            futures.append(work.submit(same, part))
+        return collect(work, futures, inter.item_ids)
 
 
-def _same(*part: Any) -> Part:
-    return part
+def same(result: Any) -> Any:
+    """A task that only places data on a worker."""
+    return result

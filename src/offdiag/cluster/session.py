@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import queue
 import shutil
 import signal
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -261,24 +261,26 @@ def workers_of(client: Client) -> dict[str, dict[str, Any]]:
         raise OffdiagError(f"the scheduler has not answered for {SILENCE:g} s; start it again") from None
 
 
-def within(seconds: float, call: Callable[[], Any]) -> Any:
-    """The result of a call that may hang, or TimeoutError, in which case the call is abandoned."""
-    ended: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
+def background(call: Callable[[], Any]) -> futures.Future[Any]:
+    """Start a call that may hang, in a thread that does not keep the process alive."""
+    result: futures.Future[Any] = futures.Future()
 
     def run() -> None:
         try:
-            ended.put((call(), None))
+            result.set_result(call())
         except BaseException as error:
-            ended.put((None, error))
+            result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    try:
-        result, error = ended.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer for {seconds:g} s") from None
-    if error is not None:
-        raise error
     return result
+
+
+def within(seconds: float, call: Callable[[], Any]) -> Any:
+    """The result of a call that may hang, or TimeoutError, in which case the call is abandoned."""
+    result = background(call)
+    if not futures.wait([result], seconds).done:
+        raise TimeoutError(f"no answer for {seconds:g} s")
+    return result.result()
 
 
 def limit_of(client: Client) -> int | None:

@@ -7,37 +7,31 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.data import formats
+from offdiag.data.columns import Roles
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
-from offdiag.data.parquet import check_file, reading_parquet, verify_pages
+from offdiag.data.interactions import Interactions
+from offdiag.data.parquet import read_parquet, verify_pages
 from offdiag.data.table import Duplicates, Table, assemble
 from offdiag.errors import OffdiagError
 
-if TYPE_CHECKING:
-    import polars as pl
-
-SUFFIXES = (".parquet", ".pq")
+SUFFIXES = formats.PARTITION_SUFFIXES
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which columns to read, and how; small, because it is sent with every task."""
 
-    user: str | int
-    item: str | int
-    value: str | int | None
-    time: str | int | None
-    duplicates: Duplicates | None
-    text_ids: bool
+    roles: Roles
+    duplicates: Duplicates | None = None
+    text_ids: bool = False
     verify: bool = False  # compare pages with their checksums
-
-    def columns(self) -> dict[str, str | int | None]:
-        return {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
 
 
 def files(source: Any) -> list[str]:
@@ -66,20 +60,15 @@ def files(source: Any) -> list[str]:
 
 def describe(source: Any, where: str) -> tuple[dict[str, str], int] | str:
     """(type of each column by name, number of rows) or what is wrong with the file; runs on a worker."""
-    import polars as pl
-
     if is_frame(source):
         frame = source.head(1000)
         return {str(name): _frame_type(frame, at) for at, name in enumerate(frame.columns)}, len(source)
     if not Path(source).is_file():
         return f"expected a file that every worker can read, received {where!r}, which is not there"
     try:
-        with reading_parquet(where):
-            schema = pl.read_parquet_schema(source)
-            rows = pl.scan_parquet(source).select(pl.len()).collect().item()
+        return formats.schema(source, where)
     except OffdiagError as error:
         return str(error)
-    return {name: str(dtype) for name, dtype in schema.items()}, int(rows)
 
 
 def _frame_type(frame: Any, at: int) -> str:
@@ -100,7 +89,7 @@ def check_layouts(found: list[tuple[dict[str, str], int] | str], wheres: list[st
     first: dict[str, tuple[str, str]] = {}
     for (types, rows), where in zip(layouts, wheres, strict=True):
         names = list(types)
-        for role, position in find_columns(names, wanted.columns(), where).items():
+        for role, position in find_columns(names, wanted.roles.present(), where).items():
             kind = _kind(types[names[position]], role, wanted.text_ids)
             if not rows and kind == "nothing":
                 continue  # an empty table may have no types
@@ -129,47 +118,47 @@ def _kind(dtype: str, role: str, text_ids: bool) -> str:
 
 def load(source: Any, where: str, wanted: Wanted) -> Table:
     """The wanted columns of a partition."""
-    import polars as pl
-
-    frame = source
-    if not is_frame(source):
-        with reading_parquet(where):
-            check_file(source)
-            names = list(pl.read_parquet_schema(source))
-            at = find_columns(names, wanted.columns(), where)
-            if wanted.verify:
-                verify_pages(source, [names[position] for position in at.values()], where)
-            frame = pl.read_parquet(source, columns=sorted(set(at.values())))
-        # From here on by name: positions change once other columns are left out.
-        named = {role: names[position] for role, position in at.items()}
-    else:
-        named = {role: name for role, name in wanted.columns().items() if name is not None}  # type: ignore[misc]
-    return columns_of_frame(
-        frame, named["user"], named["item"], named.get("value"), named.get("time"), wanted.text_ids, where
-    )
+    if is_frame(source):
+        return columns_of_frame(source, wanted.roles, wanted.text_ids, where)
+    names = list(formats.schema(source, where)[0])
+    at = find_columns(names, wanted.roles.present(), where)
+    if wanted.verify:
+        verify_pages(source, [names[position] for position in at.values()], where)
+    frame = read_parquet(Path(source), sorted(set(at.values())), where)
+    # From here on by name: positions change once other columns are left out.
+    named = Roles(**{role: names[position] for role, position in at.items()})
+    return columns_of_frame(frame, named, wanted.text_ids, where)
 
 
 Raw = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 Piece = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None, NDArray[Any] | None]
 
 
-def assembled(source: Any, where: str, wanted: Wanted) -> Raw:
+def read_partition(source: Any, where: str, wanted: Wanted) -> Raw:
     """(values or None when all are 1, columns, row pointer, user ids, item ids) of one partition, as in od.read."""
     inter = assemble(load(source, where, wanted), wanted.duplicates)
+    return _raw(inter, inter.user_ids)
+
+
+def _raw(inter: Interactions, user_ids: NDArray[Any]) -> Raw:
     X = inter.matrix
-    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, inter.user_ids, inter.item_ids
+    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, user_ids, inter.item_ids
 
 
 def split_by_user(
     source: Any, where: str, wanted: Wanted, bounds: NDArray[Any], item_ids: NDArray[Any]
 ) -> tuple[Piece, ...]:
     """The rows of a partition, split by ranges of user ids: the users of each piece, and its rows in order."""
+    import polars as pl
+
     table = load(source, where, wanted)
     user_ids, users = number(checked_ids(table.user, "user", where))
     own, items = number(checked_ids(table.item, "item", where))
     items = np.searchsorted(item_ids, own).astype(np.int32)[items]
-    value = None if table.value is None else _float32(table.value)
-    time = None if table.time is None else _array(table.time)
+    value = None if table.value is None else table.value.cast(pl.Float32).to_numpy()
+    time = None if table.time is None else table.time.to_numpy()
+    if time is not None and time.dtype == object:  # text
+        time = time.astype(np.str_)
     edges = [0, *np.searchsorted(user_ids, bounds).tolist(), len(user_ids)]
     pieces = []
     for lo, hi in pairwise(edges):
@@ -181,19 +170,7 @@ def split_by_user(
     return tuple(pieces)
 
 
-def _float32(column: pl.Series) -> NDArray[np.float32]:
-    import polars as pl
-
-    return column.cast(pl.Float32).to_numpy()
-
-
-def _array(column: pl.Series) -> NDArray[Any]:
-    import polars as pl
-
-    return np.array(column.to_list(), dtype=np.str_) if column.dtype == pl.String else column.to_numpy()
-
-
-def joined(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
+def join_pieces(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
     """The pieces of one range of users from all partitions, joined in order; item ids are columns here."""
     import polars as pl
 
@@ -208,9 +185,8 @@ def joined(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
         for at in (2, 3, 4)
     )
     assert items is not None
-    inter = assemble(Table(pl.Series(users), items.cast(pl.Int64), value, time, "the partitions"), duplicates)
-    X = inter.matrix
-    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, user_ids, inter.item_ids
+    table = Table(pl.Series(users), items.cast(pl.Int64), value, time, "the partitions")
+    return _raw(assemble(table, duplicates), user_ids)
 
 
 def union(*ids: NDArray[Any]) -> NDArray[Any]:

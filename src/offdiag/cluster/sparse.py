@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from offdiag.cluster import auto, session
+from offdiag.cluster.auto import Model
 from offdiag.cluster.counting import IDLE
-from offdiag.cluster.parts import Part, Parts, matrix_of, read
+from offdiag.cluster.parts import Part, Parts, by_user, check_entries, read, same
 from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Report, Stage, stage
-from offdiag.data.sparse_rows import csr, positions_of_rows
+from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import shares
 from offdiag.gramian.user_weights import scale_of, weights_of
@@ -38,8 +38,6 @@ IN_FLIGHT = 2  # tasks submitted per worker: one running, and the next with its 
 BYTES_PER_ENTRY = 40  # bytes for the interactions by user and by item, including while they are built
 LEAST_BLOCK, LARGEST_BLOCK = 1 << 26, 1 << 32  # bytes of the Gram when block_bytes is "auto"
 LESS = "ask for fewer neighbours or a smaller block_bytes, or give the workers more memory"
-
-Model = TypeVar("Model")
 
 
 def fit_sparse(
@@ -65,11 +63,10 @@ def fit_sparse(
         raise OffdiagError("the smooth part (rank > 0) is not learned on a cluster; use fit on one machine, or rank=0")
     parts = read(data, client=client, progress=progress, reports=reports)
     m, dtype = parts.n_items, model.dtype  # type: ignore[attr-defined]
-    if not parts.nnz:
-        raise OffdiagError(f"there is nothing to learn from: {parts.n_users} users × {m} items without any interaction")
+    check_entries(parts)
     k = model._check_memory(m, 0, settings)  # type: ignore[attr-defined]
     settings["block_bytes"] = _block_bytes(client, parts, settings["block_bytes"])
-    settings = auto.settled(model, settings, parts, progress)
+    settings = auto.resolve(model, settings, parts, progress)
     homes = Homes.of(client)
     with stage(client, "ordering items", progress, reports, LESS) as work:
         rows = work.submit(_by_popularity, parts.futures, m, settings["user_power"])
@@ -79,7 +76,7 @@ def fit_sparse(
         dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
     )  # fmt: skip
     with stage(client, "finding neighbours", progress, reports, LESS) as work:
-        copies = [work.submit(_same, rows, **homes.near(home)) for home in range(len(homes))]
+        copies = [work.submit(same, rows, **homes.near(home)) for home in range(len(homes))]
         supports = _choose(work, copies, homes, H, k, dtype, cost)
     del rows
     solver = _Solver(client, copies, homes, H, settings["block_bytes"], progress, reports)
@@ -103,14 +100,7 @@ def _block_bytes(client: Client, parts: Parts, wanted: int | str) -> int:
 
 def _by_popularity(parts: list[Part], m: int, user_power: float) -> tuple[Any, ...]:
     """((rank, g, sums, cost of each item, scale), arrays of Rows …), from all users in ascending order."""
-    matrices = [matrix_of(part, m) for part in parts]
-    X = matrices[0] if len(matrices) == 1 else sparse.vstack(matrices, format="csr")
-    del matrices
-    ids = np.concatenate([part[3] for part in parts])
-    if (ids[1:] < ids[:-1]).any():
-        order = np.argsort(ids, kind="stable")
-        indptr, picked = positions_of_rows(X.indptr, order)
-        X = csr(X.data[picked], X.indices[picked], indptr, (len(order), m))
+    X, _ = by_user(parts, m)
     n_u = np.diff(X.indptr)
     weight = weights_of(n_u, user_power)
     rank = popularity_order.popularity_rank(np.bincount(X.indices, minlength=m))
@@ -126,14 +116,10 @@ def _choose(
 ) -> support.Supports:
     """The supports of all items, range by range."""
     filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, plus a constant cost per item
-    whole = work.submit(_same, H)
+    whole = work.submit(same, H)
     jobs = [(whole, k, dtype, lo, hi) for lo, hi in shares(filled, TASKS * len(homes))]
     found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
     return support.joined([support.Supports(*found[at]) for at in range(len(found))])
-
-
-def _same(anything: Any) -> Any:
-    return anything
 
 
 def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: str, lo: int, hi: int) -> tuple[Any, ...]:
@@ -159,7 +145,7 @@ class _Solver:
         at_most = int(np.clip(m // (TASKS * len(self.homes)), 64, gram_rows.BLOCK_ITEMS))
         plan = gram_rows.plan(supports, dtype.itemsize, self.block_bytes, at_most)
         with self._stage("counting popular items") as work:
-            below = work.submit(_same, supports.below)
+            below = work.submit(same, supports.below)
             # Counted at every home: this takes less time and memory than sending it.
             heads = [
                 work.submit(_head, rows, below, plan.n_head, dtype.str, **self.homes.near(home))
@@ -168,8 +154,8 @@ class _Solver:
             work.wait(heads)
         explained = np.zeros(m)
         with self._stage(support.SOLVING) as work:
-            jobs = _Jobs(work.submit(_same, self.H), supports, plan.blocks)
-            for at, found in work.each(_solved, heads, jobs, self.homes, IN_FLIGHT):
+            jobs = _Jobs(work.submit(same, self.H), supports, plan.blocks)
+            for at, found in work.each(_solve_block, heads, jobs, self.homes, IN_FLIGHT):
                 support.put(supports, plan.blocks[at], explained, found)
         return explained
 
@@ -178,7 +164,7 @@ class _Solver:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _PopularRows:
     """The rows of popular items and the interactions behind them, with the size that Dask should see."""
 
     shelf: gram_rows.Shelf
@@ -205,13 +191,13 @@ class _Jobs(Sequence[tuple[Any, ...]]):
         return self.H, np.diff(ptr), supports.rows[picked], supports.values[picked], items
 
 
-def _head(rows: tuple[Any, ...], below: NDArray[np.int64], n_head: int, dtype: str) -> _Held:
+def _head(rows: tuple[Any, ...], below: NDArray[np.int64], n_head: int, dtype: str) -> _PopularRows:
     """The rows of popular items, which all blocks need."""
-    return _Held(gram_rows.Shelf(popularity_order.Rows(*rows[1:]), below, n_head, np.dtype(dtype)))
+    return _PopularRows(gram_rows.Shelf(popularity_order.Rows(*rows[1:]), below, n_head, np.dtype(dtype)))
 
 
-def _solved(
-    head: _Held,
+def _solve_block(
+    head: _PopularRows,
     H: NDArray[np.float64],
     lengths: NDArray[np.int64],
     rows: NDArray[np.int32],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import resource
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from offdiag.cluster.placement import Homes
 
 PATIENCE = 30.0  # seconds without a usable worker after which all are considered lost
+SMALLER_PARTS = "give the workers more memory or split the data into more, smaller parts"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Stage:
     name: str
     progress: Progress | None = None
     patience: float = PATIENCE
-    lower: str = "give the workers more memory or split the data into more, smaller parts"
+    lower: str = SMALLER_PARTS  # what to do when memory runs out
     _stuck_since: float | None = field(default=None, repr=False)
     _limit: int | None = field(default=None, repr=False)
 
@@ -86,21 +87,28 @@ class Stage:
 
     def wait(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> None:
         """Wait until all have finished, or the first has failed; the progress runs from ``start`` to ``stop``."""
-        pause, reported, looked = 0.005, -1.0, time.monotonic()
-        while True:
+        reported = -1.0
+
+        def finished() -> bool:
+            nonlocal reported
             # All of them, every time: a finished result can be lost with its worker, and is then computed again.
             left = sum(not self._finished(future) for future in futures)
             fraction = start + (stop - start) * (1 - left / max(len(futures), 1))
             if self.progress and fraction > reported:
                 self.progress(self.name, fraction)
                 reported = fraction
-            if not left:
-                return
+            return not left
+
+        self._wait_until(finished, 0.1)
+
+    def _wait_until(self, done: Callable[[], bool], longest_pause: float) -> None:
+        pause, looked = 0.002, time.monotonic()
+        while not done():
             time.sleep(pause)
-            pause = min(pause * 1.3, 0.1)
+            pause = min(pause * 1.3, longest_pause)
             if time.monotonic() - looked > 1:
                 looked = time.monotonic()
-                self._look()
+                self._check_cluster()
 
     def _finished(self, future: Future) -> bool:
         """Whether the result is available; raises if it never will be."""
@@ -111,29 +119,15 @@ class Stage:
     def gather(self, futures: Sequence[Future], start: float = 0.0, stop: float = 1.0) -> list[Any]:
         """The results of the futures, in order."""
         self.wait(futures, start, stop)
-        return self._fetched(list(futures))
+        return self._fetch(list(futures))
 
-    def _fetched(self, futures: list[Future]) -> list[Any]:
+    def _fetch(self, futures: list[Future]) -> list[Any]:
         """The results; fetched in a thread, because Dask would wait forever if the workers were lost now."""
-        found: list[Any] = []
-
-        def fetch() -> None:
-            try:
-                found.append(self.client.gather(futures))
-            except Exception as error:
-                found.append(error)
-
-        thread = threading.Thread(target=fetch, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(1.0)
-            if thread.is_alive():
-                self._look()
-        (result,) = found
-        if isinstance(result, Exception):
-            with self.explained():
-                raise result
-        return list(result)
+        fetched = session.background(lambda: self.client.gather(futures))
+        while not wait([fetched], 1.0).done:
+            self._check_cluster()
+        with self.explain_errors():
+            return list(fetched.result())
 
     def each(
         self, function: Callable[..., Any], shared: Sequence[Future], jobs: Sequence[Any], homes: Homes, at_once: int
@@ -152,35 +146,25 @@ class Stage:
                 running[handed_out] = home, self.submit(function, shared[home], *jobs[handed_out], **homes.near(home))
                 load[home] += 1
                 handed_out += 1
-            self._some([future for _, future in running.values()])
+            self._wait_until(lambda: any(self._finished(future) for _, future in running.values()), 0.05)
             for number in [at for at, (_, future) in running.items() if self._finished(future)]:
                 _, future = running.pop(number)
-                (result,) = self._fetched([future])
+                (result,) = self._fetch([future])
                 done += 1
                 if self.progress:
                     self.progress(self.name, done / len(jobs))
                 yield number, result
 
-    def _some(self, futures: Sequence[Future]) -> None:
-        """Wait until at least one has finished."""
-        pause, looked = 0.002, time.monotonic()
-        while not any(self._finished(future) for future in futures):
-            time.sleep(pause)
-            pause = min(pause * 1.3, 0.05)
-            if time.monotonic() - looked > 1:
-                looked = time.monotonic()
-                self._look()
-
     def _fail(self, future: Future) -> None:
-        with self.explained():
+        with self.explain_errors():
             future.result(timeout=10)
         raise OffdiagError(f"{self.name}: the cluster gave a task up ({future.status}); run it again")
 
-    def _look(self) -> None:
+    def _check_cluster(self) -> None:
         """Detect a cluster that will never finish: no scheduler, no workers, or none that accepts tasks."""
         if self.client.status != "running":
             raise OffdiagError(f"{self.name}: the connection to the scheduler is {self.client.status}; start it again")
-        with self.explained():
+        with self.explain_errors():
             workers = session.workers_of(self.client)
         able = [worker for worker in workers.values() if worker.get("status", "running") == "running"]
         if able:
@@ -200,10 +184,8 @@ class Stage:
         return NotEnoughMemory(f"{self.name}: {what} ({room}); {self.lower}")
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Turn errors raised by Dask into one line that says what to do."""
-        from concurrent.futures import CancelledError
-
         import distributed
         from distributed.comm import CommClosedError
 
@@ -226,21 +208,21 @@ def stage(
     name: str,
     progress: Progress | None = None,
     reports: list[Report] | None = None,
-    lower: str | None = None,
+    lower: str = SMALLER_PARTS,
 ) -> Iterator[Stage]:
     """A Stage; on exit its Report is appended to the list."""
-    work = Stage(client, name, progress) if lower is None else Stage(client, name, progress, lower=lower)
+    work = Stage(client, name, progress, lower=lower)
     if progress:
         progress(name, 0.0)
     if reports is None:
         yield work
         return
-    with work.explained():
+    with work.explain_errors():
         before = client.run(_forget_peak, on_error="ignore")
     start = time.perf_counter()
     yield work
     seconds = time.perf_counter() - start
-    with work.explained():
+    with work.explain_errors():
         after = client.run(_usage, on_error="ignore")
     moved = sum(max(sent - before.get(worker, 0), 0) for worker, (_, sent) in after.items())
     reports.append(Report(name, seconds, {worker: peak for worker, (peak, _) in after.items()}, moved))

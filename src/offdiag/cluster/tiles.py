@@ -59,7 +59,7 @@ def column_blocks(part: Part, edges: NDArray[np.int64], first_user: int, user_po
     return tuple(blocks)
 
 
-def stacked(pieces: list[Block]) -> Block:
+def stack_blocks(pieces: list[Block]) -> Block:
     """The same columns of consecutive parts, stacked into one block."""
     ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(piece[1]) for piece in pieces]))])
     values = None
@@ -100,19 +100,19 @@ def with_diagonal(tile: Tile, values: NDArray[np.float64]) -> Tile:
     return out
 
 
-def less(tile: Tile, *pairs: Tile) -> Tile:
+def subtract_products(tile: Tile, *pairs: Tile) -> Tile:
     """tile − Σ AᵀB over the pairs (A, B, A, B, …)."""
-    return _added(np.ascontiguousarray(tile).copy(), pairs, -1.0)
+    return _add(np.ascontiguousarray(tile).copy(), pairs, -1.0)
 
 
-def products(before: Tile | None, *pairs: Tile) -> Tile:
+def add_products(before: Tile | None, *pairs: Tile) -> Tile:
     """before + Σ AᵀB."""
     if before is None:
-        return _added(blas.product(pairs[0], pairs[1], transposed=True), pairs[2:], 1.0)
-    return _added(before.copy(), pairs, 1.0)
+        return _add(blas.product(pairs[0], pairs[1], transposed=True), pairs[2:], 1.0)
+    return _add(before.copy(), pairs, 1.0)
 
 
-def _added(out: Tile, pairs: tuple[Tile, ...], alpha: float) -> Tile:
+def _add(out: Tile, pairs: tuple[Tile, ...], alpha: float) -> Tile:
     for A, B in zip(pairs[::2], pairs[1::2], strict=True):
         blas.product(A, B, transposed=True, alpha=alpha, add_to=out)
     return out
@@ -128,26 +128,26 @@ def factor(tile: Tile, H_ii: NDArray[np.float64]) -> Tile:
     return np.ascontiguousarray(R)
 
 
-def solved(R: Tile, tile: Tile, sign: float = 1.0) -> Tile:
+def solve_triangle(R: Tile, tile: Tile, sign: float = 1.0) -> Tile:
     """sign·R⁻ᵀ tile."""
     out = linalg.solve_triangular(R, tile, trans="T", lower=False, check_finite=False)
     return np.ascontiguousarray(out if sign == 1.0 else -out)
 
 
-def inverted(R: Tile) -> Tile:
+def invert_triangle(R: Tile) -> Tile:
     """R⁻ᵀ."""
-    return solved(R, np.eye(len(R), dtype=R.dtype))
+    return solve_triangle(R, np.eye(len(R), dtype=R.dtype))
 
 
-def mirrored(tile: Tile) -> Tile:
+def symmetrise(tile: Tile) -> Tile:
     """A diagonal tile made exactly symmetric."""
     out = np.triu(tile)
     return out + np.triu(tile, 1).T
 
 
-def strongest(tile: Tile, keep: int, first_row: int, is_diagonal: bool, turned: bool) -> tuple[Any, Any]:
-    """(rows, values) of the ``keep`` largest |entries| of every column, or of every row when ``turned``."""
-    columns = tile.T.copy() if turned else tile
+def strongest(tile: Tile, keep: int, first_row: int, is_diagonal: bool, transposed: bool) -> tuple[Any, Any]:
+    """(rows, values) of the ``keep`` largest |entries| of every column, or of every row when ``transposed``."""
+    columns = tile.T.copy() if transposed else tile
     size = np.abs(columns)
     if is_diagonal:
         np.fill_diagonal(size, -1.0)
@@ -157,7 +157,7 @@ def strongest(tile: Tile, keep: int, first_row: int, is_diagonal: bool, turned: 
     return (rows + first_row).astype(np.int32), values
 
 
-def merged(keep: int, *found: tuple[Any, Any]) -> tuple[Any, Any]:
+def merge_strongest(keep: int, *found: tuple[Any, Any]) -> tuple[Any, Any]:
     """The ``keep`` largest over the tiles of one block of columns."""
     rows, values = (np.concatenate([pair[at] for pair in found]) for at in (0, 1))
     best = _largest(np.abs(values), keep)
@@ -192,16 +192,16 @@ def _factor(work: Stage, homes: Homes, A: Tiles, H_ii: list[NDArray[np.float64]]
         for j in range(k, n):
             home = homes.near(j)
             if pending:
-                A[k, j] = work.submit(less, A[k, j], *_pairs(R, R, pending, k, j), **home)
+                A[k, j] = work.submit(subtract_products, A[k, j], *_pairs(R, R, pending, k, j), **home)
             if j == k:
                 R[k, k] = work.submit(factor, A.pop((k, k)), H_ii[k], **home)
             else:
-                R[k, j] = work.submit(solved, R[k, k], A.pop((k, j)), **home)
+                R[k, j] = work.submit(solve_triangle, R[k, k], A.pop((k, j)), **home)
         if k % DEPTH == DEPTH - 1:
             rows = range(k - DEPTH + 1, k + 1)
             for i in range(k + 1, n):
                 for j in range(i, n):
-                    A[i, j] = work.submit(less, A[i, j], *_pairs(R, R, rows, i, j), **homes.near(j))
+                    A[i, j] = work.submit(subtract_products, A[i, j], *_pairs(R, R, rows, i, j), **homes.near(j))
     return R
 
 
@@ -212,8 +212,8 @@ def _triangle(work: Stage, homes: Homes, R: Tiles, n: int) -> Tiles:
         for j in range(i):
             home = homes.near(j)
             total = _chain(work, home, R, M, range(j, i), i, j)
-            M[i, j] = work.submit(solved, R[i, i], total, -1.0, **home)
-        M[i, i] = work.submit(inverted, R[i, i], **homes.near(i))
+            M[i, j] = work.submit(solve_triangle, R[i, i], total, -1.0, **home)
+        M[i, i] = work.submit(invert_triangle, R[i, i], **homes.near(i))
         for k in range(i + 1):
             del R[k, i]
     return M
@@ -225,7 +225,7 @@ def _square(work: Stage, homes: Homes, M: Tiles, n: int) -> Tiles:
     for i in range(n):
         for j in range(i, n):
             C[i, j] = _chain(work, homes.near(j), M, M, range(j, n), i, j)
-        C[i, i] = work.submit(mirrored, C[i, i], **homes.near(i))
+        C[i, i] = work.submit(symmetrise, C[i, i], **homes.near(i))
     return C
 
 
@@ -234,7 +234,7 @@ def _chain(work: Stage, home: dict[str, Any], left: Tiles, right: Tiles, rows: r
     total: Future | None = None
     for lo in range(rows.start, rows.stop, DEPTH):
         some = range(lo, min(lo + DEPTH, rows.stop))
-        total = work.submit(products, total, *_pairs(left, right, some, i, j), **home)
+        total = work.submit(add_products, total, *_pairs(left, right, some, i, j), **home)
     assert total is not None
     return total
 

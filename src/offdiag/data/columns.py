@@ -1,4 +1,4 @@
-"""Which column of a table plays which role."""
+"""Which column of a table plays which role, and how the table is read."""
 
 from __future__ import annotations
 
@@ -23,3 +23,16 @@ class Roles:
 
     def without(self, *roles: str) -> Roles:
         return replace(self, **dict.fromkeys(roles))  # type: ignore[arg-type]  # never of users or items
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read a source, besides its columns: the arguments of `od.read` with the same names."""
+
+    format: str | None = None
+    separator: str | None = None
+    header: bool | None = None
+    text_ids: bool = False
+    encoding: str = "utf-8"
+    query: str | None = None
+    table: str | None = None

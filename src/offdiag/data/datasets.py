@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,101 +65,81 @@ _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _RESEARCH = "research use; no redistribution, no commercial use without permission (GroupLens, see its README)"
 _GOWALLA = "https://raw.githubusercontent.com/gusye1234/LightGCN-PyTorch/master/data/gowalla/"
 
+
+def _movielens(name: str, title: str, checksum: str, parse: Callable[[Path], Table], counts: Counts) -> Dataset:
+    about = f"MovieLens {title}: {counts.interactions:,} ratings, {counts.users:,} users, {counts.items:,} films"
+    return Dataset(
+        name, about, (f"{_GROUPLENS}{name}.zip",), (checksum,), _RESEARCH, parse, parsers.movie_titles, counts=counts
+    )
+
+
 _ALL = (
     Dataset(
-        "ml-latest-small",
-        "MovieLens latest small: 100,836 ratings, 610 users, 9,724 films; changes over time",
-        (_GROUPLENS + "ml-latest-small.zip",),
-        (None,),  # the file is replaced from time to time
-        _RESEARCH,
-        parsers.movielens_csv,
-        parsers.movie_titles,
+        "ml-latest-small", "MovieLens latest small: 100,836 ratings, 610 users, 9,724 films; changes over time",
+        (_GROUPLENS + "ml-latest-small.zip",), (None,),  # the file is replaced from time to time
+        _RESEARCH, parsers.movielens_csv, parsers.movie_titles,
+    ),
+    _movielens("ml-100k", "100K", "md5:0e33842e24a9c977be4e0107933c0723", parsers.movielens_100k,
+               Counts(100_000, 943, 1_682)),
+    _movielens("ml-1m", "1M", "md5:c4d9eecfca2ab87c1945afe126590906", parsers.movielens_1m,
+               Counts(1_000_209, 6_040, 3_706)),
+    replace(
+        _movielens("ml-20m", "20M", "md5:cd245b17a1ae2cc31bb14903e1204af3", parsers.movielens_csv,
+                   Counts(20_000_263, 138_493, 26_744)),
+        protocol=Protocol(at_least=4, user_count=5, item_count=0, held_out_users=10_000),
     ),
     Dataset(
-        "ml-100k",
-        "MovieLens 100K: 100,000 ratings, 943 users, 1,682 films",
-        (_GROUPLENS + "ml-100k.zip",),
-        ("md5:0e33842e24a9c977be4e0107933c0723",),
-        _RESEARCH,
-        parsers.movielens_100k,
-        parsers.movie_titles,
-        counts=Counts(100_000, 943, 1_682),
-    ),
-    Dataset(
-        "ml-1m",
-        "MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 films",
-        (_GROUPLENS + "ml-1m.zip",),
-        ("md5:c4d9eecfca2ab87c1945afe126590906",),
-        _RESEARCH,
-        parsers.movielens_1m,
-        parsers.movie_titles,
-        counts=Counts(1_000_209, 6_040, 3_706),
-    ),
-    Dataset(
-        "ml-20m",
-        "MovieLens 20M: 20,000,263 ratings, 138,493 users, 26,744 films",
-        (_GROUPLENS + "ml-20m.zip",),
-        ("md5:cd245b17a1ae2cc31bb14903e1204af3",),
-        _RESEARCH,
-        parsers.movielens_csv,
-        parsers.movie_titles,
-        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=10_000),
-        counts=Counts(20_000_263, 138_493, 26_744),
-    ),
-    Dataset(
-        "netflix",
-        "Netflix Prize: 100,480,507 ratings, 480,189 users, 17,770 films",
+        "netflix", "Netflix Prize: 100,480,507 ratings, 480,189 users, 17,770 films",
         ("https://archive.org/download/nf_prize_dataset.tar/nf_prize_dataset.tar.gz",),
         (None,),  # no published checksum; the set has been withdrawn
-        "withdrawn by Netflix; research use under the terms of the Prize",
-        parsers.netflix,
-        parsers.netflix_titles,
-        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=40_000),
-        counts=Counts(100_480_507, 480_189, 17_770),
+        "withdrawn by Netflix; research use under the terms of the Prize", parsers.netflix, parsers.netflix_titles,
+        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=40_000), Counts(100_480_507, 480_189, 17_770),
     ),
     Dataset(
-        "msd",
-        "Million Song taste profile: 48,373,586 play counts, 1,019,318 users, 384,546 songs",
+        "msd", "Million Song taste profile: 48,373,586 play counts, 1,019,318 users, 384,546 songs",
         ("http://millionsongdataset.com/sites/default/files/challenge/train_triplets.txt.zip",),
         (None,),  # none published
-        "research use, non-commercial (The Echo Nest Taste Profile Subset)",
-        parsers.taste_profile,
-        parsers.song_titles,
+        "research use, non-commercial (The Echo Nest Taste Profile Subset)", parsers.taste_profile, parsers.song_titles,
         Protocol(at_least=None, user_count=20, item_count=200, held_out_users=50_000),
-        counts=Counts(48_373_586, 1_019_318, 384_546),
+        Counts(48_373_586, 1_019_318, 384_546),
     ),
     Dataset(
-        "gowalla",
-        "Gowalla check-ins as prepared for LightGCN: 1,027,370 pairs, 29,858 users, 40,981 places",
-        (_GOWALLA + "train.txt", _GOWALLA + "test.txt"),
-        (None, None),  # none published
-        "public data of SNAP; cite Cho, Myers and Leskovec (2011)",
-        parsers.gowalla,
+        "gowalla", "Gowalla check-ins as prepared for LightGCN: 1,027,370 pairs, 29,858 users, 40,981 places",
+        (_GOWALLA + "train.txt", _GOWALLA + "test.txt"), (None, None),  # none published
+        "public data of SNAP; cite Cho, Myers and Leskovec (2011)", parsers.gowalla,
         counts=Counts(1_027_370, 29_858, 40_981),
     ),
     Dataset(
-        "citeulike-a",
-        "CiteULike: 204,986 saved articles, 5,551 users, 16,980 articles",
-        ("https://raw.githubusercontent.com/js05212/citeulike-a/master/users.dat",),
-        (None,),  # none published
-        "research use; cite Wang, Chen and Li (2013)",
-        parsers.citeulike,
-        parsers.article_titles,
+        "citeulike-a", "CiteULike: 204,986 saved articles, 5,551 users, 16,980 articles",
+        ("https://raw.githubusercontent.com/js05212/citeulike-a/master/users.dat",), (None,),  # none published
+        "research use; cite Wang, Chen and Li (2013)", parsers.citeulike, parsers.article_titles,
         counts=Counts(204_986, 5_551, 16_980),
     ),
-)
+)  # fmt: skip
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 # Sets that are easily mistaken for another, by number of ratings.
 _OTHER_VERSIONS = {10_000_054: "ml-10m", 25_000_095: "ml-25m", 32_000_204: "ml-32m", 100_836: "ml-latest-small"}
 
 
 def names() -> list[str]:
-    """The names `load` knows."""
+    """The names `load` knows.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.datasets.names()[:3]
+        ['ml-latest-small', 'ml-100k', 'ml-1m']
+    """
     return list(DATASETS)
 
 
 def describe(name: str) -> Dataset:
-    """Address, checksum, licence and published protocol of one set."""
+    """Address, checksum, licence and published protocol of one set.
+
+    Example:
+        >>> import offdiag as od
+        >>> print(od.datasets.describe("ml-100k").counts)
+        100,000 interactions of 943 users with 1,682 items
+    """
     if name not in DATASETS:
         raise OffdiagError(f"expected one of {', '.join(DATASETS)}, received {name!r}; read other files with od.read")
     return DATASETS[name]
@@ -170,6 +150,13 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Interaction
 
     `folder` is a folder or archive that holds the published files under their own names; without it, the
     place where `download` puts them. An incomplete set is read too; `complete` checks.
+
+    Example:
+        >>> import offdiag as od
+        >>> with open("u.data", "w") as file:
+        ...     _ = file.write("196\\t242\\t3\\t881250949\\n186\\t302\\t4\\t891717742\\n")
+        >>> od.datasets.load("ml-100k", folder=".")
+        Interactions(2 users x 2 items, 2 interactions, 50 % filled, with times)
     """
     dataset = describe(name)
     return assemble(dataset.parse(_source(dataset, folder)), None)
@@ -180,6 +167,14 @@ def complete(name: str, folder: str | os.PathLike[str] | None = None) -> Interac
 
     An archive under its published name must have its published checksum, if there is one; the numbers of
     interactions, users and items must be as published. The error names the expected and the received value.
+
+    Example:
+        >>> import offdiag as od
+        >>> with open("u.data", "w") as file:
+        ...     _ = file.write("196\\t242\\t3\\t881250949\\n")
+        >>> od.datasets.complete("ml-100k", folder=".")
+        Traceback (most recent call last):
+        offdiag.errors.OffdiagError: expected 100,000 interactions ... received 1 ...: the file is cut short; ...
     """
     dataset = describe(name)
     return _complete(dataset, _source(dataset, folder))
@@ -198,7 +193,14 @@ def _complete(dataset: Dataset, source: Path, otherwise: str = "") -> Interactio
 
 
 def check_counts(name: str, inter: Interactions, expected: Counts, where: str = "") -> None:
-    """Raise an error that names both counts if `inter` is not a complete published version."""
+    """Raise an error that names both counts if `inter` is not a complete published version.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.datasets.check_counts("mine", od.synthetic.interactions(9, 6, 20), od.datasets.Counts(30, 9, 6))
+        Traceback (most recent call last):
+        offdiag.errors.OffdiagError: expected 30 interactions of 9 users with 6 items for mine, received 20 ...
+    """
     users = int(np.count_nonzero(np.diff(inter.matrix.indptr)))
     items = int(np.count_nonzero(np.bincount(inter.matrix.indices, minlength=inter.n_items)))
     received = Counts(inter.nnz, users, items)
@@ -214,7 +216,15 @@ def check_counts(name: str, inter: Interactions, expected: Counts, where: str = 
 
 
 def titles(name: str, folder: str | os.PathLike[str] | None = None) -> dict[int, str] | dict[str, str]:
-    """Item id → title, for the sets that publish titles with the interactions."""
+    """Item id → title, for the sets that publish titles with the interactions.
+
+    Example:
+        >>> import offdiag as od
+        >>> with open("u.item", "w") as file:
+        ...     _ = file.write("242|Kolya (1996)\\n")
+        >>> od.datasets.titles("ml-100k", folder=".")
+        {242: 'Kolya (1996)'}
+    """
     dataset = describe(name)
     if dataset.titles is None:
         raise OffdiagError(f"expected a set with titles, received {name!r}, which has none; show its ids instead")
@@ -238,21 +248,26 @@ def published(
     to the data found, to try it on less data.
     gowalla is the fixed split of LightGCN: train.txt (with valid.txt, if it exists) and test.txt;
     `validation=True` keeps valid.txt apart for tuning.
+
+    Example:
+        >>> import offdiag as od
+        >>> with open("train.txt", "w") as train, open("test.txt", "w") as test:
+        ...     _ = train.write("0 5 6\\n1 5\\n"), test.write("0 7\\n")
+        >>> od.datasets.published("gowalla", folder=".").test
+        HeldOut(2 users, 3 in histories, 1 targets)
     """
     dataset = describe(name)
     source = _source(dataset, folder)
     if name == "gowalla":
         train, valid, test = parsers.gowalla_parts(source)
-        parts = [assemble(part, None) for part in (train, valid, test) if part is not None]
-        if valid is None:
-            if validation:
-                raise OffdiagError(
-                    "expected valid.txt next to train.txt for validation=True, received none; use validation=False"
-                )
-            return split.given(parts[0], parts[-1])
-        if validation:
-            return split.given(parts[0], parts[2], parts[1])
-        return split.given(assemble(concatenate([train, valid]), None), parts[2])
+        if validation and valid is None:
+            raise OffdiagError(
+                "expected valid.txt next to train.txt for validation=True, received none; use validation=False"
+            )
+        if valid is not None and not validation:
+            train, valid = concatenate([train, valid]), None
+        middle = None if valid is None else assemble(valid, None)
+        return split.given(assemble(train, None), assemble(test, None), middle)
     protocol = dataset.protocol
     if protocol is None:
         known = ", ".join(n for n, d in DATASETS.items() if d.protocol) + ", gowalla"
@@ -269,7 +284,13 @@ def published(
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $XDG_CACHE_HOME/offdiag, or ~/.cache/offdiag."""
+    """Where downloads are kept: $XDG_CACHE_HOME/offdiag, or ~/.cache/offdiag.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.datasets.cache_folder().name
+        'offdiag'
+    """
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "offdiag"
 
@@ -278,6 +299,12 @@ def download(name: str, folder: str | os.PathLike[str] | None = None, *, progres
     """Fetch the set into `folder` (default: the cache) and return that folder; existing files are kept.
 
     A file appears under its name only when complete and, if a checksum is published, verified.
+
+    Example:
+        >>> import offdiag as od
+        >>> open("users.dat", "w").close()  # otherwise fetched from where the set is published
+        >>> od.datasets.download("citeulike-a", folder=".").name == ""
+        True
     """
     dataset = describe(name)
     place = Path(folder) if folder is not None else cache_folder() / name

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offdiag.data.columns import Column, Options, Roles
+from offdiag.data.failures import polars_failures
 from offdiag.data.frames import find_columns
-from offdiag.data.ids import WHOLE, whole_numbers
+from offdiag.data.ids import is_whole_text, whole_numbers
 from offdiag.data.table import Table
 from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_gzip, is_utf8
 from offdiag.errors import OffdiagError
@@ -29,40 +30,27 @@ class _Layout:
     found: dict[str, int]  # position of each wanted column
 
 
-def read_delimited(
-    path: Path,
-    user: str | int,
-    item: str | int,
-    value: str | int | None,
-    time: str | int | None,
-    separator: str | None,
-    header: bool | None,
-    text_ids: bool,
-    encoding: str,
-    event: str | int | None = None,
-) -> Table:
-    check_encoding(encoding)
+def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
+    check_encoding(options.encoding)
     source: Any = path
     with path.open("rb") as file:
         head = file.read(HEAD)
-    if not is_utf8(encoding) or is_gzip(path) or ends_in_cr(head):
-        source = file_bytes(path, encoding)
+    if not is_utf8(options.encoding) or is_gzip(path) or ends_in_cr(head):
+        source = file_bytes(path, options.encoding)
         head = source[:HEAD]
-    complete = len(head) < HEAD
-    wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
-    lines = _head_lines(head, complete, path.name)
-    layout = _layout(lines, wanted, separator, header, path.name)
+    lines = _head_lines(head, len(head) < HEAD, path.name)
+    layout = _layout(lines, roles, options, path.name)
     if len(layout.separator) > 1:
         # polars wants one byte; the unit separator does not occur in text.
-        whole = source if isinstance(source, bytes) else file_bytes(path, encoding)
+        whole = source if isinstance(source, bytes) else file_bytes(path, options.encoding)
         source = whole.replace(layout.separator.encode(), b"\x1f")
         lines = [line.replace(layout.separator, "\x1f") for line in lines]
     if len(set(layout.found.values())) < len(layout.found):
         raise OffdiagError(
             f"expected a different column for each argument, received {layout.found}; name each column once"
         )
-    types = _types(lines, layout, text_ids, path.name)
-    return _load(source, layout, types, text_ids, path.name)
+    types = _types(lines, layout, options.text_ids, path.name)
+    return _load(source, layout, types, options.text_ids, path.name)
 
 
 def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
@@ -73,21 +61,14 @@ def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
             f"expected a text table, received binary data in {name}; give format= or encoding= (e.g. 'utf-16')"
         )
     text = as_utf8(head, "utf-8", name).decode("utf-8")
-    lines = [line.rstrip("\r") for line in text.split("\n")]
-    lines = [line for line in lines if line.strip()]
+    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
     if not lines:
         raise OffdiagError(f"expected a table, received no lines in {name}; is the file complete?")
     return lines
 
 
-def _layout(
-    lines: list[str],
-    wanted: dict[str, str | int | None],
-    separator: str | None,
-    header: bool | None,
-    name: str,
-) -> _Layout:
-    chosen = separator if separator is not None else separator_of(lines[0])
+def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Layout:
+    chosen = options.separator if options.separator is not None else separator_of(lines[0])
     if not chosen:
         raise OffdiagError(
             f"expected columns divided by a tab, comma, semicolon, |, :: or space, received {lines[0][:60]!r} as the "
@@ -100,15 +81,13 @@ def _layout(
         raise OffdiagError(
             f"expected columns divided by {chosen!r}, received one column {lines[0][:60]!r} in {name}; {advice}"
         )
-    if header is None:
-        header = _has_header(first, second, [c for c in wanted.values() if c is not None])
-    if header:
+    wanted = roles.present()
+    if _has_header(first, second, wanted.values()) if options.header is None else options.header:
         return _Layout(chosen, True, first, find_columns(first, wanted, name))
     names = [f"column_{i + 1}" for i in range(len(first))]
-    if wanted["user"] == "user":
-        wanted = {**wanted, "user": 0}
-    if wanted["item"] == "item":
-        wanted = {**wanted, "item": 1}
+    for position, role in enumerate(("user", "item")):
+        if wanted[role] == role:
+            wanted[role] = position
     by_name = [f"{role}={column!r}" for role, column in wanted.items() if isinstance(column, str)]
     if by_name:
         raise OffdiagError(
@@ -119,17 +98,14 @@ def _layout(
 
 
 def separator_of(line: str) -> str:
-    counts = [(line.count(sep), -rank, sep) for rank, sep in enumerate(_SEPARATORS)]
-    best = max(counts)
-    if best[0]:
-        return best[2]
+    best = max(_SEPARATORS, key=line.count)
+    if best in line:
+        return best
     return " " if " " in line.strip() else ""
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    if len(separator) > 1:
-        return line.split(separator)
-    return next(split_lines([line], separator))
+    return line.split(separator) if len(separator) > 1 else next(split_lines([line], separator))
 
 
 def split_lines(lines: list[str], separator: str) -> Iterator[list[str]]:
@@ -142,7 +118,7 @@ def split_lines(lines: list[str], separator: str) -> Iterator[list[str]]:
         ) from None
 
 
-def _has_header(first: list[str], second: list[str] | None, wanted: list[str | int]) -> bool:
+def _has_header(first: list[str], second: list[str] | None, wanted: Collection[Column]) -> bool:
     """A requested name, or a word above a number, means a header; a first line of numbers does not."""
     if any(isinstance(column, str) and column in first for column in wanted):
         return True
@@ -177,14 +153,11 @@ def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict
     types: dict[str, Any] = {}
     for role, position in layout.found.items():
         cells = [row[position] for row in rows if position < len(row) and row[position]]
-        if role in ("user", "item"):
-            whole = not text_ids and cells and all(map(_is_whole, cells))
-            types[role] = pl.Int64 if whole else pl.String
-        elif role == "value":
+        if role == "value":
             types[role] = pl.Float32 if all(_is_number(c) and c == c.strip() for c in cells) else pl.String
         else:
-            whole = all(map(_is_whole, cells))
-            types[role] = pl.Int64 if whole else pl.String
+            is_text = role in ("user", "item") and (text_ids or not cells)
+            types[role] = pl.Int64 if not is_text and all(map(is_whole_text, cells)) else pl.String
     return types
 
 
@@ -195,27 +168,19 @@ def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, n
         frame = _polars(source, layout, types)
     except pl.exceptions.PolarsError:
         # A later line does not fit the type of the first ones: read as text and check again.
-        try:
+        expected = f"a table divided by {layout.separator!r} with {len(layout.names)} columns"
+        with polars_failures(expected, f"{name}, which could not be read", "check separator= and encoding="):
             frame = _polars(source, layout, dict.fromkeys(types, pl.String))
-        except pl.exceptions.PolarsError as error:
-            raise OffdiagError(
-                f"expected a table divided by {layout.separator!r} with {len(layout.names)} columns, received "
-                f"{name}, which could not be read ({_first_line(error)}); check separator= and encoding="
-            ) from None
-    columns = {}
-    for role in layout.found:
-        column = frame.get_column(role)
+    columns = frame.to_dict()
+    for role, column in columns.items():
         if column.dtype == pl.String:
-            column = column.str.strip_chars()
-            column = column.set(column == "", None)
-            if role in ("user", "item"):
-                column = column if text_ids else _whole_numbers(column)
-            elif role == "value":
-                column = _numbers(column, name)
-        columns[role] = column
-    return Table(
-        columns["user"], columns["item"], columns.get("value"), columns.get("time"), name, event=columns.get("event")
-    )
+            text = column.str.strip_chars()
+            text = text.set(text == "", None)
+            if role == "value":
+                columns[role] = _numbers(text, name)
+            else:
+                columns[role] = _whole_numbers(text) if role in ("user", "item") and not text_ids else text
+    return Table(**columns, where=name)
 
 
 def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame:
@@ -245,10 +210,6 @@ def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame
     return frame.select(**wanted)
 
 
-def _is_whole(cell: str) -> bool:
-    return re.match(WHOLE, cell) is not None and -(2**63) <= int(cell) < 2**63
-
-
 def _whole_numbers(column: pl.Series) -> pl.Series:
     """Text that holds only whole numbers without leading zeros becomes int64, also when written as 5.0."""
     point = r"^(-?\d{1,15})\.0+$"  # longer ones were rounded when written
@@ -272,7 +233,3 @@ def _numbers(column: pl.Series, where: str) -> pl.Series:
             "check value= and separator="
         )
     return numbers
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:120]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from offdiag import checks
+from offdiag.data.columns import Column, Roles
 from offdiag.data.ids import as_text, mixed_ids
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
@@ -41,13 +43,11 @@ def is_frame(source: Any) -> bool:
     }
 
 
-def find_columns(names: list[Any], wanted: dict[str, str | int | None], where: str) -> dict[str, int]:
+def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> dict[str, int]:
     """Position of each wanted column, by name or position; the error lists the columns found and what to try."""
     found: dict[str, int] = {}
     missing: list[str] = []
     for role, column in wanted.items():
-        if column is None:
-            continue
         if column in names:
             found[role] = names.index(column)
         elif checks.is_whole(column) and 0 <= int(column) < len(names):
@@ -61,30 +61,18 @@ def find_columns(names: list[Any], wanted: dict[str, str | int | None], where: s
     raise OffdiagError(f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted)}")
 
 
-def _advice(names: list[Any], wanted: dict[str, str | int | None]) -> str:
+def _advice(names: list[Any], wanted: Mapping[str, Column]) -> str:
     tries = []
     for role, column in wanted.items():
-        if column is None:
-            continue
         alike = [n for n in names if str(n).lower().replace("_", "").replace(" ", "") in _ALIASES[role]]
-        if column in names or not alike:
-            continue
-        tries.append(f"{role}={alike[0]!r}")
+        if alike and column not in names:
+            tries.append(f"{role}={alike[0]!r}")
     if tries:
         return "try " + ", ".join(tries)
     return "name the columns to use, e.g. user=…, item=…, or give their positions from 0"
 
 
-def columns_of_frame(
-    frame: Any,
-    user: str | int,
-    item: str | int,
-    value: str | int | None,
-    time: str | int | None,
-    text_ids: bool,
-    where: str = "the table",
-    event: str | int | None = None,
-) -> Table:
+def columns_of_frame(frame: Any, roles: Roles, text_ids: bool, where: str = "the table") -> Table:
     """The wanted columns of a table of any of the three libraries."""
     import polars as pl
 
@@ -92,28 +80,17 @@ def columns_of_frame(
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     names = list(frame.column_names if package == "pyarrow" else frame.columns)
-    found = find_columns(names, {"user": user, "item": item, "value": value, "time": time, "event": event}, where)
     columns: dict[str, pl.Series] = {}
-    for role, position in found.items():
+    for role, position in find_columns(names, roles.present(), where).items():
         if package == "pandas":
             columns[role] = _from_pandas(frame.iloc[:, position], role, where)
         elif package == "pyarrow":
-            columns[role] = _from_arrow(frame.column(position))
+            columns[role] = pl.Series(pl.from_arrow(frame.column(position)))
         else:
             columns[role] = frame.to_series(position)
         if text_ids and role in ("user", "item"):
             columns[role] = as_text(columns[role], role, where)
-    return Table(
-        columns["user"], columns["item"], columns.get("value"), columns.get("time"), where, event=columns.get("event")
-    )
-
-
-def _from_arrow(column: Any) -> pl.Series:
-    import polars as pl
-
-    series = pl.from_arrow(column)
-    assert isinstance(series, pl.Series)
-    return series
+    return Table(**columns, where=where)
 
 
 def _from_pandas(column: Any, role: str, where: str) -> pl.Series:

@@ -25,9 +25,14 @@ def of_type(item: Any, whole: bool) -> Any:
 
     Text counts as a number only where reading a table would turn it into one; other ids are returned unchanged.
     """
-    if whole and isinstance(item, str) and re.fullmatch(WHOLE, item, re.ASCII) and -(2**63) <= int(item) < 2**63:
+    if whole and isinstance(item, str) and is_whole_text(item):
         return int(item)
     return str(item) if not whole and isinstance(item, int) and not isinstance(item, bool) else item
+
+
+def is_whole_text(text: str) -> bool:
+    """Whether a cell of a table would be read as a whole number."""
+    return re.fullmatch(WHOLE, text, re.ASCII) is not None and -(2**63) <= int(text) < 2**63
 
 
 def whole_numbers(column: pl.Series) -> pl.Series:
@@ -45,13 +50,9 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     import polars as pl
 
     dtype = column.dtype
-    gaps = column.is_null() | column.is_nan() if dtype.is_float() else column.is_null()
-    if gaps.any():
-        row = (gaps.arg_max() or 0) + 1
-        raise OffdiagError(
-            f"expected {_a(noun)} id in every row, received none in row {row} of {where} "
-            f"({int(gaps.sum())} in all); remove or fill those rows"
-        )
+    no_gaps(
+        column.fill_nan(None) if dtype.is_float() else column, f"{'a' if noun == 'user' else 'an'} {noun} id", where
+    )
     if dtype == pl.Object:
         raise mixed_ids(noun, where)
     if dtype.is_float():
@@ -76,6 +77,15 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     if dtype.is_nested() or dtype == pl.Binary:
         raise not_plain(dtype, noun, where)
     return column.cast(pl.String)
+
+
+def no_gaps(column: pl.Series, what: str, where: str) -> None:
+    gaps = column.is_null()
+    if gaps.any():
+        raise OffdiagError(
+            f"expected {what} in every row, received none in row {(gaps.arg_max() or 0) + 1} of {where} "
+            f"({int(gaps.sum())} in all); remove or fill those rows"
+        )
 
 
 def mixed_ids(noun: str, where: str) -> OffdiagError:
@@ -143,7 +153,7 @@ def not_plain(dtype: Any, noun: str, where: str) -> OffdiagError:
     )
 
 
-def given_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
+def matrix_ids(ids: Any, n: int, noun: str) -> NDArray[Any]:
     """Ids given with a matrix: one per row or column, distinct, of one type; default 0 … n−1."""
     if ids is None:
         return np.arange(n, dtype=np.int64)
@@ -196,7 +206,3 @@ def _comparable(ids: Any, known: NDArray[Any]) -> NDArray[np.bool_]:
         return shorter
     # NumPy drops trailing NUL characters, so the id would match a different one.
     return np.array([isinstance(x, str) and len(x) <= width and not x.endswith("\0") for x in ids], dtype=bool)
-
-
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,12 @@ class Interactions:
 
     `times` and `rows` run along `matrix.data`: when each interaction happened, and its first row in
     the source table (only the order matters). `rows` is None when the table was in storage order.
+
+    Example:
+        >>> import offdiag as od
+        >>> import numpy as np
+        >>> od.read(np.array([[1, 0], [1, 1]]), user_ids=["ann", "bob"], item_ids=["Alien", "Brazil"])
+        Interactions(2 users x 2 items, 3 interactions, 75 % filled)
     """
 
     matrix: sparse.csr_array
@@ -37,8 +43,10 @@ class Interactions:
         if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
             with np.errstate(over="ignore"):
                 object.__setattr__(self, "matrix", self.matrix.astype(np.float32))
-        object.__setattr__(self, "user_ids", _id_array(self.user_ids))
-        object.__setattr__(self, "item_ids", _id_array(self.item_ids))
+        for name in ("user_ids", "item_ids"):
+            ids = getattr(self, name)
+            text = isinstance(ids, list | tuple) and ids and all(isinstance(x, str) for x in ids)
+            object.__setattr__(self, name, text_array(list(ids)) if text else np.asarray(ids))
         expected = (len(self.user_ids), len(self.item_ids))
         if self.matrix.shape != expected:
             raise OffdiagError(
@@ -76,12 +84,17 @@ class Interactions:
 
         An unknown id is an error. Whole numbers are positions if ids are text or equal to the positions;
         where they could mean different users, use ``ids=`` or ``positions=``.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.synthetic.interactions(100, 50, 900).select_users(ids=[7, 3]).user_ids
+            array([7, 3])
         """
-        index = _selected(which, ids, positions, self.user_ids, "user")
+        index = _positions(which, ids, positions, self.user_ids, "user")
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
-        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, keep_rows=moved))
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved))
 
     def select_items(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
@@ -89,8 +102,13 @@ class Interactions:
         """The items with these ids, or picked by a mask or a slice, in that order; all rows stay.
 
         Whole numbers are read as in ``select_users``.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.synthetic.interactions(100, 50, 900, names=False).select_items(slice(2)).item_ids
+            array([0, 1])
         """
-        index = _selected(which, ids, positions, self.item_ids, "item")
+        index = _positions(which, ids, positions, self.item_ids, "item")
         if len(np.unique(index)) != len(index):
             raise OffdiagError("expected each item once, received a position twice; select distinct items")
         column = np.full(self.n_items, -1, dtype=self.matrix.indices.dtype)
@@ -106,25 +124,25 @@ class Interactions:
             if order is not None:
                 picked = picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
-        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, keep_rows=moved))
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved))
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
-        """The stored interactions where the mask (along matrix.data) is true; all users and items stay."""
+        """The stored interactions where the mask (along matrix.data) is true; all users and items stay.
+
+        Example:
+            >>> import offdiag as od
+            >>> inter = od.synthetic.interactions(100, 50, 900, times=True)
+            >>> inter.select_entries(inter.times < 1_704_067_200)  # before 2024
+            Interactions(100 users x 50 items, ... interactions, ... % filled, with times)
+        """
         picked = np.flatnonzero(mask)
         indptr = np.searchsorted(picked, self.matrix.indptr)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
-        return replace(
-            self,
-            matrix=matrix,
-            times=None if self.times is None else self.times[picked],
-            rows=None if self.rows is None else self.rows[picked],
-        )
+        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False))
 
-    def _along(
-        self, picked: NDArray[np.int64], *, keep_rows: bool
-    ) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
+    def _along(self, picked: NDArray[np.int64], moved: bool) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
         # Once entries move, storage order is no longer table order, so the old positions must be remembered.
-        rows = self.rows[picked] if self.rows is not None else (picked if keep_rows else None)
+        rows = self.rows[picked] if self.rows is not None else (picked if moved else None)
         return None if self.times is None else self.times[picked], rows
 
     def __repr__(self) -> str:
@@ -136,13 +154,7 @@ class Interactions:
         )
 
 
-def _id_array(ids: Any) -> NDArray[Any]:
-    if isinstance(ids, list | tuple) and ids and all(isinstance(x, str) for x in ids):
-        return text_array(list(ids))
-    return np.asarray(ids)
-
-
-def _selected(
+def _positions(
     which: Which | None, ids: Which | None, positions: Which | None, known: NDArray[Any], noun: str
 ) -> NDArray[np.int64]:
     """Rows or columns selected in one of the three ways."""
@@ -151,11 +163,8 @@ def _selected(
         raise OffdiagError(f"expected one way to select {noun}s, received {ways}; give ids=, positions= or a mask")
     if ids is not None:
         return _by_id(ids, known, noun)
-    if positions is not None:
-        return _by_position(positions, len(known), noun)
-    assert which is not None
-    if isinstance(which, slice):
-        return _by_position(which, len(known), noun)
+    if which is None or isinstance(which, slice):
+        return _by_position(positions if which is None else which, len(known), noun)
     if isinstance(which, Sequence) and (isinstance(which, str) or any(isinstance(x, str) for x in which)):
         return _by_id(which, known, noun)
     index = np.asarray(which)
@@ -191,11 +200,10 @@ def _by_id(ids: Which, known: NDArray[Any], noun: str) -> NDArray[np.int64]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return wording.cut(text, 60)
+    return wording.cut(repr(value.item() if isinstance(value, np.generic) else value), 60)
 
 
-def _by_position(which: Which, n: int, noun: str) -> NDArray[np.int64]:
+def _by_position(which: Which | None, n: int, noun: str) -> NDArray[np.int64]:
     if isinstance(which, slice):
         return np.arange(n, dtype=np.int64)[which]
     index = np.asarray(which)

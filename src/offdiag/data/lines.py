@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offdiag.data.columns import Options, Roles
 from offdiag.data.ids import whole_numbers
 from offdiag.data.table import Table
 from offdiag.data.text_files import file_bytes
@@ -15,12 +16,16 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     import polars as pl
 
-LINE_FORMATS = ("adjacency", "baskets", "counted")
 
-
-def read_lines(path: Path, form: str, separator: str | None, text_ids: bool, encoding: str) -> Table:
+def read_lines(form: str, path: Path, roles: Roles, options: Options) -> Table:
     """`user item item …` (adjacency), `item item …` (baskets) or `n item item …` (counted), one per line."""
-    return parse_lines(file_bytes(path, encoding), form, path.name, separator, text_ids)
+    if roles != Roles(roles.user, roles.item):
+        also = "" if roles.event is None else f", event={roles.event!r}"
+        raise OffdiagError(
+            f"expected neither value nor time with format={form!r}, whose lines hold ids only, "
+            f"received value={roles.value!r}, time={roles.time!r}{also}; leave them out"
+        )
+    return parse_lines(file_bytes(path, options.encoding), form, path.name, options.separator, options.text_ids)
 
 
 def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None, text_ids: bool = False) -> Table:

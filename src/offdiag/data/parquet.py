@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import io
 import mmap
-import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offdiag import memory
 from offdiag.data import parquet_sizes
+from offdiag.data.columns import Options, Roles
 from offdiag.data.failures import polars_failures
-from offdiag.data.text_files import is_gzip, unpacked
+from offdiag.data.frames import columns_of_frame
+from offdiag.data.table import Table
+from offdiag.data.text_files import decompress, is_gzip
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def read_parquet(path: Path) -> pl.DataFrame:
+def read_parquet(path: Path, columns: list[int] | None = None, name: str | None = None) -> pl.DataFrame:
+    """All columns, or those at certain positions; `name` is for messages."""
     import polars as pl
 
-    with reading_parquet(path.name):
+    with reading_parquet(name or path.name):
         if is_gzip(path):
-            content = unpacked(path)
+            content = decompress(path)
             check_pages(content)
-            return pl.read_parquet(io.BytesIO(content))
+            return pl.read_parquet(io.BytesIO(content), columns=columns)
         check_file(path)
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, columns=columns)
 
 
-def check_file(path: str | Path) -> None:
+def read_parquet_table(path: Path, roles: Roles, options: Options) -> Table:
+    return columns_of_frame(read_parquet(path), roles, options.text_ids, path.name)
+
+
+def parquet_schema(path: str, name: str) -> tuple[dict[str, str], int]:
+    """The type of each column and the number of rows, without reading any."""
+    import polars as pl
+
+    with reading_parquet(name):
+        types = {column: str(dtype) for column, dtype in pl.read_parquet_schema(path).items()}
+        return types, int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
+def check_file(path: Path) -> None:
     """Like ``check_pages``, for a file on disk; call it within ``reading_parquet``, which explains errors."""
-    if os.path.getsize(path):
+    if path.stat().st_size:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             check_pages(data)
 

@@ -7,7 +7,8 @@ The format: Thrift's compact protocol, as parquet.thrift uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from typing import Any
 
 MAGIC = b"PAR1"
@@ -89,41 +90,42 @@ def _struct(data: Any, at: int, depth: int = 0) -> tuple[Struct, int]:
 def _value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if depth > DEPTH:
         raise DamagedError("values are nested too deeply")
-    read = _READERS.get(kind)
-    if read is None:
+    if kind not in _READERS:
         raise DamagedError("a field has no type of the format")
-    return read(data, at, depth + 1)
+    return _READERS[kind](data, at, depth + 1)
 
 
 def _list(data: Any, at: int, depth: int) -> tuple[list[Any], int]:
     head = _byte(data, at)
-    length, at = _varint(data, at + 1) if head >> 4 == 15 else (head >> 4, at + 1)
-    if length > len(data) - at:  # every element takes a byte or more
-        raise DamagedError("a list is longer than the file")
-    elements = []
-    for _ in range(length):
-        element, at = _value(data, at, head & 15, depth)
-        elements.append(element)
-    return elements, at
+    length, at = _length(data, at + 1, "list") if head >> 4 == 15 else (head >> 4, at + 1)
+    return _values(data, at, repeat(head & 15, length), depth)
 
 
-def _map(data: Any, at: int, depth: int) -> tuple[None, int]:
-    length, at = _varint(data, at)
-    if length > len(data) - at:
-        raise DamagedError("a map is longer than the file")
+def _map(data: Any, at: int, depth: int) -> tuple[list[Any], int]:
+    length, at = _length(data, at, "map")
     kinds = _byte(data, at) if length else 0
-    at += bool(length)
-    for _ in range(length):
-        for kind in (kinds >> 4, kinds & 15):
-            _, at = _value(data, at, kind, depth)
-    return None, at
+    pairs = repeat((kinds >> 4, kinds & 15), length)
+    return _values(data, at + bool(length), chain.from_iterable(pairs), depth)
+
+
+def _values(data: Any, at: int, kinds: Iterable[int], depth: int) -> tuple[list[Any], int]:
+    values = []
+    for kind in kinds:
+        value, at = _value(data, at, kind, depth)
+        values.append(value)
+    return values, at
 
 
 def _text(data: Any, at: int, depth: int) -> tuple[None, int]:
-    length, at = _varint(data, at)
-    if length > len(data) - at:
-        raise DamagedError("a text is longer than the file")
+    length, at = _length(data, at, "text")
     return None, at + length
+
+
+def _length(data: Any, at: int, what: str) -> tuple[int, int]:
+    length, at = _varint(data, at)
+    if length > len(data) - at:  # every element takes a byte or more
+        raise DamagedError(f"a {what} is longer than the file")
+    return length, at
 
 
 def _whole(data: Any, at: int, depth: int = 0) -> tuple[int, int]:

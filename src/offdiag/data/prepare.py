@@ -11,17 +11,22 @@ from offdiag import checks
 from offdiag.data.interactions import Interactions
 from offdiag.errors import OffdiagError
 
+__all__ = ["binarize", "min_counts"]
+
 
 def binarize(inter: Interactions, at_least: float | None = None) -> Interactions:
     """Every interaction of at least `at_least` becomes 1, the others are removed; None keeps all.
 
     Users and items stay, even without any interactions left; `min_counts` removes those.
+
+    Example:
+        >>> import offdiag as od
+        >>> import numpy as np
+        >>> od.prepare.binarize(od.read(np.array([[5, 2, 0], [0, 4, 1]])), at_least=4)
+        Interactions(2 users x 3 items, 2 interactions, 33.3 % filled)
     """
-    if at_least is not None and not np.isfinite(at_least):
-        raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
     if at_least is not None:
-        # Compared in float32, as the values are stored: 0.1 must count as at least 0.1.
-        kept = inter.matrix.data >= np.float32(at_least)
+        kept = inter.matrix.data >= threshold(at_least)
         if not kept.all():
             inter = inter.select_entries(kept)
     matrix = inter.matrix.copy()
@@ -41,31 +46,46 @@ def min_counts(
 
     One pass, as the published protocols do: the second filter can leave an item just below its minimum again.
     `until_stable=True` repeats until both minima hold. With the defaults, only empty users and items are removed.
+
+    Example:
+        >>> import offdiag as od
+        >>> import numpy as np
+        >>> od.prepare.min_counts(od.read(np.array([[5, 2, 0], [0, 4, 1]])), items=2).item_ids
+        array([1])
     """
-    for name, count in (("users", users), ("items", items)):
-        if not checks.is_whole(count) or count < 0:
-            raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+    check_minimum("users", users)
+    check_minimum("items", items)
     if first not in ("items", "users"):
         raise OffdiagError(f"expected first='items' or 'users', received {first!r}; choose one of the two")
-    while True:
+    before = None
+    while before is None or (until_stable and before != (inter.n_users, inter.n_items)):
         before = (inter.n_users, inter.n_items)
         for side in ("items", "users") if first == "items" else ("users", "items"):
-            inter = _min_users(inter, users) if side == "users" else _min_items(inter, items)
-        if not until_stable or (inter.n_users, inter.n_items) == before:
-            break
+            if side == "users":
+                keep = np.diff(inter.matrix.indptr) >= users
+            else:
+                keep = np.bincount(inter.matrix.indices, minlength=inter.n_items) >= items
+            if not keep.all():
+                inter = inter.select_users(keep) if side == "users" else inter.select_items(keep)
     if inter.nnz == 0:
-        raise OffdiagError(
-            f"expected something to remain, received no interaction with users>={users} and items>={items}; "
-            "lower the minimum counts"
-        )
+        raise nothing_left(users, items)
     return inter
 
 
-def _min_users(inter: Interactions, least: int) -> Interactions:
-    keep = np.diff(inter.matrix.indptr) >= least
-    return inter if keep.all() else inter.select_users(keep)
+def threshold(at_least: float) -> np.float32:
+    """Compared in float32, as the values are stored: 0.1 must count as at least 0.1."""
+    if not np.isfinite(at_least):
+        raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
+    return np.float32(at_least)
 
 
-def _min_items(inter: Interactions, least: int) -> Interactions:
-    keep = np.bincount(inter.matrix.indices, minlength=inter.n_items) >= least
-    return inter if keep.all() else inter.select_items(keep)
+def check_minimum(name: str, count: int) -> None:
+    if not checks.is_whole(count) or count < 0:
+        raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+
+
+def nothing_left(users: int, items: int) -> OffdiagError:
+    return OffdiagError(
+        f"expected something to remain, received no interaction with users>={users} and items>={items}; "
+        "lower the minimum counts"
+    )

@@ -44,15 +44,17 @@ class Split:
     validation: HeldOut | None
     test: HeldOut
 
-    def __repr__(self) -> str:
-        return f"Split(train={self.train!r}, validation={self.validation!r}, test={self.test!r})"
-
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:
     """Strong generalisation: `held_out` users (a fraction or a number) for validation, the same number for test.
 
     `fold_in` of each held-out user's interactions, drawn at random, is the history and the rest the targets,
     at least one of each; a user with a single interaction keeps it as history. All columns stay.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.strong(od.synthetic.interactions(100, 50, 900, times=True), held_out=10).test
+        HeldOut(10 users, 62 in histories, 18 targets)
     """
     n = _number_of_users(held_out, inter.n_users)
     _fraction(fold_in, "fold_in")
@@ -62,8 +64,8 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
 
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(positions=index)
-        sizes = np.diff(some.matrix.indptr)
-        return _held_out(some, _draw(some, _share(sizes, 1 - fold_in), rng))
+        n_targets = _share(np.diff(some.matrix.indptr), 1 - fold_in)
+        return _held_out(some, _random_rank(some, rng) < n_targets[row_of_entries(some.matrix.indptr)])
 
     return Split(inter.select_users(positions=train), part(validation), part(test))
 
@@ -74,6 +76,11 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
     Users without interactions are dropped first. Columns are the items of the train users in the order of
     their first appearance in the table; interactions of held-out users with other items are dropped. Of a
     held-out user with at least 5 left, int(0.2 n) are targets. Rows are in ascending order of user id.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.liang(od.synthetic.interactions(100, 50, 900, times=True), held_out_users=10).test
+        HeldOut(10 users, 52 in histories, 9 targets)
     """
     inter = inter.select_users(np.diff(inter.matrix.indptr) > 0)
     ascending = np.argsort(inter.user_ids, kind="stable")
@@ -117,6 +124,11 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
 
     At least one of each user with two or more is a target, and at least one stays in train. With
     `validation` another part is held out for tuning; the histories of test then include it.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.weak(od.synthetic.interactions(100, 50, 900, times=True), held_out=0.2).test
+        HeldOut(100 users, 712 in histories, 188 targets)
     """
     _fraction(held_out, "held_out")
     if not 0 <= validation < 1 or held_out + validation >= 1:
@@ -140,6 +152,11 @@ def last_out(inter: Interactions, validation: bool = True) -> Split:
 
     Needs times; for equal times the later row of the table is the last. At least one interaction stays in
     train: a user with two has no validation target, a user with one has no target at all.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.last_out(od.synthetic.interactions(100, 50, 900, times=True)).test
+        HeldOut(100 users, 807 in histories, 93 targets)
     """
     _needs_times(inter, "last_out")
     sizes = np.diff(inter.matrix.indptr)
@@ -147,9 +164,7 @@ def last_out(inter: Interactions, validation: bool = True) -> Split:
     is_test = _last_of_rows(inter, np.ones(inter.nnz, dtype=bool)) & (sizes >= 2)[rows]
     if not is_test.any():
         raise OffdiagError("expected a user with two interactions or more, received none; nothing can be held out")
-    is_validation = None
-    if validation:
-        is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows]
+    is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows] if validation else None
     return _within_users(inter, is_test, is_validation)
 
 
@@ -158,6 +173,11 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
 
     `at` is a number in the unit of the time column, or a date (datetime or ISO text, UTC) when that column
     held dates or Unix seconds. With `validation_at` before `at`, interactions between the two are for validation.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.by_time(od.synthetic.interactions(100, 50, 900, times=True), "2024-07-01").test
+        HeldOut(100 users, 437 in histories, 463 targets)
     """
     times = _needs_times(inter, "by_time")
     moment = _moment(at)
@@ -184,6 +204,12 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
 
     Columns are the items of all tables, ascending. The histories of test are the users' rows in train and in
     validation; test users that are not in train have an empty history.
+
+    Example:
+        >>> import offdiag as od
+        >>> import numpy as np
+        >>> od.split.given(train=od.read(np.array([[1, 0, 1]])), test=od.read(np.array([[0, 1, 0]]))).test
+        HeldOut(1 users, 2 in histories, 1 targets)
     """
     tables = [train, test] if validation is None else [train, validation, test]
     items = _union([t.item_ids for t in tables], "item")
@@ -194,12 +220,9 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     if validation is not None:
         middle = HeldOut(history, spread[1].matrix, users, items)
         history = sparse.csr_array(history + spread[1].matrix)
-    split = Split(spread[0], middle, HeldOut(history, spread[-1].matrix, users, items))
-    in_train = np.isin(users, train.user_ids)
-    if in_train.all():
-        return split
     # Rows of train are its own users; validation and test keep all users.
-    return Split(spread[0].select_users(positions=in_train), split.validation, split.test)
+    own = spread[0].select_users(positions=np.isin(users, train.user_ids))
+    return Split(own, middle, HeldOut(history, spread[-1].matrix, users, items))
 
 
 def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
@@ -207,6 +230,12 @@ def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
 
     At least one interaction of each user with two or more becomes a validation target and leaves train. The test part
     stays as it is: once settings are chosen, fit on the train part of the original split.
+
+    Example:
+        >>> import offdiag as od
+        >>> split = od.split.weak(od.synthetic.interactions(100, 50, 900, times=True))
+        >>> od.split.carve(split, validation=0.1).validation
+        HeldOut(100 users, 613 in histories, 99 targets)
     """
     if not isinstance(split, Split):
         raise OffdiagError(f"expected a split with train and test to carve from, received {type(split).__name__}")
@@ -238,30 +267,20 @@ def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation
     """Rows of every part are the users of inter. The history of test is everything except the test targets."""
     if is_validation is None:
         train = inter.select_entries(~is_test)
-        test = HeldOut(train.matrix, inter.select_entries(is_test).matrix, inter.user_ids, inter.item_ids)
-        return Split(train, None, test)
+        return Split(train, None, _held_out(inter, is_test, train))
     train = inter.select_entries(~(is_test | is_validation))
-    return Split(
-        train,
-        HeldOut(train.matrix, inter.select_entries(is_validation).matrix, inter.user_ids, inter.item_ids),
-        _held_out(inter, is_test),
-    )
+    return Split(train, _held_out(inter, is_validation, train), _held_out(inter, is_test))
 
 
-def _held_out(inter: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
-    kept, hidden = inter.select_entries(~is_target), inter.select_entries(is_target)
-    return HeldOut(kept.matrix, hidden.matrix, inter.user_ids, inter.item_ids)
+def _held_out(inter: Interactions, is_target: NDArray[np.bool_], histories: Interactions | None = None) -> HeldOut:
+    kept = inter.select_entries(~is_target) if histories is None else histories
+    return HeldOut(kept.matrix, inter.select_entries(is_target).matrix, inter.user_ids, inter.item_ids)
 
 
 def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
     """How many of n to hold out: rounded, at least 1 held out and at least 1 kept; none if n is 1."""
     rounded = np.rint(sizes * fraction).astype(np.int64)
     return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))
-
-
-def _draw(inter: Interactions, n_drawn: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
-    """A random choice of n_drawn[u] interactions of each user u, as a mask."""
-    return _random_rank(inter, rng) < n_drawn[row_of_entries(inter.matrix.indptr)]
 
 
 def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -290,10 +309,11 @@ def _needs_times(inter: Interactions, name: str) -> NDArray[Any]:
 
 
 def _number_of_users(held_out: float | int, n_users: int) -> int:
-    whole = checks.is_whole(held_out)
-    if not whole:
+    if checks.is_whole(held_out):
+        n = int(held_out)
+    else:
         _fraction(float(held_out), "held_out")
-    n = int(held_out) if whole else max(1, round(float(held_out) * n_users))
+        n = max(1, round(float(held_out) * n_users))
     if n < 1 or 2 * n >= n_users:
         raise OffdiagError(
             f"expected held_out to leave users for train, received {held_out} of {n_users} users for validation "

@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import UUID
 
+from offdiag.data.columns import Column, Options, Roles
 from offdiag.data.frames import find_columns
 from offdiag.data.ids import as_text, whole_numbers
 from offdiag.data.table import Table
@@ -52,33 +53,19 @@ def shown(source: str) -> str:
 
 
 def read_sql(
-    source: str,
-    user: str | int,
-    item: str | int,
-    value: str | int | None,
-    time: str | int | None,
-    *,
-    event: str | int | None = None,
-    query: str | None = None,
-    table: str | None = None,
-    text_ids: bool = False,
-    keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    source: str, roles: Roles, options: Options, keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None
 ) -> Table:
     """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it arrives."""
-    wanted = {"user": user, "item": item, "value": value, "time": time, "event": event}
-    columns = read_columns(source, wanted, query=query, table=table, keep=keep)
+    columns = read_columns(source, roles.present(), query=options.query, table=options.table, keep=keep)
     place = _place(source)
-    for role in ("user", "item"):
-        if text_ids:
-            columns[role] = as_text(columns[role], role, place)
-    return Table(
-        columns["user"], columns["item"], columns.get("value"), columns.get("time"), place, event=columns.get("event")
-    )
+    for role in ("user", "item") if options.text_ids else ():
+        columns[role] = as_text(columns[role], role, place)
+    return Table(**columns, where=place)
 
 
 def read_columns(
     source: str,
-    wanted: dict[str, str | int | None],
+    wanted: Mapping[str, Column],
     *,
     query: str | None = None,
     table: str | None = None,
@@ -89,20 +76,19 @@ def read_columns(
     import polars as pl
 
     url, place = _connection_string(source), _place(source)
-    roles = {role: column for role, column in wanted.items() if column is not None}
-    statement = _statement(query, table, list(roles.values()), place)
+    statement = _statement(query, table, list(wanted.values()), place)
     parts: list[pl.DataFrame] = []
-    with _told(url, place), closing(_tables(url, statement, place)) as tables:
+    with _scrub_errors(url, place), closing(_tables(url, statement, place)) as tables:
         for each in tables:
             if only_one and each.num_columns == 1:
-                found = dict.fromkeys(roles, 0)
+                found = dict.fromkeys(wanted, 0)
             else:
-                found = find_columns(each.column_names, dict(roles), place)
+                found = find_columns(each.column_names, wanted, place)
             part = pl.DataFrame({role: _series(each.column(at)) for role, at in found.items()})
             parts.append(part if keep is None else keep(part))
     # Chunks are not copied into one: the result is in memory only once.
     whole = pl.concat(parts, how="vertical_relaxed", rechunk=False)
-    return {role: whole.get_column(role) for role in roles}
+    return {role: whole.get_column(role) for role in wanted}
 
 
 def _connection_string(source: str) -> str:
@@ -272,21 +258,21 @@ def _series(column: Any) -> pl.Series:
 
 
 @contextmanager
-def _told(url: str, place: str) -> Iterator[None]:
+def _scrub_errors(url: str, place: str) -> Iterator[None]:
     """Turn any driver error into one line without secrets; the cause is dropped, because it may hold one."""
     try:
         yield
     except OffdiagError:
         raise
     except Exception as error:
-        text = _scrubbed(" ".join(str(error).split()), url)[:300]
+        text = _scrub(" ".join(str(error).split()), url)[:300]
         raise OffdiagError(
             f"expected all rows from {place}, received an error from the database ({text}); "
             "nothing was changed: see to it and run this again"
         ) from None
 
 
-def _scrubbed(text: str, url: str) -> str:
+def _scrub(text: str, url: str) -> str:
     """The text without the connection string and without any secret in it, encoded or not."""
     account, _, rest = url.partition("://")[2].rpartition("@")
     secrets = [account.partition(":")[2], account.partition("/")[0].partition("@")[0].partition(":")[2]]

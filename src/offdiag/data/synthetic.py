@@ -63,6 +63,11 @@ def interactions(
     `communities` is 16 by default, less for fewer than 320 items. `structure` is the share of choices made
     by taste (community or saga) instead of popularity alone. Item ids are made-up titles when `names` is
     true (by default up to 20,000 items), else integers.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.synthetic.interactions(100, 50, 900, seed=0)
+        Interactions(100 users x 50 items, 900 interactions, 18 % filled)
     """
     if communities is None:
         communities = min(16, max(1, n_items // 20))
@@ -72,7 +77,14 @@ def interactions(
 def catalogue(
     n_users: int = 3_000, n_items: int = 800, nnz: int = 90_000, *, communities: int = 12, seed: int = 0
 ) -> Catalogue:
-    """A named catalogue with times and genres, for demonstrations."""
+    """A named catalogue with times and genres, for demonstrations.
+
+    Example:
+        >>> import offdiag as od
+        >>> films = od.synthetic.catalogue(30, 20, 200)
+        >>> print(films.interactions.item_ids[0], "is", films.genres[0])
+        The Ancient Hotel (gardening) is gardening
+    """
     inter, community = _generate(n_users, n_items, nnz, communities, 0.75, True, True, seed)
     return Catalogue(inter, text_array(genre_names(communities))[community])
 

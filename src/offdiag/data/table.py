@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data.ids import checked_ids, number
+from offdiag.data.ids import checked_ids, no_gaps, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 Duplicates = Literal["sum", "once"]
+_CONTENTS = {  # of the columns of a Table, for messages
+    "user": "user ids", "item": "item ids", "value": "values", "time": "times", "all_users": "user ids",
+    "event": "event ids",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,52 +38,43 @@ class Table:
 
 def concatenate(tables: list[Table]) -> Table:
     """Concatenate tables of the same layout."""
-    if len(tables) == 1:
-        return tables[0]
     first = tables[0]
-    where = f"{first.where} and {len(tables) - 1} more"
+    if len(tables) == 1:
+        return first
     tables = [
-        Table(
-            checked_ids(t.user, "user", t.where),
-            checked_ids(t.item, "item", t.where),
-            t.value,
-            t.time,
-            t.where,
-            t.all_users,
-            t.event,
-        )
-        for t in tables
+        replace(t, user=checked_ids(t.user, "user", t.where), item=checked_ids(t.item, "item", t.where)) for t in tables
     ]
-    some_users = any(t.all_users is not None for t in tables)
-    return Table(
-        _join([t.user for t in tables], "user ids"),
-        _join([t.item for t in tables], "item ids"),
-        None if first.value is None else _join([t.value for t in tables], "values"),
-        None if first.time is None else _join([t.time for t in tables], "times"),
-        where,
-        _join([t.user if t.all_users is None else t.all_users for t in tables], "user ids") if some_users else None,
-        None if first.event is None else _join([t.event for t in tables], "event ids"),
-    )
+    if any(t.all_users is not None for t in tables):
+        tables = [t if t.all_users is not None else replace(t, all_users=t.user) for t in tables]
+    joined = {
+        role: _join([getattr(t, role) for t in tables], what)
+        for role, what in _CONTENTS.items()
+        if getattr(tables[0], role) is not None
+    }
+    return Table(**joined, where=f"{first.where} and {len(tables) - 1} more")
 
 
-def _join(parts: list[pl.Series | None], what: str) -> pl.Series:
+def _join(parts: list[pl.Series], what: str) -> pl.Series:
     import polars as pl
 
-    present = [part for part in parts if part is not None]
-    types = {part.dtype for part in present}
+    types = {part.dtype for part in parts}
     if len(types) > 1 and not all(dtype.is_numeric() for dtype in types):
         raise OffdiagError(
             f"expected the same kind of {what} in every file, received {', '.join(sorted(map(str, types)))}; "
             "read the files one by one to see which differs"
         )
-    joined: pl.DataFrame = pl.concat([part.alias("x").to_frame() for part in present], how="vertical_relaxed")
+    joined: pl.DataFrame = pl.concat([part.alias("x").to_frame() for part in parts], how="vertical_relaxed")
     return joined.to_series()
+
+
+def check_duplicates(rule: Duplicates | None) -> None:
+    if rule not in (None, "sum", "once"):
+        raise OffdiagError(f"expected duplicates='sum' or 'once', received {rule!r}; choose one of the two")
 
 
 def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     """Check, number the ids, sort into CSR order and merge repeated pairs."""
-    if duplicates not in (None, "sum", "once"):
-        raise OffdiagError(f"expected duplicates='sum' or 'once', received {duplicates!r}; choose one of the two")
+    check_duplicates(duplicates)
     where = table.where
     user = checked_ids(table.user, "user", where)
     item = checked_ids(table.item, "item", where)
@@ -105,10 +100,10 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     time = None if table.time is None else checked_times(table.time, where)
     # With a value column the rows are amounts, which add up; without one a row only means "it happened".
     rule = duplicates or ("sum" if value is not None else "once")
-    return _build(users, items, value, time, user_ids, item_ids, rule)
+    return build(users, items, value, time, user_ids, item_ids, rule)
 
 
-def _build(
+def build(
     users: NDArray[np.int32],
     items: NDArray[np.int32],
     value: NDArray[Any] | None,
@@ -117,6 +112,7 @@ def _build(
     item_ids: NDArray[Any],
     rule: Duplicates,
 ) -> Interactions:
+    """Interactions from numbered rows: sorted, repeated pairs merged, zeros dropped."""
     shape = (len(user_ids), len(item_ids))
     rows, items = sort_pairs(users, items, *shape)
     indptr = row_pointer(users, shape[0])
@@ -128,7 +124,7 @@ def _build(
     start[indptr[:-1][np.diff(indptr) > 0]] = True
     if not start.all():
         extra = np.flatnonzero(~start)  # the second and later rows of a pair: few, so work only on these
-        value, time = _merged(value, time, start, extra, rule)
+        value, time = _merge_pairs(value, time, start, extra, rule)
         items = items[start]
         rows = np.flatnonzero(start) if rows is None else rows[start]
         indptr = indptr - np.searchsorted(extra, indptr)
@@ -139,7 +135,7 @@ def _build(
     return interactions if data.all() else interactions.select_entries(data != 0)
 
 
-def _merged(
+def _merge_pairs(
     value: NDArray[Any] | None,
     time: NDArray[Any] | None,
     start: NDArray[np.bool_],
@@ -172,10 +168,12 @@ def _merged(
 
 
 def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
+    import polars as pl
+
     if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
         raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
-    _no_gaps(column, "value", where)
-    value = column.cast(_float32()).to_numpy(writable=True)
+    no_gaps(column, "a value", where)
+    value = column.cast(pl.Float32).to_numpy(writable=True)
     bad = ~np.isfinite(value)
     if bad.any():
         row = int(bad.argmax())
@@ -192,17 +190,11 @@ def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
     return value
 
 
-def _float32() -> Any:
-    import polars as pl
-
-    return pl.Float32
-
-
 def checked_times(column: pl.Series, where: str) -> NDArray[Any]:
     """Numbers as they are; dates as seconds since 1970."""
     import polars as pl
 
-    _no_gaps(column, "time", where)
+    no_gaps(column, "a time", where)
     if column.dtype == pl.Date:
         return column.cast(pl.Int64).to_numpy() * 86_400
     if column.dtype == pl.Datetime:
@@ -244,12 +236,3 @@ def _dates(column: pl.Series, where: str) -> pl.Series:
         f"expected numbers or ISO dates such as 2024-05-31 12:00:00 in the time column of {where}, "
         f"received {column[row]!r} in row {row + 1}; convert the column first"
     )
-
-
-def _no_gaps(column: pl.Series, noun: str, where: str) -> None:
-    gaps = column.is_null()
-    if gaps.any():
-        raise OffdiagError(
-            f"expected a {noun} in every row, received none in row {(gaps.arg_max() or 0) + 1} of {where} "
-            f"({int(gaps.sum())} in all); remove or fill those rows"
-        )

@@ -19,14 +19,14 @@ _NOT_OF_FILES = ("punycode", "idna", "undefined")  # codecs for host names, quad
 def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
     """The whole file as UTF-8, decompressed if it is gzip, with line ends of old Macs converted to those of Unix."""
     check_encoding(encoding)
-    raw = unpacked(path) if is_gzip(path) else path.read_bytes()
+    raw = decompress(path) if is_gzip(path) else path.read_bytes()
     raw = as_utf8(raw, encoding, path.name)
     if ends_in_cr(raw[:HEAD]):
         return raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return raw
 
 
-def unpacked(path: Path) -> bytes:
+def decompress(path: Path) -> bytes:
     """Decompress a gzip file as far as memory allows: a small file can expand to thousands of times its size."""
     there = memory.available()
     content, size, lines = io.BytesIO(), 0, 0

@@ -69,16 +69,18 @@ class Keys:
         return any(key.id == id for key in (*self.given, *self._stored()))
 
     def new(self) -> Key:
-        """The key of a new living state: the given key, or a new line of the key file."""
+        """The key of a new living state: the given key, or a random one, to be stored with ``keep``."""
         if self.given:
             return self.given[0]
+        stored = self._stored()
+        return stored[-1] if stored and not os.access(self.path, os.W_OK) else Key.random()
+
+    def keep(self, key: Key) -> None:
+        """Store a key in the key file, if it is not there or given."""
+        if self.given or self.has(key.id):
+            return
         with self._locked():
-            stored = self._stored()
-            if stored and not os.access(self.path, os.W_OK):
-                return stored[-1]
-            key = Key.random()
-            self._write([*stored, key])
-        return key
+            self._write([*self._stored(), key])
 
     def rotated(self) -> Key:
         """A key that no older copy was encrypted with."""

@@ -28,6 +28,15 @@ class Gram(Users):
     ``values`` holds the sum without the factor s. The factor makes the mean weight of an interaction 1 (``scale_of``),
     so that ``l2`` means the same at every ``user_power``; it is derived from ``activity`` (how many users have n
     interactions), integers that add, so adding and removing users never leaves a trace in it.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> G, new = od.gram(X.matrix[:200]), od.gram(X.matrix[200:])
+        >>> G + new
+        Gram(40 items from 300 users, user_power=0, float32, 3.28 kB)
+        >>> bool((((G + new) - new).values == G.values).all())
+        True
     """
 
     kind: ClassVar[str] = "packed"
@@ -42,34 +51,75 @@ class Gram(Users):
         return self.values.nbytes
 
     def own_diagonal(self) -> NDArray[np.float64]:
-        """diag(G) without the factor s."""
+        """diag(G) without the factor s.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).own_diagonal().tolist()
+            [1.0, 2.0, 1.0]
+        """
         g: NDArray[np.float64] = self.values[layout.diagonal_positions(self.n_items)].astype(np.float64)
         return g
 
     def toarray(self) -> NDArray[np.floating]:
-        """G as a full array, m² numbers: for small problems and tests."""
+        """G as a full array, m² numbers: for small problems and tests.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).toarray().tolist()
+            [[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]
+        """
         full = layout.unpack(self.values, self.n_items)
         return full if self.scale == 1.0 else full * self.dtype.type(self.scale)
 
     def row(self, item: int) -> NDArray[np.float64]:
-        """Row of one item, without the factor s."""
+        """Row of one item, without the factor s.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).row(0).tolist()
+            [1.0, 1.0, 0.0]
+        """
         where = layout.positions(self.n_items, np.array([item]), np.arange(self.n_items))
         found: NDArray[np.float64] = self.values[where[0]].astype(np.float64)
         return found
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """G[items, items], without the factor s."""
+        """G[items, items], without the factor s.
+
+        Example:
+            >>> import offdiag as od
+            >>> import numpy as np
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).part(np.array([0, 2])).tolist()
+            [[1.0, 0.0], [0.0, 1.0]]
+        """
         found: NDArray[np.float64] = self.values[layout.positions(self.n_items, items, items)].astype(np.float64)
         return found
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> Gram:
-        """This Gram with G[items, items] and the facts replaced; the numbers are changed in place if possible."""
+        """This Gram with G[items, items] and the facts replaced; the numbers are changed in place if possible.
+
+        Example:
+            >>> import offdiag as od
+            >>> import numpy as np
+            >>> G = od.gram([[1, 1, 0], [0, 1, 1]])
+            >>> facts = {"activity": G.activity, "item_counts": G.item_counts, "item_sums": G.item_sums}
+            >>> G.put(np.array([2]), np.array([[5.0]]), facts).row(2).tolist()
+            [0.0, 1.0, 5.0]
+        """
         values = self.values if self.values.flags.writeable else self.values.copy()
         values[layout.positions(self.n_items, items, items)] = part
         return replace(self, values=values, **facts)
 
     def moved(self, at: NDArray[np.int64]) -> Gram:
-        """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
+        """The same users over another catalogue: its item i is item at[i] of this one, or new (−1).
+
+        Example:
+            >>> import offdiag as od
+            >>> import numpy as np
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).moved(np.array([1, -1, 0])).toarray().tolist()
+            [[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+        """
         from offdiag._kernels import packed_rows
 
         values = packed_rows.moved(self.values, self.n_items, at)
@@ -77,7 +127,14 @@ class Gram(Users):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Gram:
-        """From the arrays of a file, whose shapes are checked because compiled loops trust them."""
+        """From the arrays of a file, whose shapes are checked because compiled loops trust them.
+
+        Example:
+            >>> import offdiag as od
+            >>> G = od.gram([[1, 1, 0], [0, 1, 1]])
+            >>> od.Gram.from_arrays(G.arrays(), {"user_power": 0.0})
+            Gram(3 items from 2 users, user_power=0, float32, 24 bytes)
+        """
         G = cls(**arrays, user_power=float(about["user_power"]))
         G._check_facts()
         if G.values.shape != (layout.size(G.n_items),) or G.dtype not in (np.float32, np.float64):

@@ -55,6 +55,19 @@ def matrix(
     return np.ascontiguousarray(array)
 
 
+def samples(Y: Any, X: Any, name: str = "X") -> tuple[Matrix, Matrix]:
+    """Targets and inputs with a column per sample."""
+    X = matrix(X, name)
+    return matrix(Y, "Y", (None, X.shape[1])), X
+
+
+def net(Y: Any, U: Any, V: Any, X: Any, name: str = "X") -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """A net x ↦ UVᵀx, its targets and its inputs."""
+    Y, X = samples(Y, X, name)
+    U = matrix(U, "U", (len(Y), None))
+    return Y, U, matrix(V, "V", (len(X), U.shape[1])), X
+
+
 def vector(values: Any, name: str) -> Matrix:
     array = numbers(values, name, "a vector", largest=np.inf)
     if array.ndim != 1 or not len(array):
@@ -104,11 +117,11 @@ def random(value: Any, name: str = "rng") -> np.random.Generator:
 
 def shape(value: Any, name: str = "shape") -> tuple[int, ...]:
     """Sizes; a single integer means one axis."""
-    sizes = (value,) if isinstance(value, int | np.integer) else listed(value, name, "whole numbers")
+    sizes = (value,) if isinstance(value, int | np.integer) else sequence(value, name, "whole numbers")
     return tuple(checks.whole(name, size, 1) for size in sizes)
 
 
-def listed(values: Any, name: str, kind: str) -> list[Any]:
+def sequence(values: Any, name: str, kind: str) -> list[Any]:
     try:
         if isinstance(values, str | bytes):
             raise TypeError
@@ -118,7 +131,7 @@ def listed(values: Any, name: str, kind: str) -> list[Any]:
 
 
 def pair(values: Any, name: str, kind: str = "(U, V)") -> tuple[Any, Any]:
-    found = listed(values, name, f"two matrices, {kind}")
+    found = sequence(values, name, f"two matrices, {kind}")
     if len(found) != 2:
         raise OffdiagError(f"{name} must be a list of two matrices, {kind}, received {len(found)}; give both")
     return found[0], found[1]

@@ -14,20 +14,23 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.checks import is_whole, number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
 from offdiag.lab.montecarlo import Estimate, estimate
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Regulariser:
-    """What dropout adds to ‖X − XB‖²: one term per layer, with an exact sum."""
+    """What dropout adds to ‖X − XB‖²: one term per layer, with an exact sum.
+
+    Example:
+        >>> od.lab.deep.Regulariser(reconstruction=2.0, penalties=np.array([0.5, 0.25])).penalty
+        0.75
+    """
 
     reconstruction: float  # ‖X − XB‖², B = W_1⋯W_L
     penalties: Matrix  # (L,) the penalty of each layer, given the noise of the layers before it
@@ -39,7 +42,12 @@ class Regulariser:
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A fitted net: its matrices, its expected loss, and whether the minimiser converged."""
+    """A fitted net: its matrices, its expected loss, and whether the minimiser converged.
+
+    Example:
+        >>> od.lab.deep.Net([np.eye(2), 2 * np.eye(2)], loss=0.0, iterations=1, converged=True).B.tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
+    """
 
     weights: list[Matrix]
     loss: float
@@ -58,14 +66,23 @@ def expected_loss(G: Any, weights: Sequence[Any], dropouts: Sequence[float], *, 
 
     S_0 = G; each layer sets S ← S + p/q·diag(S), then S ← WᵀSW; the loss is tr G − 2 tr(GB) + tr S_L.
     Cost: one product of G with W_1 and products of the layers' own sizes.
+
+    Example:
+        >>> od.lab.deep.expected_loss(np.eye(2), [np.eye(2)], [0.5])
+        2.0
     """
-    G, Ws, odds = _checked(G, weights, dropouts, l2)
+    G, Ws, odds = _validate(G, weights, dropouts, l2)
     return _loss_and_gradient(G, Ws, odds, l2)[0]
 
 
 def gradient(G: Any, weights: Sequence[Any], dropouts: Sequence[float], *, l2: float = 0.0) -> list[Matrix]:
-    """The derivative of ``expected_loss`` by each W, exact: the same recursion run backwards, at twice its cost."""
-    G, Ws, odds = _checked(G, weights, dropouts, l2)
+    """The derivative of ``expected_loss`` by each W, exact: the same recursion run backwards, at twice its cost.
+
+    Example:
+        >>> od.lab.deep.gradient(np.diag([3.0]), [[[1.0]]], [0.5])
+        [array([[6.]])]
+    """
+    G, Ws, odds = _validate(G, weights, dropouts, l2)
     return _loss_and_gradient(G, Ws, odds, l2)[1]
 
 
@@ -74,8 +91,12 @@ def regulariser(G: Any, weights: Sequence[Any], dropouts: Sequence[float]) -> Re
 
     Switching dropout on layer by layer, layer j adds p/q·Σ_h E[x_h²]·‖row h of W_j⋯W_L‖², where the second moment of
     node h contains the noise of the layers before it.
+
+    Example:
+        >>> od.lab.deep.regulariser(np.eye(2), [np.eye(2)] * 2, [0.5, 0.5])
+        Regulariser(reconstruction=0.0, penalties=array([2., 4.]))
     """
-    G, Ws, odds = _checked(G, weights, dropouts)
+    G, Ws, odds = _validate(G, weights, dropouts)
     B = _tails(Ws)[0]
     reconstruction = float(np.trace(G) - 2 * np.sum(G * B) + np.sum(B * (G @ B)))
     return Regulariser(reconstruction, _penalties(G, Ws, odds, odds))
@@ -86,15 +107,24 @@ def one_layer_penalties(G: Any, weights: Sequence[Any], dropouts: Sequence[float
 
     Each is exact when its layer is the only one with dropout. With several, X_j carries the noise of the layers
     before it, the second moments grow, and the sum of these terms is too small: see ``regulariser``.
+
+    Example:
+        >>> od.lab.deep.one_layer_penalties(np.eye(2), [np.eye(2)] * 2, [0.5, 0.5])
+        array([2., 2.])
     """
-    G, Ws, odds = _checked(G, weights, dropouts)
+    G, Ws, odds = _validate(G, weights, dropouts)
     return _penalties(G, Ws, odds, np.zeros_like(odds))
 
 
 def sample_loss(X: Any, weights: Sequence[Any], dropouts: Sequence[float], *, draws: int, seed: int = 0) -> Estimate:
-    """The same expectation by drawing masks for every entry of every layer; X is users × items, dense."""
+    """The same expectation by drawing masks for every entry of every layer; X is users × items, dense.
+
+    Example:
+        >>> od.lab.deep.sample_loss(np.eye(2), [np.eye(2)], [0.5], draws=9)
+        Estimate(mean=2.0, standard_error=0.0, draws=9)
+    """
     X = checks.matrix(X, "X")
-    _, Ws, _ = _checked(np.zeros((X.shape[1],) * 2), weights, dropouts)
+    _, Ws, _ = _validate(np.zeros((X.shape[1],) * 2), weights, dropouts)
     if not is_whole(draws) or draws < 2:
         raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws!r}")
     rng = np.random.default_rng(whole("seed", seed))
@@ -121,10 +151,14 @@ def fit(
 
     ``widths=[k]`` with dropout at the input only is low-rank denoising, whose minimum is known in closed form.
     ``tolerance`` bounds the largest entry of the gradient, relative to the trace of G.
+
+    Example:
+        >>> round(od.lab.deep.fit(np.diag([3.0, 1.0]), [1], [0.5, 0.0]).loss, 6)
+        2.5
     """
     from scipy.optimize import minimize
 
-    widths = checks.listed(widths, "widths", "whole numbers")
+    widths = checks.sequence(widths, "widths", "whole numbers")
     if any(not is_whole(k) or k < 1 for k in widths):
         raise OffdiagError(f"widths must be whole numbers of at least 1, one per hidden layer, received {widths}")
     G = _gram(G)
@@ -134,7 +168,7 @@ def fit(
     sizes = [len(G), *(int(k) for k in widths), len(G)]
     rng = np.random.default_rng(whole("seed", seed))
     start = [_orthogonal(rng, a, b) for a, b in pairwise(sizes)]
-    G, start, odds = _checked(G, start, dropouts, l2)
+    G, start, odds = _validate(G, start, dropouts, l2)
     ends = np.cumsum([W.size for W in start])[:-1]
 
     def unpacked(theta: Matrix) -> list[Matrix]:
@@ -214,12 +248,15 @@ def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Matrix:
     return Q if rows >= columns else np.ascontiguousarray(Q.T)
 
 
-def _checked(
+def _validate(
     G: Any, weights: Sequence[Any], dropouts: Sequence[float], l2: float = 0.0
 ) -> tuple[Matrix, list[Matrix], Matrix]:
     """G and the weights as float64 arrays that fit together, and the odds p/q of each layer."""
     G = _gram(G)
-    weights, dropouts = checks.listed(weights, "weights", "matrices"), checks.listed(dropouts, "dropouts", "numbers")
+    weights, dropouts = (
+        checks.sequence(weights, "weights", "matrices"),
+        checks.sequence(dropouts, "dropouts", "numbers"),
+    )
     Ws = [checks.matrix(W, f"W_{layer}") for layer, W in enumerate(weights, start=1)]
     if not Ws:
         raise OffdiagError("a net needs at least one weight matrix, received none")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
-from offdiag.lab.checks import Matrix, matrix
+from offdiag.lab.checks import Matrix
 
 Rng = np.random.Generator
 # z/mean for ``count`` samples: (width, count) for units, (inputs, width) for connections
@@ -25,7 +25,12 @@ Noise = Callable[[int, Rng], Matrix]
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The record of a training run; ``steps`` holds the steps at which the objectives were computed."""
+    """The record of a training run; ``steps`` holds the steps at which the objectives were computed.
+
+    Example:
+        >>> od.lab.dropblock.sgd([[1.0]], [[1.0]], width=1, block=1, drop=0.5, steps=4, record=3).steps
+        array([0, 2, 4])
+    """
 
     steps: NDArray[np.int64]
     stochastic: Matrix  # ‖Y − U diag(z/θ) VᵀX‖² of the whole data under one fresh mask
@@ -38,7 +43,12 @@ SETTINGS = ("steps", "learning_rate", "batch", "decay", "record", "start", "seed
 
 
 def known(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that a caller passes on to ``descend``."""
+    """The settings that a caller passes on to ``descend``.
+
+    Example:
+        >>> od.lab.descent.known({"steps": 10})
+        {'steps': 10}
+    """
     for name in settings:
         if name not in SETTINGS:
             raise OffdiagError(f"the settings are {', '.join(SETTINGS)}; received {name!r}, which is not one of them")
@@ -67,16 +77,22 @@ def descend(
     ``decay`` the step size is constant for half of the time and then falls to 0 linearly. ``record`` objectives are
     computed, evenly spaced, always including the last one.
     ``start`` is (U, V); without it both are drawn from N(0, 1), as in the paper.
+
+    Example:
+        >>> X = np.eye(2)
+        >>> plain = {"noise": lambda n, rng: np.ones((2, n)), "objective": lambda U, V: np.sum((X - U @ V.T) ** 2)}
+        >>> run = od.lab.descent.descend(X, X, width=2, **plain, learning_rate=0.1)
+        >>> bool(run.deterministic[-1] < 1e-6)
+        True
     """
-    X = matrix(X, "X")
-    Y = matrix(Y, "Y", (None, X.shape[1]))
+    Y, X = checks.samples(Y, X)
     steps, batch, record = whole("steps", steps, 1), whole("batch", batch, 1), whole("record", record, 1)
     learning_rate = number("learning_rate", learning_rate, 0, checks.LARGEST, above=True)
     rng = np.random.default_rng(whole("seed", seed))
     U, V = (rng.standard_normal((len(M), width)) for M in (Y, X))
     if start is not None:
         given = checks.pair(start, "start")
-        U, V = (matrix(M, name, W.shape).copy() for M, name, W in zip(given, "UV", (U, V), strict=True))
+        U, V = (checks.matrix(M, name, W.shape).copy() for M, name, W in zip(given, "UV", (U, V), strict=True))
     times = np.unique(np.append(np.linspace(0, steps, record, dtype=np.int64), steps))
     noisy, exact = [], []
     due = 0

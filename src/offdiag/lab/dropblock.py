@@ -23,7 +23,12 @@ EXACT = 1e-9  # a gap below this share of ‖Y‖² is rounding
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best net of its width, and the convex bound below every net."""
+    """The best net of its width, and the convex bound below every net.
+
+    Example:
+        >>> od.lab.dropblock.optimum(3 * np.eye(2), np.eye(2), width=4, block=2, drop=0.5).tight
+        True
+    """
 
     product: Matrix  # UVᵀ, (a, b)
     U: Matrix  # (a, width)
@@ -39,7 +44,12 @@ class Optimum:
 
 
 class Overlapping(NamedTuple):
-    """DropBlock with blocks at any position, tuned so that a unit is kept as often as on the grid."""
+    """DropBlock with blocks at any position, tuned so that a unit is kept as often as on the grid.
+
+    Example:
+        >>> od.lab.dropblock.overlapping(0.25, 2).cov(3)[0]
+        array([0.1875, 0.0625, 0.    ])
+    """
 
     keep: float  # of each seed: a unit lives when all of its ``block`` seeds do
     characteristic: Matrix  # cov(z_i, z_j)/(θ·θ) for |i − j| = 0 … block − 1; 0 beyond
@@ -58,12 +68,21 @@ def k_support_squared(a: Any, order: int) -> float:
 
     order 1 is (Σ|a_i|)², order ≥ len(a) is Σ a_i². As printed, ρ is the index that maximises Eq. 11 [Pal20 Thm. 2.3];
     that holds only among the feasible ρ, those whose share lies between a_{ρ−1} and a_ρ.
+
+    Example:
+        >>> [od.lab.dropblock.k_support_squared([3.0, -4.0], order) for order in (1, 2)]
+        [49.0, 25.0]
     """
     return shrinkage.k_support_squared(checks.vector(a, "a"), whole("order", order, 1))
 
 
 def prox(m: Any, order: int, beta: float) -> Matrix:
-    """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), in O(d log d) [Pal20 Thm. 2.7]."""
+    """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), in O(d log d) [Pal20 Thm. 2.7].
+
+    Example:
+        >>> od.lab.dropblock.prox([3.0, -4.0], order=2, beta=1.0)
+        array([ 1.5, -2. ])
+    """
     return shrinkage.k_support_prox(checks.vector(m, "m"), whole("order", order, 1), _beta(beta))[0]
 
 
@@ -73,6 +92,10 @@ def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
     As printed, ρ ends at order − 1 [Pal20 Thm. 2.7], which leaves no candidate for order 1; it must end at order.
     For each pair the candidate keeps m_i/(1 + beta) before ρ, m_i − beta·S/c from ρ to λ, 0 after; the pair counts
     if its ρ is that of its own norm, so that F follows from running sums.
+
+    Example:
+        >>> od.lab.dropblock.prox_by_search([3.0, -4.0], order=2, beta=1.0)
+        array([ 1.5, -2. ])
     """
     m, order, beta = (
         checks.vector(m, "m"),
@@ -112,15 +135,25 @@ def prox_by_search(m: Any, order: int, beta: float) -> Matrix:
 
 @checks.finite
 def expected_loss(Y: Any, U: Any, V: Any, X: Any, block: int, drop: float) -> float:
-    """E‖Y − U diag(z/θ) VᵀX‖² over all masks: ‖Y − UVᵀX‖² + drop/θ·Σ_blocks ‖U_i V_iᵀ X‖² [Pal20 Lemma 2.1]."""
+    """E‖Y − U diag(z/θ) VᵀX‖² over all masks: ‖Y − UVᵀX‖² + drop/θ·Σ_blocks ‖U_i V_iᵀ X‖² [Pal20 Lemma 2.1].
+
+    Example:
+        >>> od.lab.dropblock.expected_loss(np.eye(2), np.eye(2), np.eye(2), np.eye(2), block=1, drop=0.5)
+        2.0
+    """
     odds = checks.odds(drop)
-    Y, U, V, X = _net(Y, U, V, X)
+    Y, U, V, X = checks.net(Y, U, V, X)
     return float(np.sum((Y - U @ (V.T @ X)) ** 2)) + odds * float(np.sum(frames.block_squares(U, V.T @ X, block)))
 
 
 @checks.finite
 def block_norms(U: Any, V: Any, X: Any, block: int) -> Matrix:
-    """‖U_i V_iᵀ X‖ of each block; all equal at a minimum whose bound is tight [Pal20 Thm. 2.5]."""
+    """‖U_i V_iᵀ X‖ of each block; all equal at a minimum whose bound is tight [Pal20 Thm. 2.5].
+
+    Example:
+        >>> od.lab.dropblock.block_norms(np.eye(2), np.eye(2), np.diag([3.0, 4.0]), block=1)
+        array([3., 4.])
+    """
     X = checks.matrix(X, "X")
     V = checks.matrix(V, "V", (len(X), None))
     U = checks.matrix(U, "U", (None, V.shape[1]))
@@ -128,7 +161,12 @@ def block_norms(U: Any, V: Any, X: Any, block: int) -> Matrix:
 
 
 def characteristic(width: int, block: int, drop: float) -> Matrix:
-    """cov(z)/θ² of a DropBlock mask: drop/θ inside each block, 0 elsewhere (width × width)."""
+    """cov(z)/θ² of a DropBlock mask: drop/θ inside each block, 0 elsewhere (width × width).
+
+    Example:
+        >>> od.lab.dropblock.characteristic(width=4, block=2, drop=0.5)[0]
+        array([1., 1., 0., 0.])
+    """
     odds = checks.odds(drop)
     k = checks.blocks(whole("width", width, 1), whole("block", block, 1))
     return np.asarray(np.kron(np.eye(k), np.full((block, block), odds)))
@@ -141,9 +179,12 @@ def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 
     theorem assumes X of full column rank, which fails as soon as there are more samples than features.) The bound is
     attained when certain projections exist, see ``lab.frames``; when they do not, the net is polished by L-BFGS from
     the nearest candidate, ``tight`` is False and ``gap`` is the distance above the bound.
+
+    Example:
+        >>> round(od.lab.dropblock.optimum(3 * np.eye(2), np.eye(2), width=4, block=2, drop=0.5).value, 6)
+        6.0
     """
-    X = checks.matrix(X, "X")
-    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    Y, X = checks.samples(Y, X)
     odds = checks.odds(drop)
     width, block = whole("width", width, 1), whole("block", block, 1)
     k, seed = checks.blocks(width, block), whole("seed", seed)
@@ -177,12 +218,16 @@ def sgd(
 
     With ``overlap`` blocks may lie anywhere, each unit is kept with the same probability (see ``overlapping``), and the
     deterministic objective is that of the overlapping masks. ``cov`` replaces the covariance of z/θ in that objective.
+
+    Example:
+        >>> run = od.lab.dropblock.sgd(np.eye(2), np.eye(2), width=2, block=1, drop=0.5, learning_rate=0.05)
+        >>> bool(run.deterministic[-1] < run.deterministic[0])
+        True
     """
     checks.odds(drop)
     width, block = whole("width", width, 1), whole("block", block, 1)
     k = checks.blocks(width, block)
-    X = checks.matrix(X, "X")
-    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    Y, X = checks.samples(Y, X)
     theta = 1 - float(drop)
     seeds = overlapping(theta, block)
     if cov is not None:
@@ -210,6 +255,10 @@ def overlapping(theta: float, block: int) -> Overlapping:
     ``block`` seeds cover a unit and all must live, so a seed lives with θ^(1/block); two units i, j share
     block − |i − j| seeds and cov/θ² = θ^−(1 − |i−j|/block) − 1. The printed formula [Pal20 sec. 5.3] is that of a unit
     that lives if any of its seeds does, and has the number of blocks in place of their size.
+
+    Example:
+        >>> od.lab.dropblock.overlapping(0.25, 2).keep
+        0.5
     """
     theta, block = checks.keep(theta, "theta"), whole("block", block, 1)
     shared = 1 - np.arange(block) / block
@@ -221,13 +270,6 @@ def _svd(M: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     U, s, Vt = np.linalg.svd(M, full_matrices=False)
     rank = int(np.count_nonzero(s > s[:1].sum() * max(M.shape) * np.finfo(np.float64).eps))
     return U[:, :rank], s[:rank], Vt[:rank]
-
-
-def _net(Y: Any, U: Any, V: Any, X: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    X = checks.matrix(X, "X")
-    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
-    U = checks.matrix(U, "U", (len(Y), None))
-    return Y, U, checks.matrix(V, "V", (len(X), U.shape[1])), X
 
 
 def _beta(beta: Any) -> float:

@@ -20,8 +20,12 @@ def expected_loss(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     """E‖Y − U(Z∘V/θ)ᵀA‖² over all masks: ‖Y − UVᵀA‖² + (1−θ)/θ·Σ_k ‖u_k‖² Σ_j V_jk² ‖row j of A‖².
 
     The noise of each connection is independent, so only the sizes of the inputs count, not how they vary together.
+
+    Example:
+        >>> od.lab.dropconnect.expected_loss([[0.0]], [[1.0]], [[1.0], [1.0]], [[1.0], [1.0]], keep=0.5)
+        6.0
     """
-    Y, U, V, A, odds = _checked(Y, U, V, A, keep)
+    Y, U, V, A, odds = _validate(Y, U, V, A, keep)
     return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ (V**2).T @ np.sum(A**2, axis=1))
 
 
@@ -30,8 +34,12 @@ def papers_form(Y: Any, U: Any, V: Any, A: Any, keep: float) -> float:
     """The same formula as printed: the penalty of dropout, (1−θ)/θ·Σ_k ‖u_k‖² ‖Aᵀv_k‖² [Pal20 Thm. 4.1, Cor. 4.2].
 
     It treats a column of connections as if they were dropped together. Correct when ``agree(A)``.
+
+    Example:
+        >>> od.lab.dropconnect.papers_form([[0.0]], [[1.0]], [[1.0], [1.0]], [[1.0], [1.0]], keep=0.5)
+        8.0
     """
-    Y, U, V, A, odds = _checked(Y, U, V, A, keep)
+    Y, U, V, A, odds = _validate(Y, U, V, A, keep)
     return _fit(Y, U, V, A) + odds * float(np.sum(U**2, axis=0) @ np.sum((V.T @ A) ** 2, axis=1))
 
 
@@ -39,6 +47,10 @@ def agree(A: Any, tolerance: float = 1e-9) -> bool:
     """Whether the rows of A are orthogonal, the only case in which both forms are equal for all U, V.
 
     ``tolerance`` is the largest cosine between two rows that still counts as 0.
+
+    Example:
+        >>> od.lab.dropconnect.agree([[1.0, 1.0], [1.0, -1.0]]), od.lab.dropconnect.agree([[1.0, 1.0], [1.0, 0.0]])
+        (True, False)
     """
     A = checks.matrix(A, "A", largest=np.inf)
     tolerance = number("tolerance, a cosine,", tolerance, 0, 1)
@@ -51,7 +63,13 @@ def agree(A: Any, tolerance: float = 1e-9) -> bool:
 
 
 def whitened(A: Any) -> Matrix:
-    """A rotated and scaled so that its rows are orthonormal: the inputs for which DropConnect is dropout."""
+    """A rotated and scaled so that its rows are orthonormal: the inputs for which DropConnect is dropout.
+
+    Example:
+        >>> A = od.lab.dropconnect.whitened([[2.0, 1.0], [1.0, 2.0]])
+        >>> np.allclose(A @ A.T, np.eye(2))
+        True
+    """
     A = checks.matrix(A, "A")
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     if len(A) > A.shape[1] or s[-1] <= s[0] * max(A.shape) * np.finfo(np.float64).eps:
@@ -63,11 +81,16 @@ def whitened(A: Any) -> Matrix:
 
 
 def sgd(Y: Any, X: Any, width: int, keep: float, **settings: Any) -> descent.Trace:
-    """Stochastic gradient descent under DropConnect; see ``lab.descent.descend`` for the settings."""
+    """Stochastic gradient descent under DropConnect; see ``lab.descent.descend`` for the settings.
+
+    Example:
+        >>> run = od.lab.dropconnect.sgd(np.eye(2), np.eye(2), width=2, keep=0.5, learning_rate=0.05)
+        >>> bool(run.deterministic[-1] < run.deterministic[0])
+        True
+    """
     theta = checks.keep(keep)
     width = whole("width", width, 1)
-    X = checks.matrix(X, "X")
-    Y = checks.matrix(Y, "Y", (None, X.shape[1]))
+    Y, X = checks.samples(Y, X)
     odds, inputs = (1 - theta) / theta, np.sum(X**2, axis=1)
 
     def noise(_count: int, rng: descent.Rng) -> Matrix:
@@ -79,12 +102,9 @@ def sgd(Y: Any, X: Any, width: int, keep: float, **settings: Any) -> descent.Tra
     return descent.descend(Y, X, width, noise, objective, connections=True, **descent.known(settings))
 
 
-def _checked(Y: Any, U: Any, V: Any, A: Any, keep: float) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
+def _validate(Y: Any, U: Any, V: Any, A: Any, keep: float) -> tuple[Matrix, Matrix, Matrix, Matrix, float]:
     theta = checks.keep(keep)
-    A = checks.matrix(A, "A")
-    Y = checks.matrix(Y, "Y", (None, A.shape[1]))
-    U = checks.matrix(U, "U", (len(Y), None))
-    return Y, U, checks.matrix(V, "V", (len(A), U.shape[1])), A, (1 - theta) / theta
+    return *checks.net(Y, U, V, A, "A"), (1 - theta) / theta
 
 
 def _fit(Y: Matrix, U: Matrix, V: Matrix, A: Matrix) -> float:

@@ -35,7 +35,12 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A global minimum over nets of one width: the product is unique up to ties, the equalised factors are not."""
+    """A global minimum over nets of one width: the product is unique up to ties, the equalised factors are not.
+
+    Example:
+        >>> od.lab.dropout.optimum(np.diag([3.0, 1.0]), width=2, drop=0.5).rank
+        1
+    """
 
     product: Matrix  # UVᵀ
     U: Matrix  # (d1, width)
@@ -52,6 +57,10 @@ def expected_loss(Y: Any, U: Any, A: Any, mean: Any, cov: Any) -> float:
 
     Y (a×N) are targets, A (d×N) the activations that are dropped, U (a×d) the layer after them:
     ‖Y − UA‖² + ⟨C̄, (UᵀU)∘(AAᵀ)⟩ with C̄_ij = cov_ij/(mean_i·mean_j).
+
+    Example:
+        >>> od.lab.dropout.expected_loss([[1.0]], [[1.0]], [[1.0]], mean=0.5, cov=[[0.25]])
+        1.0
     """
     Y = checks.matrix(Y, "Y")
     A = checks.matrix(A, "A", (None, Y.shape[1]))
@@ -67,7 +76,12 @@ def expected_loss(Y: Any, U: Any, A: Any, mean: Any, cov: Any) -> float:
 
 
 def deep_expected_loss(G: Any, weights: Sequence[Any], drops: Sequence[float]) -> float:
-    """E‖X − net(X)‖² with dropout in front of every layer of a deep linear net; see ``lab.deep.expected_loss``."""
+    """E‖X − net(X)‖² with dropout in front of every layer of a deep linear net; see ``lab.deep.expected_loss``.
+
+    Example:
+        >>> od.lab.dropout.deep_expected_loss(np.eye(2), [np.eye(2)], [0.5])
+        2.0
+    """
     return deep.expected_loss(G, weights, drops)
 
 
@@ -76,6 +90,10 @@ def objective(M: Any, U: Any, V: Any, drop: float, second_moment: Any = None) ->
     """‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖² for white inputs [Mianjy18 Eq. 2]; with E xxᵀ = S ≠ I, distances are measured in S.
 
     In general ‖(M − UVᵀ)S^½‖² + λ·Σ‖u_i‖²·v_iᵀSv_i: the formula for white inputs gives a different number.
+
+    Example:
+        >>> od.lab.dropout.objective(np.eye(2), np.eye(2), np.eye(2), drop=0.5)
+        2.0
     """
     M = checks.matrix(M, "M")
     U = checks.matrix(U, "U", (M.shape[0], None))
@@ -92,6 +110,10 @@ def path_norm(U: Any, V: Any) -> float:
     """(Σ over all paths input → unit → output of the squared product of weights)^½ [Mianjy18 Eq. 3].
 
     Its square times λ is what dropout adds to the loss.
+
+    Example:
+        >>> od.lab.dropout.path_norm([[3.0, 4.0]], [[1.0, 1.0]])
+        5.0
     """
     U = checks.matrix(U, "U")
     V = checks.matrix(V, "V", (None, U.shape[1]))
@@ -105,19 +127,18 @@ def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_momen
     equalised: every unit has ‖u_i‖² = ‖v_i‖² = ‖UVᵀ‖_*/r. ``tied`` means U = V and needs a symmetric M, whose
     eigenvalues replace the singular values; negative ones cannot be matched and remain as loss [Mianjy18 Thm. 2.4].
     With inputs of second moment S the problem is that of M·S^½; directions that never occur are left at 0.
+
+    Example:
+        >>> round(od.lab.dropout.optimum(np.diag([3.0, 1.0]), width=2, drop=0.5).value, 6)
+        4.0
     """
     width, lam = whole("width", width, 1), checks.odds(drop)
-    if tied:
-        if second_moment is not None:
-            raise OffdiagError("tied weights are solved for white inputs only; leave out second_moment, or untie")
-        sigma, W = np.linalg.eigh(checks.symmetric(M, "M"))
-        sigma, W = sigma[::-1], W[:, ::-1]
-        Y, root = W, None
-    else:
-        M = checks.matrix(M, "M")
-        root = None if second_moment is None else _root(_moment(second_moment, M.shape[1]))
-        W, sigma, Yt = np.linalg.svd(M if root is None else M @ root, full_matrices=False)
-        Y = Yt.T
+    if tied and second_moment is not None:
+        raise OffdiagError("tied weights are solved for white inputs only; leave out second_moment, or untie")
+    M, root = (checks.symmetric if tied else checks.matrix)(M, "M"), None
+    if second_moment is not None:
+        root = _root(_moment(second_moment, M.shape[1]))
+    W, sigma, Y = spectrum(M if root is None else M @ root, tied)
     rank, tau, kept = shrunk(sigma, width, lam)
     lost = float(np.sum(sigma[rank:] ** 2))
     value = lam * float(np.sum(sigma[:rank])) ** 2 / (width + lam * rank) + lost
@@ -131,6 +152,10 @@ def shrunk(sigma: Matrix, width: int, lam: float) -> tuple[int, float, Matrix]:
     """ρ, τ and σ_i − τ for i ≤ ρ, from decreasing σ, for min Σ(σ_i − s_i)² + λ/r·(Σs_i)², s ≥ 0, at most r of them.
 
     ρ is the last j ≤ r with σ_j > λ·(σ_1 + ⋯ + σ_j)/(r + λj) [Mianjy18 Thm. 2.4]; these j are the first ones.
+
+    Example:
+        >>> od.lab.dropout.shrunk(np.array([3.0, 1.0]), width=2, lam=1.0)
+        (1, 1.0, array([2.]))
     """
     j = np.arange(1, min(width, len(sigma)) + 1)
     sums = np.cumsum(sigma[: len(j)])
@@ -143,6 +168,15 @@ def shrunk(sigma: Matrix, width: int, lam: float) -> tuple[int, float, Matrix]:
     # σ − τ, without cancellation when λ is large
     left = (width * top + lam * (rank * top - total)) / (width + lam * rank)
     return rank, lam * total / (width + lam * rank), np.maximum(left, 0.0)
+
+
+def spectrum(M: Matrix, tied: bool) -> tuple[Matrix, Matrix, Matrix]:
+    """W, σ and Y with M = W·diag(σ)·Yᵀ, σ decreasing: eigenvectors for tied weights, singular vectors otherwise."""
+    if tied:
+        sigma, W = np.linalg.eigh(M)
+        return W[:, ::-1], sigma[::-1], W[:, ::-1]
+    W, sigma, Yt = np.linalg.svd(M, full_matrices=False)
+    return W, sigma, Yt.T
 
 
 def _value(E: Matrix, U: Matrix, V: Matrix, lam: float) -> float:

@@ -19,7 +19,12 @@ CHUNK = 1000  # inputs drawn at a time
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The records of each run, and the weights at the end."""
+    """The records of each run, and the weights at the end.
+
+    Example:
+        >>> od.lab.dropout.sgd(np.eye(2), 2, 0.5, steps=4, learning_rate=0.1, record_every=2).steps
+        array([0, 2, 4])
+    """
 
     steps: NDArray[np.int64]  # (n,) steps taken before each record, starting with 0
     objectives: Matrix  # (runs, n) the expected loss at the iterate, exactly
@@ -53,6 +58,11 @@ def sgd(
     only rescales η; the factor 2 of the gradient is omitted both here and there. With ``tied`` both updates go to U.
     ``start`` is (U, V), or U if tied, and is shared by all runs; without it, each run draws its own, normal,
     with columns of norm 1 on average.
+
+    Example:
+        >>> run = od.lab.dropout.sgd(np.eye(2), 2, 0.5, steps=2000, learning_rate=0.05, decay=0.01)
+        >>> bool(run.objectives[0, -1] < run.objectives[0, 0])
+        True
     """
     from offdiag._kernels.parallel import run_parallel
     from offdiag.lab.dropout_steps import take_steps
@@ -64,7 +74,7 @@ def sgd(
     learning_rate = number("learning_rate", learning_rate, 0, checks.LARGEST, above=True)
     decay, seed = number("decay", decay, 0, checks.LARGEST), whole("seed", seed)
     marks = np.append(np.arange(0, steps, every), steps)
-    U, V = _started(start, M.shape, width, tied)
+    U, V = _initial_factors(start, M.shape, width, tied)
     n, keep = len(marks), 1 - drop
     objectives, variances = np.empty((runs, n)), np.empty((runs, n))
     ends = np.empty((runs, len(M), width)), np.empty((runs, M.shape[1], width))
@@ -106,11 +116,16 @@ def sgd(
 
 
 def importances(U: Matrix, V: Matrix) -> Matrix:
-    """‖u_i‖·‖v_i‖ of each unit, the importance scores of [Mianjy18 sec. 6]; leading axes are runs."""
+    """‖u_i‖·‖v_i‖ of each unit, the importance scores of [Mianjy18 sec. 6]; leading axes are runs.
+
+    Example:
+        >>> od.lab.dropout.importances(np.array([[3.0, 1.0], [4.0, 0.0]]), np.ones((1, 2)))
+        array([5., 1.])
+    """
     return np.asarray(np.linalg.norm(U, axis=-2) * np.linalg.norm(V, axis=-2))
 
 
-def _started(start: Any, shape: tuple[int, ...], width: int, tied: bool) -> tuple[Matrix | None, Matrix | None]:
+def _initial_factors(start: Any, shape: tuple[int, ...], width: int, tied: bool) -> tuple[Matrix | None, Matrix | None]:
     if start is None:
         return None, None
     U, V = (start, start) if tied else checks.pair(start, "start")

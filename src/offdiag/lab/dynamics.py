@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from offdiag.checks import whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
 from offdiag.lab.modes import (
-    Array,
     arrays,
     dae,
     dae_fixed_point,
@@ -71,21 +71,31 @@ __all__ = [
 
 
 class Modes(NamedTuple):
-    """One number per eigenvector of Σ xxᵀ, leading direction first; nan where the data has no variance."""
+    """One number per eigenvector of Σ xxᵀ, leading direction first; nan where the data has no variance.
 
-    values: Array  # (n_features,)
-    eigenvalues: Array  # (n_features,)
+    Example:
+        >>> od.lab.dynamics.estimate(np.diag([2.0, 1.0]), lambda rows: rows / 2)
+        Modes(values=array([0.5, 0.5]), eigenvalues=array([4., 1.]))
+    """
+
+    values: Matrix  # (n_features,)
+    eigenvalues: Matrix  # (n_features,)
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A training run: the diagonal of Vᵀ·W2·W1·V at each record."""
+    """A training run: the diagonal of Vᵀ·W2·W1·V at each record.
+
+    Example:
+        >>> od.lab.dynamics.gradient_descent(np.eye(2), np.eye(2), np.eye(2), rate=0.1, steps=2).steps
+        array([0, 1, 2])
+    """
 
     steps: NDArray[np.int64]  # (records,)
-    values: Array  # (records, n_features), leading direction first
-    eigenvalues: Array  # (n_features,)
-    W1: Array  # (hidden, n_features), after the last step
-    W2: Array  # (n_features, hidden)
+    values: Matrix  # (records, n_features), leading direction first
+    eigenvalues: Matrix  # (n_features,)
+    W1: Matrix  # (hidden, n_features), after the last step
+    W2: Matrix  # (n_features, hidden)
 
 
 @checks.finite
@@ -93,6 +103,10 @@ def expected_loss(X: Any, W1: Any, W2: Any, variance: float) -> float:
     """The mean of 1/2N·Σ‖x − W2W1(x + noise)‖² over noise of this variance; X has a sample per row.
 
     1/2N·(Σ‖x − Mx‖² + N·s²·tr MMᵀ) with M = W2W1: the noise term of [Pretorius18 Eq. 1] belongs inside the 1/2N.
+
+    Example:
+        >>> od.lab.dynamics.expected_loss(np.eye(2), np.eye(2), np.eye(2), variance=0.5)
+        0.5
     """
     X, W1, W2 = _net(X, W1, W2)
     M = W2 @ W1
@@ -101,7 +115,13 @@ def expected_loss(X: Any, W1: Any, W2: Any, variance: float) -> float:
 
 
 def sample_loss(X: Any, W1: Any, W2: Any, variance: float, *, draws: int, seed: int = 0) -> Estimate:
-    """The same mean by drawing Gaussian noise for every entry of X."""
+    """The same mean by drawing Gaussian noise for every entry of X.
+
+    Example:
+        >>> found = od.lab.dynamics.sample_loss(np.eye(2), np.eye(2), np.eye(2), variance=0.5, draws=1000)
+        >>> abs(found.mean - 0.5) < 4 * found.standard_error
+        True
+    """
     X, W1, W2 = _net(X, W1, W2)
     deviation = float(np.sqrt(one(variance=variance)))
     rng = np.random.default_rng(whole("seed", seed))
@@ -113,12 +133,17 @@ def sample_loss(X: Any, W1: Any, W2: Any, variance: float, *, draws: int, seed: 
     return mean_of(np.array(losses))
 
 
-def eigenbasis(X: Any) -> tuple[Array, Array]:
-    """Eigenvalues of Σ xxᵀ, largest first, and its eigenvectors as columns; X has a sample per row."""
+def eigenbasis(X: Any) -> tuple[Matrix, Matrix]:
+    """Eigenvalues of Σ xxᵀ, largest first, and its eigenvectors as columns; X has a sample per row.
+
+    Example:
+        >>> od.lab.dynamics.eigenbasis(np.diag([1.0, 2.0]))[0]
+        array([4., 1.])
+    """
     return _eigenbasis(checks.matrix(X, "X"))
 
 
-def _eigenbasis(X: Array) -> tuple[Array, Array]:
+def _eigenbasis(X: Matrix) -> tuple[Matrix, Matrix]:
     if len(X) < X.shape[1]:  # more features than samples: the singular vectors of X, without squaring it
         _, singular, Vt = np.linalg.svd(X, full_matrices=True)
         return np.concatenate([singular**2, np.zeros(X.shape[1] - len(singular))]), np.ascontiguousarray(Vt.T)
@@ -127,7 +152,7 @@ def _eigenbasis(X: Array) -> tuple[Array, Array]:
 
 
 def estimate(
-    X: Any, reconstruct: Callable[[Any], Any], *, basis: tuple[Array, Array] | None = None, modes: int | None = None
+    X: Any, reconstruct: Callable[[Any], Any], *, basis: tuple[Matrix, Matrix] | None = None, modes: int | None = None
 ) -> Modes:
     """How much of each direction any net has learnt: diag(Vᵀ (Σ x x̂ᵀ) V)/λ [Pretorius18 sec. F].
 
@@ -136,6 +161,10 @@ def estimate(
     aligned with the data these are the w of its modes; for any other net they are an estimate, which may leave [0, 1].
     ``basis`` saves a repeated ``eigenbasis(X)``, ``modes`` keeps the leading ones only.
     X may be of any size; eigenvalues that do not fit into float64 are inf or 0.
+
+    Example:
+        >>> od.lab.dynamics.estimate(np.diag([2.0, 1.0]), lambda rows: rows / 2).values
+        array([0.5, 0.5])
     """
     X = checks.matrix(X, "X", largest=np.inf)
     power = int(np.frexp(np.abs(X).max())[1])
@@ -158,7 +187,7 @@ def estimate(
     return Modes(np.where(present, overlap / np.where(present, eigenvalues, 1), np.nan), np.asarray(basis[0])[:modes])
 
 
-def _rows(reconstruct: Any, X: Array) -> Any:
+def _rows(reconstruct: Any, X: Matrix) -> Any:
     """The output of a function or a torch module for these rows, without gradients."""
     if not callable(reconstruct):
         raise OffdiagError(
@@ -177,8 +206,14 @@ def _rows(reconstruct: Any, X: Array) -> Any:
     return found.detach().cpu().double().numpy() if isinstance(found, torch.Tensor) else found
 
 
-def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tuple[Array, Array]:
-    """W1 = R·diag(w1)·Vᵀ and W2 = V·diag(w2)·Rᵀ for the ``hidden`` leading directions; R is a random rotation."""
+def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tuple[Matrix, Matrix]:
+    """W1 = R·diag(w1)·Vᵀ and W2 = V·diag(w2)·Rᵀ for the ``hidden`` leading directions; R is a random rotation.
+
+    Example:
+        >>> W1, W2 = od.lab.dynamics.aligned_start(np.diag([2.0, 1.0]), hidden=2, w1=0.5, w2=0.5)
+        >>> np.allclose(W2 @ W1, 0.25 * np.eye(2))
+        True
+    """
     X = checks.matrix(X, "X")
     if not 1 <= whole("hidden", hidden, 1) <= X.shape[1]:
         raise OffdiagError(f"hidden must be 1 to {X.shape[1]}, the number of features, received {hidden}")
@@ -193,20 +228,16 @@ def aligned_start(X: Any, hidden: int, w1: Any, w2: Any, *, seed: int = 0) -> tu
 
 
 def gradient_descent(
-    X: Any,
-    W1: Any,
-    W2: Any,
-    *,
-    rate: float,
-    steps: int,
-    variance: float = 0.0,
-    weight_decay: float = 0.0,
-    record: int = 1,
+    X: Any, W1: Any, W2: Any, *, rate: float, steps: int, variance: float = 0, weight_decay: float = 0, record: int = 1
 ) -> Descent:
     """Plain steps of size ``rate`` down the expected loss plus γ/2·(‖W1‖² + ‖W2‖²) of a whole linear net.
 
     From ``aligned_start``, each mode follows ``dae`` (noise = N·variance) or ``wdae`` (decay = N·γ) with
     tau = N/rate, up to the error of a finite step. The modes are recorded every ``record`` steps.
+
+    Example:
+        >>> od.lab.dynamics.gradient_descent([[1.0]], [[0.5]], [[1.0]], rate=0.1, steps=2).values.ravel()
+        array([0.5       , 0.56375   , 0.62385297])
     """
     X, W1, W2 = _net(X, W1, W2)
     rate, s2, gamma = one(rate=rate), one(variance=variance), one(weight_decay=weight_decay)
@@ -229,7 +260,7 @@ def gradient_descent(
     return Descent(np.array(kept), np.array(values), eigenvalues, W1, W2)
 
 
-def _net(X: Any, W1: Any, W2: Any) -> tuple[Array, Array, Array]:
+def _net(X: Any, W1: Any, W2: Any) -> tuple[Matrix, Matrix, Matrix]:
     X = checks.matrix(X, "X")
     W1 = checks.matrix(W1, "W1", (None, X.shape[1]))
     return X, W1, checks.matrix(W2, "W2", (X.shape[1], W1.shape[0]))

@@ -21,14 +21,23 @@ def equalize(U: Any) -> Matrix:
 
     t is the mean of the squared norms. While columns differ, rotate the longest and the shortest into each other
     until one of them has t, and leave that one alone from then on: at most r − 1 rotations.
+
+    Example:
+        >>> np.linalg.norm(np.diag([3.0, 1.0]) @ od.lab.equalizer.equalize(np.diag([3.0, 1.0])), axis=0).round(6)
+        array([2.236068, 2.236068])
     """
     Q, _ = rotations(U)
     return Q
 
 
 def rotations(U: Any) -> tuple[Matrix, int]:
-    """``equalize``, and the number of rotations it took."""
-    U = _scaled(U)
+    """``equalize``, and the number of rotations it took.
+
+    Example:
+        >>> od.lab.equalizer.rotations(np.diag([3.0, 2.0, 1.0]))[1]
+        2
+    """
+    U = _normalise(U)
     d, r = U.shape
     A = np.hstack([U.T, np.eye(r)])  # one row per column of [U; Q]: a rotation touches two contiguous rows
     squares = np.square(U).sum(axis=0)
@@ -52,8 +61,12 @@ def eqz(U: Any) -> Matrix:
     The mean of the eigenvectors, scaled to length 1, has the mean eigenvalue as its Rayleigh quotient: it becomes a
     column, and the rest is done on its orthogonal complement. As printed, one index has two meanings, and the comment
     says that the diagonal element becomes zero: it becomes the mean, because the trace is not subtracted.
+
+    Example:
+        >>> np.linalg.norm(np.diag([3.0, 1.0]) @ od.lab.equalizer.eqz(np.diag([3.0, 1.0])), axis=0).round(6)
+        array([2.236068, 2.236068])
     """
-    U = _scaled(U)
+    U = _normalise(U)
     G, r = U.T @ U, U.shape[1]
     Q = np.eye(r)
     for done in range(r - 1):
@@ -70,6 +83,10 @@ def hadamard(r: int) -> Matrix:
 
     Z_{2n} = [[Z_n, Z_n], [−Z_n, Z_n]]/√2 from Z_1 = 1 [Mianjy18 Remark 5.2]; the printed factor, 2^((1−k)/2), is that
     of the whole matrix and must not be applied again at each level.
+
+    Example:
+        >>> od.lab.equalizer.hadamard(4)[1]
+        array([-0.5,  0.5, -0.5,  0.5])
     """
     r = whole("r", r, 1)
     if r & (r - 1):
@@ -81,7 +98,12 @@ def hadamard(r: int) -> Matrix:
 
 
 def universal(U: Any) -> Matrix:
-    """Q = VZ with V the full r×r basis of right singular vectors of U and Z = ``hadamard(r)`` [Mianjy18 Remark 5.2]."""
+    """Q = VZ with V the full r×r basis of right singular vectors of U and Z = ``hadamard(r)`` [Mianjy18 Remark 5.2].
+
+    Example:
+        >>> np.linalg.norm(np.diag([3.0, 1.0]) @ od.lab.equalizer.universal(np.diag([3.0, 1.0])), axis=0).round(6)
+        array([2.236068, 2.236068])
+    """
     U = matrix(U, "U", largest=np.inf)
     Z = hadamard(U.shape[1])
     V = np.linalg.svd(U, full_matrices=True)[2].T  # with fewer rows than columns, the compact basis is too small
@@ -89,7 +111,13 @@ def universal(U: Any) -> Matrix:
 
 
 def joint(U: Any, V: Any) -> tuple[Matrix, Matrix]:
-    """Another (U, V) with the same width and UVᵀ, all squared norms equal to ‖UVᵀ‖_*/r [Mianjy18 Thm. 3.3]."""
+    """Another (U, V) with the same width and UVᵀ, all squared norms equal to ‖UVᵀ‖_*/r [Mianjy18 Thm. 3.3].
+
+    Example:
+        >>> U, V = od.lab.equalizer.joint(np.diag([3.0, 1.0]), np.eye(2))
+        >>> np.square([U, V]).sum(axis=1).round(6).tolist()
+        [[2.0, 2.0], [2.0, 2.0]]
+    """
     U = matrix(U, "U")
     V = matrix(V, "V", (None, U.shape[1]))
     W, s, Yt = np.linalg.svd(U @ V.T, full_matrices=False)
@@ -101,6 +129,11 @@ def balanced(W: Matrix, s: Matrix, Y: Matrix, width: int) -> tuple[Matrix, Matri
 
     W√s and Y√s are padded with zero columns before the rotation: without them the norm would be shared among the
     non-zero columns only [Mianjy18 Alg. 3].
+
+    Example:
+        >>> U, V = od.lab.equalizer.balanced(np.eye(2), np.array([3.0, 1.0]), np.eye(2), width=4)
+        >>> np.square(U).sum(axis=0).round(6)
+        array([1., 1., 1., 1.])
     """
     rank = min(len(s), width)
     half = np.zeros((width, width))
@@ -111,12 +144,17 @@ def balanced(W: Matrix, s: Matrix, Y: Matrix, width: int) -> tuple[Matrix, Matri
 
 
 def spread(U: Any) -> float:
-    """(largest − smallest)/mean of the squared column norms; 0 for an equalised matrix, the zero matrix included."""
-    squares = np.square(_scaled(U)).sum(axis=0)
+    """(largest − smallest)/mean of the squared column norms; 0 for an equalised matrix, the zero matrix included.
+
+    Example:
+        >>> od.lab.equalizer.spread([[1.0, 2.0]])
+        1.2
+    """
+    squares = np.square(_normalise(U)).sum(axis=0)
     return float(np.ptp(squares) / squares.mean()) if squares.any() else 0.0
 
 
-def _scaled(U: Any) -> Matrix:
+def _normalise(U: Any) -> Matrix:
     U = matrix(U, "U", largest=np.inf)
     return np.asarray(U / (np.abs(U).max() or 1.0))  # squares neither overflow nor vanish; Q ignores the scale
 

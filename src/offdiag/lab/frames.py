@@ -7,6 +7,8 @@ eigenvalues in pairs (τ, 2 − τ), and k·s ≥ n is always necessary.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from offdiag.checks import whole
@@ -20,6 +22,11 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
 
     For s > 1 by alternating projections: make every block orthonormal, then the sum right, and again. A residual that
     stays away from 0 means that no such matrices exist, or that none were found.
+
+    Example:
+        >>> Q, residual = od.lab.frames.averaging(np.array([0.5, 0.3, 0.2]), s=1, k=4)
+        >>> (Q @ Q.T / 4).round(6).diagonal(), residual < 1e-12
+        (array([0.5, 0.3, 0.2]), True)
     """
     t = np.asarray(t, dtype=np.float64)
     lengths = np.sqrt(k * t)  # of the rows of Q
@@ -47,6 +54,11 @@ def factors(
     """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound, if possible.
 
     Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``lab.frames``.
+
+    Example:
+        >>> L, R = od.lab.frames.factors(*np.array([[3, 2], [2, 1], [1, 1]]), 4, 2, seed=0, balance=True)
+        >>> (L @ R).round(6).tolist()
+        [[2.0, 0.0], [0.0, 1.0]]
     """
     n, k = len(m), width // block
     F = np.zeros((n, width))
@@ -66,14 +78,25 @@ def factors(
 
 
 def value(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> float:
-    """‖diag(m) − LR‖² + odds·Σ‖L_i R_i‖²; L and R may leave out the last entries of m."""
+    """‖diag(m) − LR‖² + odds·Σ‖L_i R_i‖²; L and R may leave out the last entries of m.
+
+    Example:
+        >>> od.lab.frames.value(np.array([3.0, 1.0]), np.eye(2), 2 * np.eye(2), block=1, odds=0.5)
+        6.0
+    """
     n = len(L)
     fit = np.diag(m[:n]) - L @ R
     return float(np.sum(fit**2) + np.sum(m[n:] ** 2)) + odds * float(np.sum(block_squares(L, R, block)))
 
 
 def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[Matrix, Matrix]:
-    """The best of a few descents on the reduced problem, one of them from L, R."""
+    """The best of a few descents on the reduced problem, one of them from L, R.
+
+    Example:
+        >>> L, R = od.lab.frames.polished(np.array([3.0, 1.0]), np.eye(2), np.eye(2), block=1, odds=1.0)
+        >>> round(float(np.trace(L @ R)), 4)
+        2.0
+    """
     from scipy.optimize import minimize
 
     n, width = len(m), L.shape[1]
@@ -93,26 +116,24 @@ def polished(m: Matrix, L: Matrix, R: Matrix, block: int, odds: float) -> tuple[
     size = np.sqrt(m.max() / width)
     start = np.zeros((2, n, width))
     start[0, : len(L)], start[1, : len(L)] = L, R.T
-    best = None
     large = n * width > 400  # local minima differ little there, and descents are expensive
+    options: Any = {"maxiter": 600 if large else 5000, "maxfun": 20_000, "gtol": 1e-13, "ftol": 1e-14, "maxcor": 30}
+    found = []
     for trial in (0, 3) if large else range(4):
         nudged = start + size * (0.03 if trial < 2 else 1.0) * rng.standard_normal(start.shape) * (trial > 0)
         x0 = np.concatenate([nudged[0].ravel(), nudged[1].T.ravel()])
-        found = minimize(
-            loss,
-            x0,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 600 if large else 5000, "maxfun": 20_000, "gtol": 1e-13, "ftol": 1e-14, "maxcor": 30},
-        )
-        if best is None or found.fun < best.fun:
-            best = found
-    assert best is not None
+        found.append(minimize(loss, x0, jac=True, method="L-BFGS-B", options=options))
+    best = min(found, key=lambda descent: descent.fun)
     return best.x[: n * width].reshape(n, width), best.x[n * width :].reshape(width, n)
 
 
 def block_squares(U: Matrix, T: Matrix, block: int) -> Matrix:
-    """‖U_i T_i‖² of each block, where T is the hidden layer (width×N)."""
+    """‖U_i T_i‖² of each block, where T is the hidden layer (width×N).
+
+    Example:
+        >>> od.lab.frames.block_squares(np.eye(2), np.diag([3.0, 4.0]), block=1)
+        array([ 9., 16.])
+    """
     whole("block", block, 1)
     k = checks.blocks(U.shape[1], block)
     left, right = (M.reshape(len(M), k, block).transpose(1, 2, 0) for M in (U, T.T))  # (k, block, rows)

@@ -17,13 +17,19 @@ from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, equalizer
 from offdiag.lab.checks import Matrix
+from offdiag.lab.dropout import spectrum
 
 Kind = Literal["global minimum", "local minimum", "strict saddle", "degenerate"]
 MOST_POINTS = 20_000
 
 
 class Condition(NamedTuple):
-    """λ < bound, under which the paper proves that all local minima are global; usable as a truth value."""
+    """λ < bound, under which the paper proves that all local minima are global; usable as a truth value.
+
+    Example:
+        >>> bool(od.lab.landscape.Condition(holds=True, bound=0.5))
+        True
+    """
 
     holds: bool
     bound: float
@@ -34,7 +40,12 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Signature:
-    """Numbers of negative, zero (relative to the largest) and positive eigenvalues of a Hessian, and the smallest."""
+    """Numbers of negative, zero (relative to the largest) and positive eigenvalues of a Hessian, and the smallest.
+
+    Example:
+        >>> od.lab.landscape.Signature(negative=1, zero=0, positive=1, smallest=-2.0).negative
+        1
+    """
 
     negative: int
     zero: int
@@ -44,7 +55,12 @@ class Signature:
 
 @dataclass(frozen=True, eq=False)
 class CriticalPoint:
-    """One member of a family: signs, the order of units and rotations within a group of units lead to the others."""
+    """One member of a family: signs, the order of units and rotations within a group of units lead to the others.
+
+    Example:
+        >>> [point.equalised for point in od.lab.landscape.critical_points([[2.0]], width=2, drop=0.5)]
+        [True, False, True]
+    """
 
     U: Matrix
     V: Matrix
@@ -61,7 +77,12 @@ class CriticalPoint:
 
 @dataclass(frozen=True, eq=False)
 class Contours:
-    """f(w₁, w₂) for a scalar M and two tied units, on a grid, and its critical points."""
+    """f(w₁, w₂) for a scalar M and two tied units, on a grid, and its critical points.
+
+    Example:
+        >>> od.lab.landscape.contours(2.5, drop=1 / 3).minima.tolist()
+        [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]
+    """
 
     w: Matrix  # (n,) the grid, the same in both directions
     values: Matrix  # (n, n) at [row w₂, column w₁]
@@ -72,12 +93,23 @@ class Contours:
 
 @checks.finite
 def value(M: Any, U: Any, drop: float, V: Any = None) -> float:
+    """f(U, V).
+
+    Example:
+        >>> od.lab.landscape.value([[2.0]], [[1.0, 1.0]], drop=0.5)
+        2.0
+    """
     M, U, V, lam, _ = _problem(M, U, V, drop)
     return float(np.sum((M - U @ V.T) ** 2) + lam * np.sum(_squares(U) * _squares(V)))
 
 
 def gradient(M: Any, U: Any, drop: float, V: Any = None) -> Any:
-    """∂f/∂U for tied weights, 4(UUᵀ − M)U + 4λU·diag(UᵀU) [Mianjy18 sec. D]; (∂f/∂U, ∂f/∂V) otherwise."""
+    """∂f/∂U for tied weights, 4(UUᵀ − M)U + 4λU·diag(UᵀU) [Mianjy18 sec. D]; (∂f/∂U, ∂f/∂V) otherwise.
+
+    Example:
+        >>> od.lab.landscape.gradient([[2.0]], [[1.0, 1.0]], drop=0.5)
+        array([[4., 4.]])
+    """
     M, U, V, lam, tied = _problem(M, U, V, drop)
     E = U @ V.T - M
     by_U = 2 * (E @ V + lam * U * _squares(V))
@@ -85,7 +117,12 @@ def gradient(M: Any, U: Any, drop: float, V: Any = None) -> Any:
 
 
 def hessian(M: Any, U: Any, drop: float, V: Any = None) -> Matrix:
-    """The matrix of second derivatives by the entries of U, row by row, followed by those of V if given."""
+    """The matrix of second derivatives by the entries of U, row by row, followed by those of V if given.
+
+    Example:
+        >>> od.lab.landscape.hessian([[2.0]], [[1.0, 1.0]], drop=0.5).tolist()
+        [[20.0, 8.0], [8.0, 20.0]]
+    """
     M, U, V, lam, tied = _problem(M, U, V, drop)
     (d1, r), d2 = U.shape, len(V)
     size = d1 * r if tied else (d1 + d2) * r
@@ -103,7 +140,12 @@ def hessian(M: Any, U: Any, drop: float, V: Any = None) -> Matrix:
 
 
 def signature(H: Any, tolerance: float = 1e-9) -> Signature:
-    """Signs of the eigenvalues of a Hessian; those below ``tolerance`` times the largest count as zero."""
+    """Signs of the eigenvalues of a Hessian; those below ``tolerance`` times the largest count as zero.
+
+    Example:
+        >>> od.lab.landscape.signature(np.diag([-2.0, 0.0, 3.0]))
+        Signature(negative=1, zero=1, positive=1, smallest=-2.0)
+    """
     values = np.linalg.eigvalsh(checks.symmetric(H, "H", largest=np.inf))
     flat = tolerance * max(float(np.abs(values).max()), 1e-300)
     negative, positive = int(np.sum(values < -flat)), int(np.sum(values > flat))
@@ -118,17 +160,14 @@ def critical_points(M: Any, width: int, drop: float, tied: bool = True) -> list[
     disjoint sets of pairs and of group sizes whose shrunk values stay positive is a family; units in no group are
     zero. Untied nets have more, through uᵢ → c·uᵢ, vᵢ → vᵢ/c, and dead units with one nonzero side.
     Without dropout all rotations are equivalent, and there is only one group.
+
+    Example:
+        >>> [point.kind for point in od.lab.landscape.critical_points([[2.0]], width=2, drop=0.5)]
+        ['global minimum', 'strict saddle', 'strict saddle']
     """
     width, lam = whole("width", width, 1), checks.odds(drop)
-    if tied:
-        M = checks.symmetric(M, "M")
-        sigma, W = np.linalg.eigh(M)
-        sigma, W = sigma[::-1], W[:, ::-1]
-        Y = W
-    else:
-        M = checks.matrix(M, "M")
-        W, sigma, Yt = np.linalg.svd(M, full_matrices=False)
-        Y = Yt.T
+    M = (checks.symmetric if tied else checks.matrix)(M, "M")
+    W, sigma, Y = spectrum(M, tied)
     floor = len(sigma) * np.finfo(np.float64).eps * float(np.abs(sigma).max())
     usable = [i for i, s in enumerate(sigma) if s > floor]
     points = []
@@ -160,6 +199,10 @@ def all_minima_global(M: Any, width: int, drop: float, *, tied: bool = False) ->
     descent direction at every critical point that is not optimal, which exists for every λ (``critical_points``).
     A flat spectrum has no bound; with fewer than r positive σ the bound is 0. With ``tied`` weights the σ are the
     eigenvalues of M, which must be symmetric, and negative ones cannot be matched.
+
+    Example:
+        >>> od.lab.landscape.all_minima_global(np.diag([3.0, 2.0, 1.0]), width=3, drop=0.1)
+        Condition(holds=True, bound=1.0)
     """
     width, lam = whole("width", width, 1), checks.odds(drop)
     if tied:
@@ -178,6 +221,10 @@ def contours(m: float, drop: float, *, reach: float | None = None, points: int =
     """(m − w₁² − w₂²)² + λ(w₁⁴ + w₂⁴) on a square grid, as drawn in [Mianjy18 Fig. 1], with its critical points.
 
     For m > 0: minima at (±a, ±a) with a² = m/(2 + λ), saddles on the axes at m/(1 + λ), a maximum at 0.
+
+    Example:
+        >>> od.lab.landscape.contours(2.5, drop=1 / 3).values.shape
+        (201, 201)
     """
     lam = checks.odds(drop)
     m = float(checks.matrix([[m]], "m")[0, 0])

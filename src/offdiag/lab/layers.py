@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     DropConnectLinear: Any
     StructuredDropout: Any
 
+_NEEDS_TORCH = "the layers need torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
 _NAMES = ("DropBlock1d", "DropConnectLinear", "StructuredDropout")
 
 
@@ -31,6 +32,10 @@ def exact_penalty(weight: Any, activations: Any, cov: Any, mean: Any = 1.0) -> A
     C̄ = cov/(mean·meanᵀ) [Pal20 Lemma 3.1]. It is a sum over the rows of the batch, like the loss it belongs to; divide
     both by the same number. Differentiable with respect to weight and activations.
     Train with ``loss(output without noise) + exact_penalty(…)`` instead of drawing masks.
+
+    Example:
+        >>> od.lab.layers.exact_penalty([[1.0, 2.0]], [[1.0, 1.0]], cov=np.eye(2)).item()
+        5.0
     """
     torch = torch_or_error()
     activations = _tensor(torch, activations, "activations")
@@ -57,6 +62,10 @@ def emphasized_loss(x: Any, output: Any, kept: Any, dropped_weight: float, kept_
     Σ over entries of weight·(x − output)², with ``kept_weight`` where ``kept`` and ``dropped_weight`` elsewhere,
     averaged over the rows of the batch. ``kept`` is the mask of the input, for every entry, zeros of x included
     [Steck20 Eq. 1]. dropped_weight > kept_weight makes the net predict an entry from the others and not from itself.
+
+    Example:
+        >>> od.lab.layers.emphasized_loss([[1.0, 1.0]], [[0.0, 0.5]], [[True, False]], 1.0, kept_weight=0.5).item()
+        0.75
     """
     torch = torch_or_error()
     dropped_weight = number("dropped_weight", dropped_weight, 0, checks.LARGEST)
@@ -84,14 +93,21 @@ def __dir__() -> list[str]:
     return [*_NAMES, "emphasized_loss", "exact_penalty"]
 
 
-def torch_or_error() -> Any:
+def torch_or_error(message: str = _NEEDS_TORCH) -> Any:
     try:
         import torch
     except ImportError:
-        raise OffdiagError(
-            "the layers need torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
-        ) from None
+        raise OffdiagError(message) from None
     return torch
+
+
+def descend(optimiser: Any, loss: Any, rate: float) -> None:
+    """One step of a torch optimiser down the gradient of this loss, of this size."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
 
 
 def _tensor(torch: Any, values: Any, name: str, like: Any = None) -> Any:
@@ -126,6 +142,10 @@ def _classes() -> dict[str, Any]:
 
         On a grid by default: the width is a multiple of the block. With ``overlap`` blocks may lie anywhere, and a unit
         is kept as often as on the grid (``lab.dropblock.overlapping``); any width is allowed.
+
+        Example:
+            >>> od.lab.layers.DropBlock1d(block=2, drop=0.5)
+            DropBlock1d(block=2, drop=0.5, overlap=False)
         """
 
         def __init__(self, block: int, drop: float, *, overlap: bool = False) -> None:
@@ -154,6 +174,10 @@ def _classes() -> dict[str, Any]:
         """``nn.Linear`` whose connections are dropped one by one, a new mask per call, and divided by 1 − drop.
 
         The bias is never dropped.
+
+        Example:
+            >>> od.lab.layers.DropConnectLinear(3, 2, drop=0.5)
+            DropConnectLinear(in_features=3, out_features=2, bias=True, drop=0.5)
         """
 
         def __init__(self, in_features: int, out_features: int, drop: float, bias: bool = True) -> None:
@@ -175,6 +199,10 @@ def _classes() -> dict[str, Any]:
 
         z is Gaussian, or what ``sampler(rows)`` returns, a (rows, width) tensor with those moments. All that matters
         for a squared loss after a linear layer is cov/(mean·meanᵀ), see ``exact_penalty``.
+
+        Example:
+            >>> od.lab.layers.StructuredDropout(np.eye(2)).penalty([[1.0, 2.0]], [[1.0, 1.0]]).item()
+            5.0
         """
 
         def __init__(self, cov: Any, mean: Any = 1.0, sampler: Callable[[int], Any] | None = None) -> None:

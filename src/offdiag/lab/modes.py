@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
 
-Array = NDArray[np.float64]
 _STEEP = 1e12  # for larger starts the integrator loses digits and does not converge
 _PATIENCE = 200_000  # evaluations of the slope per integration; ordinary ones take a few thousand
 _TINY = 1e-60  # starts below this first grow by the linear part of the equations, which dominates there
@@ -25,11 +24,15 @@ def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
 
     The same curve as [Pretorius18 Eq. 5], written as a quotient of sums whose terms do not cancel: it neither
     overflows when λt/τ is large nor loses digits when w1² and w2² are nearly or exactly equal.
+
+    Example:
+        >>> od.lab.dynamics.dae([0, 1e3], w1=0.1, w2=0.1, eigenvalue=4.0, noise=1.0, tau=10.0).round(6)
+        array([0.01, 0.8 ])
     """
     t, w1, w2, lam, eps, tau = arrays(t=t, w1=w1, w2=w2, eigenvalue=eigenvalue, noise=noise, tau=tau)
     L = lam + eps
     time = t / tau
-    time, w1, w2 = _grown(time, w1, w2, lam)
+    time, w1, w2 = _grow_tiny_starts(time, w1, w2, lam)
     w0 = w1 * w2
     size = np.abs(w0)
     c0 = np.abs((w2 - w1) * (w2 + w1))  # w2² − w1² never changes
@@ -56,7 +59,7 @@ def dae(t: Any, w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Any:
     below = phi * c0 * L * less + (1 + x) * Q
     share = (phi * c0 * L + x * Q + less * (1 + e)) / np.where(below > 0, below, 1)
     down *= np.where(below > 0, share, 0.0)  # at c0 = 0 all terms underflow together when t is large
-    return _plain(np.where(nothing, 0.0, np.where(w0 < 0, down, up)))
+    return _float_or_array(np.where(nothing, 0.0, np.where(w0 < 0, down, up)))
 
 
 @np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")  # 1/0 = ∞ makes w(t) = 0, as it should
@@ -65,6 +68,10 @@ def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
 
     [Pretorius18 Eq. 7] with λ in the exponent, missing in the printed formula: E = exp(2λξt/τ), ξ = 1 − Nγ/λ. For
     unequal starts there is no closed form; ``simulate`` integrates.
+
+    Example:
+        >>> od.lab.dynamics.wdae([0, 1e3], w=0.01, eigenvalue=4.0, decay=1.0, tau=10.0).round(6)
+        array([0.01, 0.75])
     """
     t, w, lam, d, tau = arrays(t=t, w=w, eigenvalue=eigenvalue, decay=decay, tau=tau)
     # Opposite weights pull each other to 0: |w| obeys the same equation with λ + Nγ as its rate of decay.
@@ -75,58 +82,97 @@ def wdae(t: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
     size = np.abs(w)
     grows = 1 / (e / np.where(size > 0, size, 1) + lam * phi)
     shrinks = size * e / (1 + lam * size * phi)
-    return _plain(np.sign(w) * np.where(size == 0, 0.0, np.where(rate > 0, grows, shrinks)))
+    return _float_or_array(np.sign(w) * np.where(size == 0, 0.0, np.where(rate > 0, grows, shrinks)))
 
 
 def dae_fixed_point(eigenvalue: Any, noise: Any) -> Any:
-    """λ/(λ + ε), the limit of a denoising autoencoder [Pretorius18 sec. E]; 0 for a direction without variance."""
+    """λ/(λ + ε), the limit of a denoising autoencoder [Pretorius18 sec. E]; 0 for a direction without variance.
+
+    Example:
+        >>> od.lab.dynamics.dae_fixed_point(4.0, noise=1.0)
+        0.8
+    """
     lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
-    return _plain(_ratio(lam, lam + eps))
+    return _float_or_array(_ratio(lam, lam + eps))
 
 
 def wdae_fixed_point(eigenvalue: Any, decay: Any) -> Any:
-    """max(0, 1 − Nγ/λ): weight decay switches off directions with λ ≤ Nγ [Pretorius18 sec. E, with Nγ for γ]."""
+    """max(0, 1 − Nγ/λ): weight decay switches off directions with λ ≤ Nγ [Pretorius18 sec. E, with Nγ for γ].
+
+    Example:
+        >>> od.lab.dynamics.wdae_fixed_point([4.0, 0.5], decay=1.0)
+        array([0.75, 0.  ])
+    """
     lam, d = arrays(eigenvalue=eigenvalue, decay=decay)
-    return _plain(_ratio(np.maximum(lam - d, 0), lam))
+    return _float_or_array(_ratio(np.maximum(lam - d, 0), lam))
 
 
 def equivalent_decay(eigenvalue: Any, noise: Any) -> Any:
-    """The Nγ with the same fixed point as noise ε, λε/(λ + ε): different for each λ [Pretorius18 sec. E, Nγ for γ]."""
+    """The Nγ with the same fixed point as noise ε, λε/(λ + ε): different for each λ [Pretorius18 sec. E, Nγ for γ].
+
+    Example:
+        >>> od.lab.dynamics.equivalent_decay(4.0, noise=1.0)
+        0.8
+    """
     lam, eps = arrays(eigenvalue=eigenvalue, noise=noise)
-    return _plain(lam * _ratio(eps, lam + eps))
+    return _float_or_array(lam * _ratio(eps, lam + eps))
 
 
 def dae_learning_rate(eigenvalue: Any, noise: Any, samples: Any = 1) -> Any:
     """α = N/(2λ + 3ε): one over the curvature at w1 = w2 = 1 [Pretorius18 Eq. 8, where τ must be read as N].
 
     Conservative: on a balanced path up from 0 the curvature stays below 2λ/N, its value at the fixed point.
+
+    Example:
+        >>> od.lab.dynamics.dae_learning_rate(3.5, noise=1.0, samples=100)
+        10.0
     """
     lam, eps, n = arrays(eigenvalue=eigenvalue, noise=noise, samples=samples)
-    return _plain(_ratio(n, 2 * lam + 3 * eps, otherwise=np.inf))
+    return _float_or_array(_ratio(n, 2 * lam + 3 * eps, otherwise=np.inf))
 
 
 def wdae_learning_rate(eigenvalue: Any, decay: Any, samples: Any = 1) -> Any:
-    """α = N/(2λ + Nγ), the same for weight decay [Pretorius18 Eq. 8, with Nγ for γ]."""
+    """α = N/(2λ + Nγ), the same for weight decay [Pretorius18 Eq. 8, with Nγ for γ].
+
+    Example:
+        >>> od.lab.dynamics.wdae_learning_rate(4.5, decay=1.0, samples=100)
+        10.0
+    """
     lam, d, n = arrays(eigenvalue=eigenvalue, decay=decay, samples=samples)
-    return _plain(_ratio(n, 2 * lam + d, otherwise=np.inf))
+    return _float_or_array(_ratio(n, 2 * lam + d, otherwise=np.inf))
 
 
 def learning_rate_ratio(eigenvalue: Any, noise: Any, decay: Any) -> Any:
-    """R = (2λ + Nγ)/(2λ + 3ε), the DAE's rate over the WDAE's [Pretorius18 sec. D, with Nγ for γ]."""
+    """R = (2λ + Nγ)/(2λ + 3ε), the DAE's rate over the WDAE's [Pretorius18 sec. D, with Nγ for γ].
+
+    Example:
+        >>> od.lab.dynamics.learning_rate_ratio(3.5, noise=1.0, decay=1.0)
+        0.8
+    """
     lam, eps, d = arrays(eigenvalue=eigenvalue, noise=noise, decay=decay)
-    return _plain(_ratio(2 * lam + d, 2 * lam + 3 * eps, otherwise=np.inf))
+    return _float_or_array(_ratio(2 * lam + d, 2 * lam + 3 * eps, otherwise=np.inf))
 
 
-def dae_hessian(w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Array:
-    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + ε/2τ·w² by w1 and w2 [Pretorius18 sec. D]."""
+def dae_hessian(w1: Any, w2: Any, eigenvalue: Any, noise: Any, tau: Any) -> Matrix:
+    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + ε/2τ·w² by w1 and w2 [Pretorius18 sec. D].
+
+    Example:
+        >>> od.lab.dynamics.dae_hessian(1, 1, eigenvalue=4.0, noise=1.0, tau=1.0).tolist()
+        [[5.0, 6.0], [6.0, 5.0]]
+    """
     w1, w2, lam, eps, tau = arrays(w1=w1, w2=w2, eigenvalue=eigenvalue, noise=noise, tau=tau)
     L = lam + eps
     mixed = 2 * w1 * w2 * L - lam
     return _two_by_two(w2**2 * L / tau, mixed / tau, w1**2 * L / tau)
 
 
-def wdae_hessian(w1: Any, w2: Any, eigenvalue: Any, decay: Any, tau: Any) -> Array:
-    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + Nγ/2τ·(w1² + w2²) by w1 and w2 [Pretorius18 sec. D]."""
+def wdae_hessian(w1: Any, w2: Any, eigenvalue: Any, decay: Any, tau: Any) -> Matrix:
+    """(…, 2, 2): second derivatives of λ/2τ·(1 − w)² + Nγ/2τ·(w1² + w2²) by w1 and w2 [Pretorius18 sec. D].
+
+    Example:
+        >>> od.lab.dynamics.wdae_hessian(1, 1, eigenvalue=4.0, decay=1.0, tau=1.0).tolist()
+        [[5.0, 4.0], [4.0, 5.0]]
+    """
     w1, w2, lam, d, tau = arrays(w1=w1, w2=w2, eigenvalue=eigenvalue, decay=decay, tau=tau)
     mixed = 2 * w1 * w2 * lam - lam
     return _two_by_two((w2**2 * lam + d) / tau, mixed / tau, (w1**2 * lam + d) / tau)
@@ -136,25 +182,39 @@ def dae_time(fraction: Any, w: Any, eigenvalue: Any, noise: Any, tau: Any) -> An
     """Steps until w(t) is that fraction of its fixed point, from w1 = w2 = √w; inf if it never gets there.
 
     In [Pretorius18 sec. B] with c0 = 0: τ/2λ·ln(w_f (w* − w0)/(w0 (w* − w_f))), for a start below or above.
+
+    Example:
+        >>> round(od.lab.dynamics.dae_time(0.5, w=0.01, eigenvalue=4.0, noise=1.0, tau=10.0), 3)
+        5.462
     """
     fraction, w, lam, eps, tau = arrays(fraction=fraction, w=w, eigenvalue=eigenvalue, noise=noise, tau=tau)
-    return _plain(_time(fraction, w, _ratio(lam, lam + eps), 2 * lam / tau))
+    return _float_or_array(_time(fraction, w, _ratio(lam, lam + eps), 2 * lam / tau))
 
 
 def wdae_time(fraction: Any, w: Any, eigenvalue: Any, decay: Any, tau: Any) -> Any:
-    """The same under weight decay: τ/2(λ − Nγ)·ln(…) [Pretorius18 sec. C]; inf where the direction is switched off."""
+    """The same under weight decay: τ/2(λ − Nγ)·ln(…) [Pretorius18 sec. C]; inf where the direction is switched off.
+
+    Example:
+        >>> round(od.lab.dynamics.wdae_time(0.5, w=0.01, eigenvalue=4.0, decay=1.0, tau=10.0), 3)
+        7.173
+    """
     fraction, w, lam, d, tau = arrays(fraction=fraction, w=w, eigenvalue=eigenvalue, decay=decay, tau=tau)
     gain = np.maximum(lam - d, 0)
-    return _plain(_time(fraction, w, _ratio(gain, lam), 2 * gain / tau))
+    return _float_or_array(_time(fraction, w, _ratio(gain, lam), 2 * gain / tau))
 
 
 def simulate(
     t: Any, w1: float, w2: float, eigenvalue: float, *, noise: float = 0.0, decay: float = 0.0, tau: float
-) -> tuple[Array, Array]:
+) -> tuple[Matrix, Matrix]:
     """w1(t) and w2(t) by numerical integration (LSODA), noise and decay together, for any start and one mode.
 
     Meant for the case without a closed form, weight decay from unequal weights; errors are near 1e-10. Starts are
     at most 1e12.
+
+    Example:
+        >>> w1, w2 = od.lab.dynamics.simulate(1e3, w1=0.1, w2=0.3, eigenvalue=4.0, decay=1.0, tau=10.0)
+        >>> (w1 * w2).round(6)
+        array([0.75])
     """
     from scipy.integrate import solve_ivp
 
@@ -170,12 +230,12 @@ def simulate(
             f"w1 and w2 must be at most {_STEEP:g} in size to be integrated, received {start[0]:g} and {start[1]:g}; "
             "start nearer to 0"
         )
-    asked = 0
+    evaluations = 0
 
-    def slope(_: float, w: Array) -> list[float]:
-        nonlocal asked
-        asked += 1
-        if asked > _PATIENCE:
+    def slope(_: float, w: Matrix) -> list[float]:
+        nonlocal evaluations
+        evaluations += 1
+        if evaluations > _PATIENCE:
             raise OffdiagError(
                 f"the integration took more than {_PATIENCE} steps and was stopped; give an earlier last time, a "
                 "larger tau or a smaller start"
@@ -191,7 +251,7 @@ def simulate(
     return found.y[0], found.y[1]
 
 
-def _grown(time: Array, w1: Array, w2: Array, lam: Array) -> tuple[Array, Array, Array]:
+def _grow_tiny_starts(time: Matrix, w1: Matrix, w2: Matrix, lam: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Starts so small that their products would underflow, moved along w1 ± w2 ∝ exp(±λt/τ) towards 1e-60."""
     largest = np.maximum(np.abs(w1), np.abs(w2))
     tiny = (largest < _TINY) & (largest > 0) & (lam > 0)
@@ -204,25 +264,25 @@ def _grown(time: Array, w1: Array, w2: Array, lam: Array) -> tuple[Array, Array,
     return np.where(tiny, left, time), np.where(tiny, up + down, w1), np.where(tiny, up - down, w2)
 
 
-def _integral(rate: Array, time: Array) -> Array:
+def _integral(rate: Matrix, time: Matrix) -> Matrix:
     """∫₀^time exp(−rate·s) ds, which is (1 − e)/rate, also for rates near 0."""
     z = rate * time
     small = z < 1e-16
     return np.where(small, time, -np.expm1(-z) / np.where(small, 1, rate))
 
 
-def _time(fraction: Array, w: Array, end: Array, rate: Array) -> Array:
+def _time(fraction: Matrix, w: Matrix, end: Matrix, rate: Matrix) -> Matrix:
     goal = fraction * end
     reached = (w > 0) & (rate > 0) & ((w - goal) * (goal - end) >= 0) & (goal > 0) & (goal != end)
     w, goal, end, rate = (np.where(reached, v, u) for v, u in ((w, 1.0), (goal, 1.0), (end, 2.0), (rate, 1.0)))
     return np.where(reached, np.log(goal * (end - w) / (w * (end - goal))) / rate, np.inf)
 
 
-def _ratio(top: Array, bottom: Array, otherwise: float = 0.0) -> Array:
+def _ratio(top: Matrix, bottom: Matrix, otherwise: float = 0.0) -> Matrix:
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), otherwise)
 
 
-def _two_by_two(first: Array, mixed: Array, second: Array) -> Array:
+def _two_by_two(first: Matrix, mixed: Matrix, second: Matrix) -> Matrix:
     first, mixed, second = np.broadcast_arrays(first, mixed, second)
     return np.stack([np.stack([first, mixed], axis=-1), np.stack([mixed, second], axis=-1)], axis=-2)
 
@@ -230,7 +290,7 @@ def _two_by_two(first: Array, mixed: Array, second: Array) -> Array:
 _FREE = {"w", "w1", "w2"}  # may be negative
 
 
-def arrays(**values: Any) -> list[Array]:
+def arrays(**values: Any) -> list[Matrix]:
     """Finite float64 arrays of one shape; all but the weights must be ≥ 0, tau and samples > 0."""
     found = []
     for name, value in values.items():
@@ -257,7 +317,7 @@ def one(**value: Any) -> float:
     return float(found)
 
 
-def _plain(values: Array) -> Any:
+def _float_or_array(values: Matrix) -> Any:
     """A float for numbers, an array for arrays."""
     if np.isnan(values).any():
         raise OffdiagError(

@@ -17,15 +17,20 @@ from numpy.typing import NDArray
 from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks
+from offdiag.lab.checks import Matrix
 
-Array = NDArray[np.float64]
 Random = np.random.Generator | int
 MOST = 20  # units that are enumerated at most: a million masks
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of independent draws and its standard error."""
+    """The mean of independent draws and its standard error.
+
+    Example:
+        >>> od.lab.montecarlo.Estimate(mean=2.0, standard_error=0.1, draws=100).mean
+        2.0
+    """
 
     mean: float
     standard_error: float
@@ -33,7 +38,12 @@ class Estimate:
 
 
 def estimate(samples: NDArray[np.floating]) -> Estimate:
-    """From one number per draw, at least two of them."""
+    """From one number per draw, at least two of them.
+
+    Example:
+        >>> od.lab.montecarlo.estimate([1.0, 2.0, 3.0, 2.0]).mean
+        2.0
+    """
     samples = checks.numbers(samples, "samples", "a list", largest=np.inf)
     if samples.ndim != 1 or len(samples) < 2:
         raise OffdiagError(
@@ -44,23 +54,37 @@ def estimate(samples: NDArray[np.floating]) -> Estimate:
     return Estimate(float(np.mean(samples, dtype=np.float64)), spread / float(np.sqrt(len(samples))), len(samples))
 
 
-def dropout(keep: float, width: int, draws: int, rng: Random) -> Array:
-    """(draws, width): every unit is kept with probability ``keep``, independently."""
+def dropout(keep: float, width: int, draws: int, rng: Random) -> Matrix:
+    """(draws, width): every unit is kept with probability ``keep``, independently.
+
+    Example:
+        >>> od.lab.montecarlo.dropout(0.5, width=3, draws=1, rng=0)
+        array([[0., 1., 1.]])
+    """
     return dropconnect(keep, (whole("width", width, 1),), draws, rng)
 
 
-def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Array:
-    """(draws, width): units form a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3]."""
+def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Matrix:
+    """(draws, width): units form a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3].
+
+    Example:
+        >>> od.lab.montecarlo.dropblock(0.5, width=4, block=2, draws=1, rng=0)
+        array([[0., 0., 1., 1.]])
+    """
     width, block = whole("width", width, 1), whole("block", block, 1)
     return np.repeat(dropout(keep, checks.blocks(width, block), draws, rng), block, axis=1)
 
 
-def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, padded: bool = True) -> Array:
+def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, padded: bool = True) -> Matrix:
     """(draws, width): blocks may begin anywhere; a unit is kept if no block that covers it is dropped [Pal20 sec. 5.3].
 
     A block begins at each position (a seed) and is kept with probability θ′. A unit is covered by ``block`` seeds, so
     θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie entirely inside the layer:
     units near its ends are covered by fewer seeds and are kept more often.
+
+    Example:
+        >>> od.lab.montecarlo.overlapping(0.5, width=4, block=2, draws=1, rng=0)
+        array([[1., 1., 1., 0.]])
     """
     width, block = whole("width", width, 1), whole("block", block, 1)
     if not padded and block > width:
@@ -73,24 +97,38 @@ def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, pa
     return np.asarray(np.lib.stride_tricks.sliding_window_view(seeds, block, axis=1).min(axis=2))
 
 
-def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
-    """(draws, *shape): every weight of a layer is kept with probability ``keep``, independently."""
+def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Matrix:
+    """(draws, *shape): every weight of a layer is kept with probability ``keep``, independently.
+
+    Example:
+        >>> od.lab.montecarlo.dropconnect(0.5, (2, 2), draws=1, rng=0).tolist()
+        [[[0.0, 1.0], [1.0, 1.0]]]
+    """
     keep = checks.keep(keep)
     return (checks.random(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
 
 
-def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Array:
-    """(draws, *shape): independent additive noise with mean 0 and this variance."""
+def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Matrix:
+    """(draws, *shape): independent additive noise with mean 0 and this variance.
+
+    Example:
+        >>> od.lab.montecarlo.gaussian(4.0, 3, draws=2, rng=0).shape
+        (2, 3)
+    """
     deviation = math.sqrt(number("variance", variance, 0, checks.LARGEST))
     return checks.random(rng).standard_normal(_shape(shape, draws)) * deviation
 
 
 def emphasised(
     drop: float, shape: Sequence[int] | int, draws: int, rng: Random, kept_weight: float
-) -> tuple[Array, Array]:
+) -> tuple[Matrix, Matrix]:
     """(draws, *shape) twice: masks over the data, and the weight of each entry's error [Steck20 Eq. 1].
 
     A dropped entry counts 1, a kept one ``kept_weight``; zeros of the data have masks and weights too.
+
+    Example:
+        >>> od.lab.montecarlo.emphasised(0.5, 3, draws=1, rng=0, kept_weight=0.1)
+        (array([[0., 1., 1.]]), array([[1. , 0.1, 0.1]]))
     """
     kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
     kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
@@ -98,15 +136,25 @@ def emphasised(
 
 
 def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
-    """The mean of ``loss(mask)`` over the masks, with its standard error."""
+    """The mean of ``loss(mask)`` over the masks, with its standard error.
+
+    Example:
+        >>> od.lab.montecarlo.mean_loss(np.sum, [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]).mean
+        1.0
+    """
     losses = np.array([float(loss(mask)) for mask in masks])
     if len(losses) < 2:
         raise OffdiagError(f"at least 2 masks are needed for a standard error, received {len(losses)}; draw more")
     return estimate(losses)
 
 
-def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Array]:
-    """All masks of a layer, (2ⁿ, width), and their probabilities, (2ⁿ,); n = width/block blocks are on or off."""
+def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Matrix, Matrix]:
+    """All masks of a layer, (2ⁿ, width), and their probabilities, (2ⁿ,); n = width/block blocks are on or off.
+
+    Example:
+        >>> od.lab.montecarlo.enumerate_masks(0.75, width=2)[1]
+        array([0.0625, 0.1875, 0.1875, 0.5625])
+    """
     keep, width, block = checks.keep(keep), whole("width", width, 1), whole("block", block, 1)
     n = checks.blocks(width, block)
     if n > MOST:
@@ -116,14 +164,24 @@ def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Array, Arr
     return np.repeat(masks, block, axis=1), keep**kept * (1 - keep) ** (n - kept)
 
 
-def exact_mean(loss: Callable[[Array], float], masks: Array, chances: Array) -> float:
-    """Σ probability·loss(mask) over an enumeration; masks that cannot occur are skipped."""
+def exact_mean(loss: Callable[[Matrix], float], masks: Matrix, chances: Matrix) -> float:
+    """Σ probability·loss(mask) over an enumeration; masks that cannot occur are skipped.
+
+    Example:
+        >>> od.lab.montecarlo.exact_mean(np.sum, *od.lab.montecarlo.enumerate_masks(0.75, width=2))
+        1.5
+    """
     masks, chances = _enumeration(masks, chances)
     return math.fsum(chance * float(loss(mask)) for mask, chance in zip(masks, chances, strict=True) if chance)
 
 
-def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
-    """Mean (width,) and covariance (width, width) of the units; without ``chances``, all masks have equal weight."""
+def moments(masks: Matrix, chances: Matrix | None = None) -> tuple[Matrix, Matrix]:
+    """Mean (width,) and covariance (width, width) of the units; without ``chances``, all masks have equal weight.
+
+    Example:
+        >>> od.lab.montecarlo.moments(*od.lab.montecarlo.enumerate_masks(0.5, width=2, block=2))[1].tolist()
+        [[0.25, 0.25], [0.25, 0.25]]
+    """
     masks = checks.matrix(masks, "masks")
     if chances is None:
         chances = np.full(len(masks), 1 / len(masks))
@@ -133,7 +191,7 @@ def moments(masks: Array, chances: Array | None = None) -> tuple[Array, Array]:
     return mean, off.T @ (chances[:, None] * off)
 
 
-def _enumeration(masks: Any, chances: Any) -> tuple[Array, Array]:
+def _enumeration(masks: Any, chances: Any) -> tuple[Matrix, Matrix]:
     masks, chances = checks.numbers(masks, "masks"), checks.numbers(chances, "chances")
     if chances.shape != masks.shape[:1] or (chances < 0).any() or not math.isclose(chances.sum(), 1, abs_tol=1e-9):
         raise OffdiagError(

@@ -25,7 +25,12 @@ RESNET50 = (3, 4, 6, 3)
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The mean loss over all masks at each step, and the final predictions."""
+    """The mean loss over all masks at each step, and the final predictions.
+
+    Example:
+        >>> od.lab.resnet.Training(np.array([4.0, 1.0]), np.eye(2), parameters=7).losses
+        array([4., 1.])
+    """
 
     losses: Matrix  # (steps + 1,) Σ‖y − U g(x)‖² plus the exact penalty, in the norm of all images
     predictions: Matrix  # U g(X), (outputs, images)
@@ -33,7 +38,12 @@ class Training:
 
 
 def targets(labels: Any, classes: int = 10) -> Matrix:
-    """One column per image, 1 at its class (classes × images)."""
+    """One column per image, 1 at its class (classes × images).
+
+    Example:
+        >>> od.lab.resnet.targets([0, 2], classes=3).tolist()
+        [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    """
     found, classes = checks.vector(labels, "labels"), whole("classes", classes, 1)
     wrong = found[(found != np.floor(found)) | (found < 0) | (found >= classes)]
     if len(wrong):
@@ -62,6 +72,11 @@ def train(
 
     ``pixels`` is (images, height, width) or (images, height, width, colours), of any size.
     The step size rises for a tenth of the time and falls to 0 as a cosine.
+
+    Example:
+        >>> words = {"stages": [1], "width": 2, "hidden": 2, "block": 1, "steps": 2}
+        >>> od.lab.resnet.train(np.eye(8)[None], [[1.0]], **words).losses.shape
+        (3,)
     """
     torch = layers.torch_or_error()
     images = _images(torch, pixels)
@@ -78,13 +93,10 @@ def train(
         net = _classes()["ResNet"](images.shape[1], stages, width, hidden)
         head = torch.nn.Linear(hidden, len(Y), bias=False)
         parameters = [*net.parameters(), *head.parameters()]
-        fit = torch.optim.Adam(parameters, lr=learning_rate)
+        optimiser = torch.optim.Adam(parameters, lr=learning_rate)
         goal = torch.tensor(Y.T, dtype=torch.float32)
         losses = np.empty(steps + 1)
         for step in range(steps + 1):
-            rising = min(1.0, 10 * (step + 1) / steps)
-            for group in fit.param_groups:
-                group["lr"] = learning_rate * rising * 0.5 * (1 + np.cos(np.pi * step / steps))
             features = net(images)
             with torch.no_grad():
                 guess = head(features)
@@ -93,9 +105,8 @@ def train(
                 break
             drawn = head(noise(features.expand(masks, *features.shape)))
             loss = torch.sum((drawn - goal) ** 2) / (masks * len(goal))
-            fit.zero_grad()
-            loss.backward()
-            fit.step()
+            rising = min(1.0, 10 * (step + 1) / steps)
+            layers.descend(optimiser, loss, learning_rate * rising * 0.5 * (1 + np.cos(np.pi * step / steps)))
             if progress is not None:
                 progress("residual net", (step + 1) / steps)
         predictions = guess.numpy().astype(np.float64).T

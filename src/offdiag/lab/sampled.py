@@ -19,13 +19,24 @@ from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.user_weights import user_weights
+from offdiag.lab import layers
 from offdiag.lab.montecarlo import Estimate, estimate
 from offdiag.progress import Progress
+
+NEEDS_TORCH = (
+    "sampled training needs torch, which is not installed; pip install torch, or take the extra: "
+    "pip install 'offdiag[neural]'"
+)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise to sample: the settings of the objective, as in ``LowRankEDLAE``."""
+    """The noise to sample: the settings of the objective, as in ``LowRankEDLAE``.
+
+    Example:
+        >>> od.lab.sampled.Noise(dropout=0.5, kept_weight=0.0).w
+        0.5
+    """
 
     dropout: float
     l2: float = 0.0
@@ -40,7 +51,13 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """B = UVᵀ at the end of training; ``losses`` are the means over each epoch of unbiased estimates of J."""
+    """B = UVᵀ at the end of training; ``losses`` are the means over each epoch of unbiased estimates of J.
+
+    Example:
+        >>> found = od.lab.sampled.train(np.eye(3), rank=2, dropout=0.5, epochs=2)
+        >>> found.U.shape, found.losses.shape, found.objective(np.eye(3)) > 0
+        ((3, 2), (2,), True)
+    """
 
     U: NDArray[np.float32]  # (n_items, rank)
     V: NDArray[np.float32]  # (n_items, rank); I at full rank
@@ -62,10 +79,6 @@ def train(
     X: Any,
     rank: int | None,
     *,
-    dropout: float,
-    l2: float = 0.0,
-    kept_weight: float = 1.0,
-    user_power: float = 0.0,
     epochs: int = 100,
     batch_users: int = 200,
     learning_rate: float = 0.15,
@@ -73,22 +86,29 @@ def train(
     seed: int = 0,
     start: tuple[Any, Any] | None = None,
     progress: Progress | None = None,
+    **noise: float,
 ) -> Trained:
     """Fit B = UVᵀ (``rank=None``: any B) by Adam on sampled masks, with a step size that falls to 0 linearly.
 
+    ``noise`` holds the settings of ``Noise``: ``dropout``, and optionally ``l2``, ``kept_weight`` and ``user_power``.
     ``learning_rate`` is the first step size of an entry in units of 1/√n_items, the size of the entries of U and V.
     The result is the mean of the iterates of the second half. Each row is seen under ``masks`` masks at a time that
     together drop every entry equally often, as far as p allows; each alone is an ordinary dropout mask, so
     the gradient is unbiased and its noise smaller. ``start`` holds factors to continue from.
     Cost of an epoch: about 6·masks·n_users·n_items·rank multiplications; memory: a batch of dense rows.
+
+    Example:
+        >>> found = od.lab.sampled.train(np.ones((4, 3)), rank=None, dropout=0.5, learning_rate=0.5)
+        >>> found.objective(4 * np.ones((3, 3))) < 12
+        True
     """
-    torch = _torch()
-    matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
+    torch = layers.torch_or_error(NEEDS_TORCH)
+    matrix, drawn = _validate(X, **noise)
     for name, value in (("epochs", epochs), ("batch_users", batch_users), ("masks", masks)):
         whole(name, value, 1)
     if not 0 < learning_rate < np.inf:
         raise OffdiagError(f"learning_rate must be a positive number, received {learning_rate!r}")
-    weights = user_weights(matrix, user_power)
+    weights = user_weights(matrix, drawn.user_power)
     generator = torch.Generator().manual_seed(int(seed))
     factors = _start(torch, matrix.shape[1], rank, start, generator)
     first_step = learning_rate / matrix.shape[1] ** 0.5
@@ -100,12 +120,8 @@ def train(
         order = torch.randperm(n, generator=generator).numpy()
         for low in range(0, n, batch_users):
             users = order[low : low + batch_users]
-            loss = _batch_loss(torch, matrix, weights, users, factors, noise, masks, generator)
-            for group in optimiser.param_groups:
-                group["lr"] = first_step * (1 - step / steps)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+            loss = _batch_loss(torch, matrix, weights, users, factors, drawn, masks, generator)
+            layers.descend(optimiser, loss, first_step * (1 - step / steps))
             step += 1
             if 2 * step > steps:
                 averaged += 1
@@ -118,37 +134,31 @@ def train(
     V = means[1].numpy() if len(means) > 1 else np.eye(len(U), dtype=np.float32)
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
         raise OffdiagError(f"training diverged at learning_rate={learning_rate:g}; use a smaller one")
-    return Trained(U, V, losses, noise)
+    return Trained(U, V, losses, drawn)
 
 
 def sample_loss(
-    X: Any,
-    U: Any,
-    V: Any,
-    *,
-    dropout: float,
-    l2: float = 0.0,
-    kept_weight: float = 1.0,
-    user_power: float = 0.0,
-    batch_users: int = 200,
-    masks: int = 2,
-    draws: int,
-    seed: int = 0,
+    X: Any, U: Any, V: Any, *, draws: int, batch_users: int = 200, masks: int = 2, seed: int = 0, **noise: float
 ) -> Estimate:
-    """The loss whose gradient ``train`` follows, at fixed factors: random users, random masks. Its expectation is J."""
-    torch = _torch()
-    matrix, noise = _checked(X, dropout, l2, kept_weight, user_power)
+    """The loss whose gradient ``train`` follows, at fixed factors: random users, random masks. Its expectation is J.
+
+    Example:
+        >>> od.lab.sampled.sample_loss(np.eye(3), np.eye(3), np.eye(3), dropout=0.5, draws=9)
+        Estimate(mean=3.0, standard_error=0.0, draws=9)
+    """
+    torch = layers.torch_or_error(NEEDS_TORCH)
+    matrix, drawn = _validate(X, **noise)
     for name, value in (("batch_users", batch_users), ("masks", masks), ("draws", draws)):
         whole(name, value, 1)
     if draws < 2:
         raise OffdiagError(f"draws must be at least 2, so that there is a standard error, received {draws}")
-    weights = user_weights(matrix, user_power)
+    weights = user_weights(matrix, drawn.user_power)
     generator = torch.Generator().manual_seed(int(seed))
     factors = [torch.tensor(_factor(F, matrix.shape[1])) for F in (U, V)]
     found = np.empty(draws)
     for draw in range(draws):
         users = torch.randperm(matrix.shape[0], generator=generator).numpy()[:batch_users]
-        found[draw] = float(_batch_loss(torch, matrix, weights, users, factors, noise, masks, generator))
+        found[draw] = float(_batch_loss(torch, matrix, weights, users, factors, drawn, masks, generator))
     return estimate(found)
 
 
@@ -226,8 +236,8 @@ def _factor(values: Any, m: int) -> NDArray[np.float32]:
     return array
 
 
-def _checked(
-    X: Any, dropout: float, l2: float, kept_weight: float, user_power: float
+def _validate(
+    X: Any, *, dropout: float, l2: float = 0.0, kept_weight: float = 1.0, user_power: float = 0.0
 ) -> tuple[sparse.csr_array, Noise]:
     matrix = as_matrix(X)
     if not matrix.nnz:
@@ -241,14 +251,3 @@ def _checked(
     if dropout == 0 and kept_weight == 0:
         raise OffdiagError("with kept_weight=0 only dropped entries count, so dropout must be above 0, received 0")
     return matrix, noise
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise OffdiagError(
-            "sampled training needs torch, which is not installed; pip install torch, or take the extra: "
-            "pip install 'offdiag[neural]'"
-        ) from error
-    return torch

@@ -10,20 +10,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from offdiag import wording
 from offdiag.living.past import fingerprint_of, gram_of, roll_of
 
 if TYPE_CHECKING:
-    from offdiag.living.history_prints import Roll
+    from offdiag.living.ledger import Roll
     from offdiag.models.recommender import Recommender
     from offdiag.weights import Weights
 
+SHOWN = 3  # items in the repr
 ROWS = 256  # rows of the weights compared at a time
 _OF_HISTORIES = ("interactions", "new_items", "gone_items", "method", "seconds", "bound")
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was changed, and how far the model is from one that never saw (or always saw) these users."""
+    """What was changed, and how far the model is from one that never saw (or always saw) these users.
+
+    Example:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> model = od.EASE(l2=10.0).fit(X)
+        >>> certificate = model.forget(X.select_users([0, 1]))
+        >>> certificate.action, certificate.users, certificate.matches(model)
+        ('forget', 2, True)
+    """
 
     action: str  # "update" or "forget"
     users: int
@@ -42,6 +53,12 @@ class Certificate:
     before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
     after: str
     seconds: float
+
+    def __repr__(self) -> str:
+        """All fields, but of many items only the first ones."""
+        lists = {name: f"[{wording.shorten(getattr(self, name), SHOWN)}]" for name in ("new_items", "gone_items")}
+        shown = (f"{name}={lists.get(name) or repr(value)}" for name, value in vars(self).items())
+        return f"Certificate({', '.join(shown)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The part that may be kept: nothing here depends on which items the users had, or on how many.

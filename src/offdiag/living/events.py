@@ -17,12 +17,12 @@ from offdiag.data import prepare
 from offdiag.data.columns import Roles
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.table import Table
+from offdiag.data.sparse_rows import row_pointer
+from offdiag.data.table import Table, assemble, concatenate
 from offdiag.errors import OffdiagError
-from offdiag.living import event_rows, siphash
-from offdiag.living.event_rows import Rows
-from offdiag.living.ledger import Ledger, Recipe
-from offdiag.living.siphash import Digests
+from offdiag.living import digests
+from offdiag.living.digests import Digests
+from offdiag.living.ledger import Entries, Ledger, Recipe
 
 SHOWN = 3  # ids named in a message
 
@@ -41,18 +41,45 @@ class LogPlan:
     request: str | None = None  # keyed digest of the forgotten users
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The distinct events of a log."""
+
+    table: Table
+    user_ids: NDArray[Any]  # ascending
+    users: NDArray[np.int32]  # the user of each row
+    owners: Digests  # of each user
+    place: NDArray[np.int64]  # of each user in the ledger, −1 for those not in it
+    events: Digests  # of each row
+    counted: NDArray[np.bool_]  # whether the ledger holds each row as an event of its user
+
+    def select(self, users: NDArray[np.bool_], mask: NDArray[np.bool_] | None = None) -> Rows:
+        """The rows of some users, limited to the mask; users who are left without rows are dropped."""
+        keep = users[self.users] if mask is None else users[self.users] & mask
+        present, codes = np.unique(self.users[keep], return_inverse=True)
+        return Rows(
+            _filter_rows(self.table, keep),
+            self.user_ids[present],
+            codes.astype(np.int32),
+            self.owners[present],
+            self.place[present],
+            self.events[keep],
+            self.counted[keep],
+        )
+
+
 def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     """The histories to fit, without empty users and items, and the ledger that counts these events."""
     ledger = Ledger.empty(recipe)
-    rows = event_rows.distinct(ledger, table)
-    inter = event_rows.histories(rows.table, recipe)
-    ledger = ledger.replace_users(ledger.entries.users, event_rows.entries(ledger, rows, inter))
+    rows = _distinct(ledger, table)
+    inter = _histories(rows.table, recipe)
+    ledger = ledger.replace_users(ledger.entries.users, _entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
 
 
 def ledger_of_data(inter: Interactions) -> Ledger:
     """The ledger of a model that was fitted on Interactions: each stored entry is an event."""
-    table = event_rows.table_of(inter)
+    table = table_of(inter)
     return read_first(table, recipe_of(table))[1]
 
 
@@ -78,8 +105,8 @@ def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     A user whose history changes is removed with the old history and added with the new one, so the log must also hold
     the events counted before; the ledger checks that these are the same.
     """
-    rows = event_rows.distinct(ledger, table)
-    counted, place = rows.counted, ledger.places(rows.owners)
+    rows = _distinct(ledger, table)
+    counted, place = rows.counted, rows.place
     old_events = int(counted.sum())
     if counted.all():
         return LogPlan(ledger, old_events=old_events)
@@ -91,17 +118,18 @@ def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     if missing.any():
         raise OffdiagError(
             f"expected the whole history of every user whose history changes, received only new events of "
-            f"{int(missing.sum()):,} users who are in the model already (for example {_first(rows.user_ids[missing])}) "
-            f"in {table.where}; give a log that also holds their earlier events (nothing was changed)"
+            f"{int(missing.sum()):,} users who are in the model already (for example "
+            f"{_examples(rows.user_ids[missing])}) in {table.where}; give a log that also holds their "
+            "earlier events (nothing was changed)"
         )
-    after, before = event_rows.select(rows, touched), event_rows.select(rows, known, counted)
-    new = event_rows.histories(after.table, ledger.recipe)
-    entries = event_rows.entries(ledger, after, new)
+    after, before = rows.select(touched), rows.select(known, counted)
+    new = _histories(after.table, ledger.recipe)
+    entries = _entries(ledger, after, new)
     later = ledger.replace_users(entries.users, entries)
     same, remove = _compare(ledger, later, before)
     return LogPlan(
         later,
-        event_rows.drop_empty(new.select_users(np.isin(after.owners, before.owners[same], invert=True))),
+        _drop_empty(new.select_users(np.isin(after.owners, before.owners[same], invert=True))),
         remove,
         new_events=int((~counted).sum()),
         old_events=old_events,
@@ -114,17 +142,17 @@ def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bo
     """Which users keep their history, and the old histories of the others."""
     if not len(before.owners):
         return np.zeros(0, dtype=bool), None
-    old = event_rows.histories(before.table, ledger.recipe)
+    old = _histories(before.table, ledger.recipe)
     prints = ledger.histories(old)
-    altered = prints != ledger.entries.histories[ledger.places(before.owners)]
+    altered = prints != ledger.entries.histories[before.place]
     if altered.any():
         raise OffdiagError(
             f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
-            f"(for example {_first(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
+            f"(for example {_examples(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
             "again (nothing was changed)"
         )
     same = prints == later.entries.histories[later.places(before.owners)]
-    return same, event_rows.drop_empty(old.select_users(~same))
+    return same, _drop_empty(old.select_users(~same))
 
 
 def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
@@ -145,22 +173,22 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
     if unknown.any():
         raise OffdiagError(
             f"expected users of the model, received {int(unknown.sum()):,} who are not in it (for example "
-            f"{_first(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
+            f"{_examples(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
         )
     theirs = np.isin(found, wanted)[codes] if len(codes) else np.zeros(0, dtype=bool)
-    right, parts = _match(ledger, event_rows.filter_table(table, theirs), wanted, place)
+    right, parts = _match(ledger, _filter_rows(table, theirs), wanted, place)
     if not right.all():
         absent = ~np.isin(wanted, found)
         what = "no rows" if absent[~right].all() else "other rows than the model has counted"
         raise OffdiagError(
             f"expected the whole history of every user to forget, received {what} of "
-            f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_first(wanted[~right])}) "
+            f"{int((~right).sum()):,} of {len(wanted):,} users (for example {_examples(wanted[~right])}) "
             f"in {table.where}; give all their rows as they were learned (nothing was changed)"
         )
     none = ledger.entries.select(np.zeros(0, np.int64))
     return LogPlan(
         ledger.replace_users(owners, none),
-        remove=event_rows.drop_empty(_stack(parts)) if parts else None,
+        remove=_drop_empty(_histories(concatenate(parts), ledger.recipe)) if parts else None,
         old_events=int(ledger.event_counts(place).sum()),
         changed_users=len(wanted),
         request=digest_of_users(ledger, owners),
@@ -169,20 +197,20 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
 
 def _match(
     ledger: Ledger, table: Table, wanted: NDArray[Any], place: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], list[Interactions]]:
-    """Which of the wanted users have their counted history in the table, and these histories."""
+) -> tuple[NDArray[np.bool_], list[Table]]:
+    """Which of the wanted users have their counted history in the table, and the rows of these."""
     right = np.zeros(len(wanted), dtype=bool)
     parts = []
     for rows in _readings(ledger, table):
-        rows = event_rows.select(rows, np.isin(rows.user_ids, wanted[~right]))
+        rows = rows.select(np.isin(rows.user_ids, wanted[~right]))
         if not len(rows.user_ids):
             continue
-        inter = event_rows.histories(rows.table, ledger.recipe)
+        inter = _histories(rows.table, ledger.recipe)
         at = np.searchsorted(wanted, inter.user_ids)
         match = ledger.histories(inter) == ledger.entries.histories[place[at]]
         right[at[match]] = True
         if match.any():
-            parts.append(event_rows.histories(event_rows.select(rows, match).table, ledger.recipe))
+            parts.append(rows.select(match).table)
     right |= ledger.entries.sizes[place] == 0  # no event of this user was ever counted, so none is needed
     return right, parts
 
@@ -200,53 +228,109 @@ def digest_of_users(ledger: Ledger, owners: Digests) -> str:
     return hashlib.blake2b(text, digest_size=16, key=ledger.hashes.key, person=b"request").hexdigest()
 
 
-def check_kinds(recipe: Recipe, table: Table) -> Table:
-    """The table with checked ids of the model's kinds, or an error that names both kinds."""
-    import polars as pl
-
-    user, item = checked_ids(table.user, "user", table.where), checked_ids(table.item, "item", table.where)
-    for noun, column, text in (("user", user, recipe.text_users), ("item", item, recipe.text_items)):
-        if len(column) and (column.dtype == pl.String) != text:
-            kinds = {True: "text", False: "whole numbers"}
-            raise OffdiagError(
-                f"expected {noun} ids that are {kinds[text]}, as in the model, received {kinds[not text]} in "
-                f"{table.where}; convert the column, or name the right one"
-            )
-    return replace(table, user=user, item=item)
-
-
 def _readings(ledger: Ledger, table: Table) -> list[Rows]:
     """All rows, and also only the counted ones if they can be distinguished."""
     if not len(table.user):
         return []
     if any(getattr(table, role) is None for role in ledger.recipe.columns.present()):
         user_ids, users = number(table.user)
-        owners, nothing = ledger.hashes.users(user_ids), np.zeros(len(users), siphash.DIGEST)
-        return [Rows(table, user_ids, users, owners, nothing, np.zeros(len(users), dtype=bool))]
-    rows = event_rows.distinct(ledger, table, one_owner_each=False)  # events not counted yet do not matter
+        owners = ledger.hashes.users(user_ids)
+        no_events, uncounted = np.zeros(len(users), digests.DIGEST), np.zeros(len(users), dtype=bool)
+        return [Rows(table, user_ids, users, owners, ledger.places(owners), no_events, uncounted)]
+    rows = _distinct(ledger, table, one_owner_each=False)  # events not counted yet do not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
-    return [rows, event_rows.select(rows, everyone, rows.counted)]
+    return [rows, rows.select(everyone, rows.counted)]
 
 
-def _stack(parts: list[Interactions]) -> Interactions:
-    """The rows of the parts stacked, over all their items."""
-    if len(parts) == 1:
-        return parts[0]
-    from scipy import sparse
-
-    ids = np.unique(np.concatenate([part.item_ids for part in parts]))
-    blocks = []
-    for part in parts:
-        where = np.searchsorted(ids, part.item_ids)
-        blocks.append(
-            sparse.csr_array(
-                (part.matrix.data, where[part.matrix.indices], part.matrix.indptr), (part.n_users, len(ids))
-            )
-        )
-    stacked = sparse.csr_array(sparse.vstack(blocks, format="csr"))
-    return Interactions(stacked, np.concatenate([part.user_ids for part in parts]), ids)
-
-
-def _first(ids: NDArray[Any]) -> str:
+def _examples(ids: NDArray[Any]) -> str:
     """The first few ids, for a message."""
     return ", ".join(repr(name) for name in ids[:SHOWN].tolist())
+
+
+def table_of(inter: Interactions) -> Table:
+    """One row for each stored entry; values only where they are not all 1."""
+    import polars as pl
+
+    def column(ids: NDArray[Any], places: NDArray[Any]) -> pl.Series:
+        return pl.Series(ids.tolist(), dtype=pl.String if ids.dtype.kind == "U" else pl.Int64).gather(places)
+
+    users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
+    return Table(
+        column(inter.user_ids, users),
+        column(inter.item_ids, inter.matrix.indices),
+        pl.Series(inter.matrix.data) if bool((inter.matrix.data != 1).any()) else None,
+        None if inter.times is None else pl.Series(inter.times),
+        "the data",
+    )
+
+
+def _distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Rows:
+    """Each event once: the first row of its user with its id. ``one_owner_each`` makes an id of two users an error."""
+    where = table.where
+    if not len(table.user):
+        raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
+    # Users without events are dropped.
+    user, item = checked_ids(table.user, "user", where), checked_ids(table.item, "item", where)
+    table = replace(table, user=user, item=item, all_users=None)
+    user_ids, users = number(table.user)
+    owners = ledger.hashes.users(user_ids)
+    if ledger.recipe.columns.event is None:
+        table = replace(table, event=None)
+    events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
+    if digests.any_twice(events):  # much faster than finding the row of each
+        keep = np.zeros(len(events), dtype=bool)
+        keep[np.unique(digests.pairs(events, owners[users]), return_index=True)[1]] = True
+        table, users, events = _filter_rows(table, keep), users[keep], events[keep]
+    if one_owner_each and table.event is not None and digests.any_twice(events):
+        _, first, again = np.unique(events, return_index=True, return_inverse=True)
+        row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
+        two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
+        raise OffdiagError(_two_owners(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
+    place = ledger.places(owners)
+    counted = ledger.counted(events, owners[users], place)
+    if one_owner_each and table.event is not None:  # without ids, an event is hashed with its user
+        new = np.flatnonzero(~counted)
+        foreign = new[ledger.holds(events[new])]
+        if len(foreign):
+            who = f"of the user {user_ids[users[foreign[0]]].item()!r}, counted before for another one,"
+            raise OffdiagError(_two_owners(table, foreign[0], who))
+    return Rows(table, user_ids, users, owners, place, events, counted)
+
+
+def _two_owners(table: Table, row: Any, whose: str) -> str:
+    """The error message for an event id that two users have."""
+    event = "" if table.event is None else repr(table.event[int(row)])
+    return (
+        f"expected every event id to be one event of one user, received {event} {whose} in "
+        f"{table.where}; number events over all users, or fit again without --event (nothing was changed)"
+    )
+
+
+def _entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
+    """The ledger entries of these users; `inter` has a row for each of them."""
+    starts = row_pointer(rows.users, len(rows.owners))
+    events = rows.events[np.lexsort((rows.events, rows.users))]
+    sizes = np.diff(inter.matrix.indptr).astype(np.int64)
+    found = Entries(rows.owners, ledger.histories(inter), sizes, starts, events)
+    return found.select(np.argsort(rows.owners))
+
+
+def _histories(table: Table, recipe: Recipe) -> Interactions:
+    """Rows to histories as in the first fit; every user stays, even without any counted row."""
+    inter = assemble(table, recipe.duplicates)  # type: ignore[arg-type]
+    return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
+
+
+def _drop_empty(inter: Interactions) -> Interactions | None:
+    """Without empty users and items; None if nothing is left."""
+    return prepare.min_counts(inter) if inter.nnz else None
+
+
+def _filter_rows(table: Table, keep: NDArray[np.bool_]) -> Table:
+    import polars as pl
+
+    mask = pl.Series(keep, dtype=pl.Boolean)
+    value, time, event = (
+        part if part is None else part.filter(mask) for part in (table.value, table.time, table.event)
+    )
+    return Table(table.user.filter(mask), table.item.filter(mask), value, time, table.where, event=event)

@@ -8,24 +8,23 @@ changed Gram.
 from __future__ import annotations
 
 import secrets
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag._kernels.interrupts import Shield
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.user_weights import Facts
 from offdiag.living import past, user_rows
 from offdiag.living.certificate import Certificate, difference, digest_of
-from offdiag.living.history_prints import Roll
+from offdiag.living.ledger import Roll
 from offdiag.living.user_rows import Catalogue, Sums
 from offdiag.progress import Progress
 
@@ -123,7 +122,7 @@ def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress
     plan = make_plan(model, G, X, sign)
     nonce = secrets.token_hex(16)
     before = digest_of(plan.roll, nonce, past.fingerprint_of(model))
-    with _Shield() as shield:
+    with Shield() as shield:
         shield.release()
         outcome = compute(model, plan, shield, prove=prove, progress=progress)
         commit(model, plan, outcome)
@@ -156,7 +155,7 @@ def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Pl
     return Plan(sign, rows, catalogue, sums, facts, low_sums, items, gone, roll)
 
 
-def compute(model: Recommender, plan: Plan, shield: _Shield, *, prove: bool, progress: Progress | None) -> Outcome:
+def compute(model: Recommender, plan: Plan, shield: Shield, *, prove: bool, progress: Progress | None) -> Outcome:
     """Step 2: the Gram and the weights after the change. Ends with Ctrl-C deferred: old numbers are overwritten."""
     if not plan.rows.shape[0]:
         shield.hold()
@@ -170,7 +169,7 @@ def compute(model: Recommender, plan: Plan, shield: _Shield, *, prove: bool, pro
     return Outcome(sums, learned, fresh)
 
 
-def _compute_part(model: Recommender, plan: Plan, shield: _Shield, prove: bool, progress: Progress | None) -> Outcome:
+def _compute_part(model: Recommender, plan: Plan, shield: Shield, prove: bool, progress: Progress | None) -> Outcome:
     """Replace G[items, items], in place if possible, and update the weights; an error restores it."""
     before = plan.sums.G.part(plan.items)
     after, sums = plan.part_after(before)
@@ -252,39 +251,3 @@ def _places(at: NDArray[np.int64] | None, kept: NDArray[np.int64], m_grown: int)
     places = np.full(m_old, -1, dtype=np.int64)
     places[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
     return places
-
-
-class _Shield:
-    """Defers Ctrl-C until the release, so that no change is left incomplete. It begins and ends held."""
-
-    def __enter__(self) -> Self:
-        self._held, self._pending = True, False
-        before = signal.getsignal(signal.SIGINT)
-        self._before = before if threading.current_thread() is threading.main_thread() and callable(before) else None
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._handler)
-        return self
-
-    def hold(self) -> None:
-        self._held = True
-
-    def release(self) -> None:
-        self._held = False
-        if self._pending:
-            self._pending = False
-            raise KeyboardInterrupt
-
-    def _handler(self, number: int, frame: Any) -> None:
-        if self._held:
-            self._pending = True
-        elif callable(self._before):
-            self._before(number, frame)
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        try:
-            self._held = True
-        finally:
-            if self._before is not None:
-                signal.signal(signal.SIGINT, self._before)
-        if kind is None:
-            self.release()

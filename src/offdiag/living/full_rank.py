@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def follow(model: FullRankModel, change: Change, progress: Progress | None) -> N
         if C is None:
             return exact_change.refit(model, G, progress)
         g = G.values[layout.diagonal_positions(m)].astype(np.float64)
-        reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **_solver_settings(settings))
+        reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **model._objective(settings))
         solution = cholesky.Solution(C, *reading)
         weights = model._weights_of(solution, G.item_sums, settings)
         exact = cholesky.penalties(g, settings.get("dropout", 0.0), l2)
@@ -89,13 +89,5 @@ def _weights_before(model: FullRankModel, W: Packed, change: Change, penalty: fl
     G = change.G
     values = G.values.astype(model.dtype)
     values[layout.positions(G.n_items, change.items, change.items)] = change.before
-    cholesky.solve(values, G.n_items, l2=penalty, **_solver_settings(model.settings_))
+    cholesky.solve(values, G.n_items, l2=penalty, **model._objective(model.settings_))
     return Packed(values, W.scale, W.own)
-
-
-def _solver_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "dropout": settings.get("dropout", 0.0),
-        "kept_weight": settings.get("kept_weight", 0.0),
-        "max_diagonal": settings.get("max_diagonal"),
-    }

@@ -1,8 +1,11 @@
-"""The ledger of an updatable model: what has been counted, as keyed digests. No id and no row can be read from it.
+"""What an updatable model has counted, as keyed digests. No id and no row can be read from it.
 
-For every user it holds a digest of the id, one of the history, the number of items in it, and the digests of the
-events. So the same log may be read repeatedly: events in the ledger are not counted twice, and only learned histories
-can be forgotten. A forgotten user leaves nothing here.
+A Gram does not know users, only sums over them, so subtracting a history that was never learned often leaves no trace
+of the mistake. The roll detects it: every history to be forgotten must be on it, and is removed from it.
+
+The ledger of a model fitted on a log knows more. For every user it holds a digest of the id, one of the history, the
+number of items in it, and the digests of the events. So the same log may be read repeatedly: events in the ledger are
+not counted twice. A forgotten user leaves nothing here.
 """
 
 from __future__ import annotations
@@ -12,14 +15,57 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from offdiag.data.columns import Roles
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import positions_of_rows
-from offdiag.living import siphash
-from offdiag.living.fingerprints import Hashes, Hashing
-from offdiag.living.history_prints import Roll
-from offdiag.living.siphash import Digests
+from offdiag.living import digests
+from offdiag.living.digests import Digests, Hashes, Hashing
+
+
+@dataclass(frozen=True, eq=False)
+class Roll:
+    hashes: Hashing
+    histories: Digests  # ascending, one for each user; without empty histories
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array, item_ids: NDArray[Any]) -> Roll:
+        """All rows, under a new key."""
+        hashes = Hashes()
+        found = hashes.histories(matrix, item_ids)
+        return cls(hashes, np.sort(found[np.diff(matrix.indptr) > 0]))
+
+    def places(self, found: Digests) -> NDArray[np.int64]:
+        """The place of each of these histories, equal ones at different places; −1 for those not on the roll."""
+        order = np.argsort(found, kind="stable")
+        wanted = found[order]
+        again = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)  # the n-th of its kind
+        at = np.searchsorted(self.histories, wanted) + again
+        inside = at < len(self.histories)
+        inside[inside] = self.histories[at[inside]] == wanted[inside]
+        places = np.empty(len(found), dtype=np.int64)
+        places[order] = np.where(inside, at, -1)
+        return places
+
+    def with_(self, found: Digests) -> Roll:
+        found = np.sort(found)
+        return replace(self, histories=np.insert(self.histories, np.searchsorted(self.histories, found), found))
+
+    def without(self, places: NDArray[np.int64]) -> Roll:
+        return replace(self, histories=np.delete(self.histories, places))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its arrays in the living state; the key is kept elsewhere."""
+        return {"histories": digests.words_of(self.histories)}
+
+    @classmethod
+    def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]]) -> Roll:
+        """The roll of a file; raises ValueError, KeyError or TypeError if it is invalid."""
+        histories = digests.checked_digests(arrays["histories"])
+        if np.any(histories[1:] < histories[:-1]):
+            raise ValueError("the roll is out of order")
+        return cls(hashes, histories)
 
 
 @dataclass(frozen=True)
@@ -48,6 +94,25 @@ class Entries:
         starts, picked = positions_of_rows(self.starts, which)
         return Entries(self.users[which], self.histories[which], self.sizes[which], starts, self.events[picked])
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its arrays in the living state."""
+        return {
+            "users": digests.words_of(self.users),
+            "histories": digests.words_of(self.histories),
+            "sizes": self.sizes,
+            "starts": self.starts,
+            "events": digests.words_of(self.events),
+        }
+
+    def checked(self) -> Entries:
+        """Raises ValueError if the parts do not fit each other."""
+        starts = self.starts
+        if not len(self.users) == len(self.histories) == len(self.sizes) == len(starts) - 1:
+            raise ValueError("the parts of the ledger do not fit each other")
+        if starts[0] != 0 or starts[-1] != len(self.events) or np.any(np.diff(starts) < 0):
+            raise ValueError("the ledger is out of order")
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
@@ -58,7 +123,7 @@ class Ledger:
     @classmethod
     def empty(cls, recipe: Recipe) -> Ledger:
         """No users yet, and a new key."""
-        none, start = siphash.no_digests(), np.zeros(1, np.int64)
+        none, start = np.zeros(0, digests.DIGEST), np.zeros(1, np.int64)
         return cls(Hashes(), recipe, Entries(none, none, start[:0], start, none))
 
     @property
@@ -71,16 +136,13 @@ class Ledger:
 
     def places(self, users: Digests) -> NDArray[np.int64]:
         """The place of each user, −1 for those not in the ledger."""
-        return siphash.places(self.entries.users, users)
+        return digests.places(self.entries.users, users)
 
-    def counted(self, events: Digests, owners: Digests, users: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which events are counted for their users: event i belongs to ``owners[users[i]]``."""
-        if not self.n_users:
-            return np.zeros(len(events), dtype=bool)
-        place = self.places(owners)
+    def counted(self, events: Digests, owners: Digests, place: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which events are counted for their owners, who are among the users at these places (−1: in none)."""
         some = self.entries.select(place[place >= 0])
-        known = siphash.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
-        return siphash.places(known, siphash.pairs(events, owners[users])) >= 0
+        known = digests.pairs(some.events, np.repeat(some.users, np.diff(some.starts)))
+        return digests.places(known, digests.pairs(events, owners)) >= 0
 
     def event_counts(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many events of the user at each place are counted; 0 for users not in the ledger (−1)."""
@@ -89,7 +151,7 @@ class Ledger:
 
     def holds(self, events: Digests) -> NDArray[np.bool_]:
         """Which of the events are in the ledger, for any user."""
-        return siphash.places(self.entries.events, events) >= 0
+        return digests.places(self.entries.events, events) >= 0
 
     def histories(self, inter: Interactions) -> Digests:
         """One digest for the history of each row."""
@@ -112,17 +174,6 @@ class Ledger:
         )
         return replace(self, entries=both.select(order))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Its arrays in the living state; the key is kept elsewhere."""
-        entries = self.entries
-        return {
-            "users": siphash.words_of(entries.users),
-            "histories": siphash.words_of(entries.histories),
-            "sizes": entries.sizes,
-            "starts": entries.starts,
-            "events": siphash.words_of(entries.events),
-        }
-
     def about(self) -> dict[str, Any]:
         """The recipe, for the header of the file."""
         return asdict(self.recipe) | {"columns": self.recipe.columns.present()}
@@ -130,21 +181,14 @@ class Ledger:
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
         """The ledger of a file; raises ValueError, KeyError or TypeError if it is invalid."""
-        users, histories, events = (siphash.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
+        users, histories, events = (digests.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
         sizes, starts = arrays["sizes"], arrays["starts"]
         if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):
             raise TypeError("the ledger has parts of a wrong type")
-        return cls(hashes, read_recipe(about), _check_entries(Entries(users, histories, sizes, starts, events)))
-
-
-def _check_entries(entries: Entries) -> Entries:
-    users, starts = entries.users, entries.starts
-    if not len(users) == len(entries.histories) == len(entries.sizes) == len(starts) - 1:
-        raise ValueError("the parts of the ledger do not fit each other")
-    ordered = starts[0] == 0 and starts[-1] == len(entries.events) and not np.any(np.diff(starts) < 0)
-    if not ordered or np.any(users[1:] <= users[:-1]):
-        raise ValueError("the ledger is out of order")
-    return entries
+        entries = Entries(users, histories, sizes, starts, events).checked()
+        if np.any(users[1:] <= users[:-1]):
+            raise ValueError("the ledger is out of order")
+        return cls(hashes, read_recipe(about), entries)
 
 
 def read_recipe(about: dict[str, Any]) -> Recipe:

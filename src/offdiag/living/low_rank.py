@@ -33,10 +33,9 @@ def follow(model: LowRankModel, change: Change, progress: Progress | None) -> Ne
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
     product = model._product_of(G)
     check_range(product)
-    settings = dict(model.settings_)
-    live = int(np.count_nonzero(product.g))
-    warm = settings["rank"] < live and _share_changed(change) <= SMALL
-    attributes, gain = model._learned(product, settings, progress, _start(model, change) if warm else None)
+    used = model._as_used()
+    warm = used.rank < int(np.count_nonzero(product.g)) and _share_changed(change) <= SMALL
+    attributes, gain = used._learn(product, progress, _start(model, change) if warm else None)
     if attributes["stopped_"] == "interrupted":
         raise KeyboardInterrupt  # no incomplete change: the model stays as it was
     error = _spread(attributes["stopped_"], gain) * _largest(attributes["weights_"])

@@ -17,7 +17,7 @@ from scipy import sparse
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact
 from offdiag.gramian.packed import Gram
-from offdiag.living.history_prints import Roll
+from offdiag.living.ledger import Roll
 from offdiag.living.user_rows import counts_users
 from offdiag.progress import Progress
 from offdiag.weights import Weights

@@ -163,7 +163,7 @@ def _explained_by_kept(
     out = np.zeros(G.n_items)
 
     def work(lo: int, hi: int) -> None:
-        sparse_gram_rows.told_by_weights(
+        sparse_gram_rows.explained_by_weights(
             G.indptr, G.indices, G.values, *W.arrays().values(), skip, power, scale, lo, hi, out
         )
 

@@ -19,10 +19,10 @@ from offdiag import wording
 from offdiag.errors import OffdiagError
 from offdiag.files import sealed, switch
 from offdiag.files.keys import Key, Source, keys_of
-from offdiag.living import past, siphash
-from offdiag.living.fingerprints import EVENT, HISTORY, USER, FirstHashes, Hashes, Hashing
-from offdiag.living.history_prints import Roll
-from offdiag.living.ledger import Entries, Ledger, read_recipe
+from offdiag.living import first_format, past
+from offdiag.living.digests import Hashes, Hashing
+from offdiag.living.first_format import FirstHashes
+from offdiag.living.ledger import Ledger, Roll
 from offdiag.living.past import Past
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def contents(model: Recommender, key: Key, fingerprint: str) -> tuple[dict[str, 
         about |= wrap_key(roll.hashes, key)
     if ledger is not None:
         about["ledger"] = ledger.about()
-        tensors |= {f"ledger.{name}": array for name, array in ledger.arrays().items()}
+        tensors |= {f"ledger.{name}": array for name, array in ledger.entries.arrays().items()}
     elif roll is not None:
         tensors |= {f"roll.{name}": array for name, array in roll.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
@@ -139,42 +139,9 @@ def read_past(
 
 
 def read_first_format(model: Recommender, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Past:
-    """The same from a file of the first format, which held everything in one: words of 8 bytes become digests."""
-    hashes = None
-    arrays = dict(arrays)
-    place = "ledger." if "ledger" in about else "roll."
-    if f"{place}salt" in arrays:
-        salt = arrays.pop(f"{place}salt")
-        if salt.dtype != np.uint8 or salt.shape != (siphash.KEY_BYTES,):
-            raise TypeError("the ledger or roll has no key")
-        hashes = FirstHashes(secrets.token_bytes(32), salt.tobytes())
-        kinds = {"users": USER, "histories": HISTORY, "events": EVENT}
-        for name, kind in kinds.items():
-            words = arrays.get(place + name)
-            if words is not None:
-                if words.dtype != np.uint64 or words.ndim != 1:
-                    raise TypeError("the ledger or roll has parts of a wrong type")
-                arrays[place + name] = siphash.words_of(hashes.again(kind, words))
-        if place == "ledger.":
-            arrays |= _sort_ledger(arrays, about["ledger"])
-        else:
-            arrays["roll.histories"] = siphash.words_of(np.sort(siphash.digests(arrays["roll.histories"])))
+    """The same from a file of the first format, which held everything in one."""
+    hashes, arrays = first_format.convert(about, arrays)
     return replace(read_past(model, about, arrays, hashes), first_format=True)
-
-
-def _sort_ledger(arrays: dict[str, NDArray[Any]], recipe: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Users ascending by their new digests, events within each user."""
-    parts = named(arrays, "ledger.")
-    users, histories, events = (siphash.digests(parts[name]) for name in ("users", "histories", "events"))
-    sizes, starts = parts["sizes"], parts["starts"]
-    if starts.ndim != 1 or not len(users) == len(histories) == len(sizes) == len(starts) - 1:
-        raise ValueError("the parts of the ledger do not fit each other")
-    if starts[0] != 0 or starts[-1] != len(events) or np.any(np.diff(starts) < 0):
-        raise ValueError("the ledger is out of order")
-    owner = np.repeat(np.arange(len(users)), np.diff(starts))
-    events = events[np.lexsort((siphash.words_of(events)[:, 0], owner))]
-    entries = Entries(users, histories, sizes, starts, events).select(np.argsort(users))
-    return {f"ledger.{name}": array for name, array in Ledger(Hashes(), read_recipe(recipe), entries).arrays().items()}
 
 
 def named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

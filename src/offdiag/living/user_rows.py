@@ -17,7 +17,7 @@ from offdiag.gramian import exact, layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, gram, is_exact
 from offdiag.gramian.sparse import BELIEVED, SparseGram
 from offdiag.gramian.user_weights import Facts, add_histograms
-from offdiag.living.history_prints import Roll
+from offdiag.living.ledger import Roll
 from offdiag.models.fields import checked_item_ids
 
 if TYPE_CHECKING:

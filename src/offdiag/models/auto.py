@@ -6,8 +6,10 @@ items. The more of the regularisation dropout does, the less is left for l2: l2 
 were chosen on ten public data sets; docs/models.md shows how well they hold.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,50 +21,51 @@ from offdiag.gramian.user_weights import user_weights
 from offdiag.progress import Progress
 from offdiag.solvers import leave_one_out
 
+if TYPE_CHECKING:
+    from offdiag.models.recommender import Recommender
+
 DROPOUT = 0.65
 USER_POWER = 0.5
 ITEMS = 1_000  # most popular items used: 500 to 2,000 gave the same L within a fifth
 USERS = 4_000  # users left out, evenly spread over the rows
 
 
-def from_data(
-    matrix: sparse.csr_array, settings: dict[str, Any], *, progress: Progress | None = None
-) -> dict[str, Any]:
-    """Replace every "auto" by its value, from the interactions."""
-    settings = _constants(settings, USER_POWER)
-    if settings["l2"] == "auto":
+def from_data(matrix: sparse.csr_array, model: Recommender, *, progress: Progress | None = None) -> None:
+    """Replace every "auto" of a model by its value, from the interactions."""
+
+    def l2(user_power: float) -> float:
         if progress:
             progress("choosing l2", 0.0)
-        settings["l2"] = share(settings) * unseen_user_l2(matrix, settings["user_power"])
+        found = unseen_user_l2(matrix, user_power)
         if progress:
             progress("choosing l2", 1.0)
-    return settings
+        return found
+
+    _resolve(model, USER_POWER, l2)
 
 
-def from_gram(G: Gram | SparseGram, settings: dict[str, Any]) -> dict[str, Any]:
+def from_gram(G: Gram | SparseGram, model: Recommender) -> None:
     """The same if only the Gram is known: cross-validation with average instead of exact leverages."""
-    settings = _constants(settings, G.user_power)
-    if settings["l2"] == "auto":
-        settings["l2"] = share(settings) * gram_l2(G)
-    return settings
+    _resolve(model, G.user_power, lambda _: gram_l2(G))
 
 
-def from_scale(settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+def from_scale(scale: Callable[..., float], model: Recommender) -> None:
     """The same where the data is elsewhere: ``scale(user_power, items=…, users=…)`` is L (``od.cluster``)."""
-    settings = _constants(settings, USER_POWER)
+    _resolve(model, USER_POWER, lambda user_power: scale(user_power, items=ITEMS, users=USERS))
+
+
+def _resolve(model: Recommender, user_power: float, l2: Callable[[float], float]) -> None:
+    settings = vars(model)
+    for name, value in (("dropout", DROPOUT), ("user_power", user_power)):
+        if settings.get(name) == "auto":
+            settings[name] = value
     if settings["l2"] == "auto":
-        settings["l2"] = share(settings) * scale(settings["user_power"], items=ITEMS, users=USERS)
-    return settings
+        settings["l2"] = share(settings.get("dropout", 0.0)) * l2(settings["user_power"])
 
 
-def _constants(settings: dict[str, Any], user_power: float) -> dict[str, Any]:
-    fixed = {"dropout": DROPOUT, "user_power": user_power}
-    return {name: fixed.get(name, value) if value == "auto" else value for name, value in settings.items()}
-
-
-def share(settings: dict[str, Any]) -> float:
+def share(dropout: float) -> float:
     """The share of l2 next to dropout, in units of L."""
-    return float(1.3 - 0.55 * settings.get("dropout", 0.0))
+    return 1.3 - 0.55 * dropout
 
 
 def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:

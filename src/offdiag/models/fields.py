@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from offdiag import checks
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import Gram
 
 Auto = Literal["auto"]
 M = TypeVar("M")
@@ -175,28 +174,21 @@ def settings_of(cls: Any) -> dict[str, Setting]:
     return {field.name: field.metadata["setting"] for field in dataclasses.fields(cls) if "setting" in field.metadata}
 
 
-def checked(learner: Any) -> dict[str, Any]:
-    """The settings that decide what a model learns, as plain numbers and words; all settings are checked."""
-    known, name = settings_of(learner), type(learner).__name__
-    values = {key: one.checked(name, key, getattr(learner, key)) for key, one in known.items()}
-    return {key: value for key, value in values.items() if not known[key].layout}
+def checked(model: object) -> dict[str, Any]:
+    """The settings of a model as plain numbers and words."""
+    name = type(model).__name__
+    return {key: known.checked(name, key, getattr(model, key)) for key, known in settings_of(model).items()}
+
+
+def number(value: float | Auto) -> float:
+    """A setting in which "auto" was replaced."""
+    assert not isinstance(value, str)
+    return value
 
 
 def check_not_empty(interactions: int, users: int, items: int) -> None:
     if interactions == 0:
         raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
-
-
-def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) -> None:
-    """Check that G is a Gram (or an ``also``), is not empty, and has the user weights that the model asks for."""
-    if not isinstance(G, Gram if also is None else Gram | also):
-        raise OffdiagError(f"fit_gram takes a Gram (see od.gram), received {type(G).__name__}; use fit for data")
-    if user_power not in ("auto", G.user_power):
-        raise OffdiagError(
-            f"this Gram was made with user_power={G.user_power:g} but the model asks for "
-            f"{user_power:g}; make them equal or leave the model's at 'auto'"
-        )
-    check_not_empty(G.n_interactions, G.n_users, G.n_items)
 
 
 def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.packed import Gram, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.living.past import Past
 from offdiag.models import auto, fields
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_l2
 from offdiag.weights import Packed
 
-Model = TypeVar("Model", bound=Recommender)
+_OBJECTIVE = {"dropout": 0.0, "kept_weight": 0.0, "max_diagonal": None}  # arguments of the solver, with those of EASE
+
+
+class Regression(Recommender):
+    """What models share whose columns are regularised regressions of one item on others."""
+
+    learns_from_gram = True
+    can_change = True
+    has_propensity = True
+    l2_of_ease = True
+    auto_of_ease = True
+    l2: float | Auto
+    user_power: float | Auto
+    item_power: float
+    propensity_power: float
+    dtype: Literal["float32", "float64"]
+    penalty_: float | None  # l2 in the unit of the unscaled Gram, as in the inverse; None: one per item
+    objective_: float  # the minimum reached (docs/models.md), in squared units of the weighted data
+
+    def with_propensity(self, power: float) -> Self:
+        """The same fit with its scores divided by another power of popularity; large arrays are shared, not copied."""
+        model = copy.copy(self._fitted())
+        model.propensity_power = float(power)
+        model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
+        before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
+        ratio = inverse_propensity(self.popularity_, power) / before
+        model.weights_ = self.weights_.scaled(ratio.astype(model.dtype))
+        return model
+
+    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+        """Every "auto" replaced, for a fit on a cluster."""
+        used = self._with(settings)
+        auto.from_scale(scale, used)
+        return used._settings()
 
 
 @fields.model
-class _Settings(Recommender):
+class _Settings(Regression):
     """The settings that all full-rank models share."""
 
     user_power: float | Auto = fields.user_power()
@@ -44,13 +77,6 @@ class FullRankModel(_Settings):
     """From data to packed weights, once; a subclass is its settings."""
 
     cluster_fit = "full rank"
-    learns_from_gram = True
-    can_change = True
-    has_propensity = True
-    l2_of_ease = True
-    auto_of_ease = True
-    penalty_: float | None  # l2 in the unit of the unscaled Gram, as in the inverse; None: one per item
-    objective_: float  # the minimum reached (docs/models.md), in squared units of the weighted data
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
@@ -58,47 +84,41 @@ class FullRankModel(_Settings):
         Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
         Time: Σ n_u²/2 additions and m³ flops.
         """
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
+        used = self._checked_copy()
+        matrix, source = read_data(X)
         self._check_memory(matrix.shape[1])
-        settings = auto.from_data(matrix, settings, progress=progress)
-        G = gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress)
-        return self._solve(G, settings, getattr(X, "item_ids", None), progress, Past.of_fit(matrix, X))
+        auto.from_data(matrix, used, progress=progress)
+        G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
+        return self._solve(G, used, source, progress)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is copied, not changed."""
-        settings = self._checked()
-        check_gram(G, settings["user_power"])
+        used = self._checked_copy()
+        check_gram(G, used.user_power)
+        source = read_gram(G, item_ids)
         self._check_memory(G.n_items)
-        settings = auto.from_gram(G, settings)
-        return self._solve(G.astype(self.dtype), settings, item_ids, progress, Past.of_fit(G))
+        auto.from_gram(G, used)
+        return self._solve(G.astype(self.dtype), used, source, progress)
 
-    def with_propensity(self, power: float) -> Self:
-        """The same fit with its scores divided by another power of popularity; the inverse is shared, not copied."""
-        return divide_by_popularity(self, power)
-
-    def _solve(self, G: Gram, settings: dict[str, Any], item_ids: Any, progress: Progress | None, past: Past) -> Self:
+    def _solve(self, G: Gram, used: Self, source: Source, progress: Progress | None) -> Self:
         """Overwrite the values of G with the weights."""
-        item_ids = checked_item_ids(item_ids, G.n_items)
+        settings = used._settings()
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
-        l2 = item_l2(settings["l2"] / scale, G.own_diagonal(), settings["item_power"])
-        solution = cholesky.solve(
-            G.values,
-            G.n_items,
-            dropout=settings.get("dropout", 0.0),
-            l2=l2,
-            kept_weight=settings.get("kept_weight", 0.0),
-            max_diagonal=settings.get("max_diagonal"),
-            progress=progress,
-        )
+        l2 = item_l2(number(used.l2) / scale, G.own_diagonal(), used.item_power)
+        solution = cholesky.solve(G.values, G.n_items, l2=l2, progress=progress, **self._objective(settings))
         weights = self._weights_of(solution, G.item_sums, settings)
         return self._store(
-            weights.todense() if self.storage == "dense" else weights, item_ids, G.item_sums.copy(), G.n_users,
-            settings, past, penalty_=l2 if isinstance(l2, float) else None, objective_=solution.objective * scale,
+            weights.todense() if self.storage == "dense" else weights, **vars(source), settings=settings,
+            penalty_=l2 if isinstance(l2, float) else None, objective_=solution.objective * scale,
         )  # fmt: skip
 
-    def _weights_of(self, solution: cholesky.Solution, popularity: NDArray[np.float64], settings: Any) -> Packed:
+    def _objective(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of ``solvers.cholesky`` besides l2."""
+        return {name: settings.get(name, default) for name, default in _OBJECTIVE.items()}
+
+    def _weights_of(
+        self, solution: cholesky.Solution, popularity: NDArray[np.float64], settings: Mapping[str, Any]
+    ) -> Packed:
         rarity = inverse_propensity(popularity, settings["propensity_power"]).astype(solution.C.dtype)
         return Packed(solution.C, solution.scale * rarity, solution.diagonal * rarity)
 
@@ -110,25 +130,10 @@ class FullRankModel(_Settings):
         rarity = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         return tolerance, tolerance * float(rarity.max(initial=0.0))
 
-    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
-        """Every "auto" replaced, for a fit on a cluster."""
-        return auto.from_scale(settings, scale)
-
     def _check_memory(self, m: int) -> None:
         itemsize = np.dtype(self.dtype).itemsize
         extra = m * m * itemsize if self.storage == "dense" else layout.size(m) * itemsize // 16
         cholesky.check_feasible(m, itemsize, extra=extra)
-
-
-def divide_by_popularity(fitted: Model, power: float) -> Model:
-    """A copy of a fitted model with another propensity_power; large arrays are shared."""
-    model: Any = copy.copy(fitted._fitted())
-    model.propensity_power = float(power)
-    model.settings_ = fitted.settings_ | {"propensity_power": model._checked()["propensity_power"]}
-    before = inverse_propensity(fitted.popularity_, fitted.settings_["propensity_power"])
-    ratio = inverse_propensity(fitted.popularity_, power) / before
-    model.weights_ = fitted.weights_.scaled(ratio.astype(model.dtype))
-    return model  # type: ignore[no-any-return]
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:
@@ -177,8 +182,8 @@ class DLAE(FullRankModel):
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
 
-    def _checked(self) -> dict[str, Any]:
-        return super()._checked() | {"kept_weight": 1.0}
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"kept_weight": 1.0}
 
 
 @fields.model

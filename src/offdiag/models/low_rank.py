@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,14 +13,14 @@ from scipy import sparse
 from offdiag import memory
 from offdiag.errors import InterruptedFitWarning
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix, gram
+from offdiag.gramian.packed import Gram, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import low_rank as low_rank_living
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.living.past import Past
 from offdiag.models import auto, fields
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
@@ -51,6 +52,7 @@ class LowRankModel(_Settings):
     can_change = True
     l2_of_ease = True
     auto_of_ease = True
+    rank: int
     weights_: LowRank | Symmetric
     objective_: float  # the value reached (docs/models.md), in squared units of the weighted data
     objectives_: list[float]  # after each iteration, never increasing
@@ -64,31 +66,27 @@ class LowRankModel(_Settings):
         Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), matrix.shape[1])
-        settings = auto.from_data(matrix, settings, progress=progress)
-        rank = min(settings["rank"], matrix.shape[1])
-        settings["products"] = self._chosen_products(matrix, rank)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=matrix.shape[1]).astype(np.float64)
+        used = self._checked_copy()
+        matrix, source = read_data(X)
+        used._resolve(lambda model: auto.from_data(matrix, model, progress=progress))
+        user_power, rank = number(used.user_power), min(used.rank, matrix.shape[1])
+        used.products = used._chosen_products(matrix, rank)
         product: Product
-        if settings["products"] == "gram":
-            product = GramProduct(gram(matrix, settings["user_power"], dtype=self.dtype, progress=progress))
+        if used.products == "gram":
+            product = GramProduct(gram(matrix, user_power, dtype=self.dtype, progress=progress))
         else:
-            product = DataProduct(matrix, settings["user_power"], self.dtype, rank=rank)
-        past = Past.of_fit(matrix, X)
-        return self._solve(product, settings, item_ids, sums, matrix.shape[0], progress, past)
+            product = DataProduct(matrix, user_power, self.dtype, rank=rank)
+        return self._solve(product, used, source, progress)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``."""
-        settings = self._checked()
-        check_gram(G, settings["user_power"], also=SparseGram)
-        item_ids = checked_item_ids(item_ids, G.n_items)
-        self._check_memory(G.n_items, min(settings["rank"], G.n_items), 0)
-        settings = auto.from_gram(G, settings) | {"products": "gram"}
-        past, sums = Past.of_fit(G), G.item_sums.copy()
-        return self._solve(self._product_of(G), settings, item_ids, sums, G.n_users, progress, past)
+        used = self._checked_copy()
+        check_gram(G, used.user_power, also=SparseGram)
+        source = read_gram(G, item_ids)
+        self._check_memory(G.n_items, min(used.rank, G.n_items), 0)
+        used._resolve(lambda model: auto.from_gram(G, model))
+        used.products = "gram"
+        return self._solve(self._product_of(G), used, source, progress)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:
@@ -118,19 +116,14 @@ class LowRankModel(_Settings):
     def _tolerances(self) -> tuple[float, float]:
         return low_rank_living.tolerances(self)
 
-    def _solve(
-        self,
-        product: Product,
-        settings: dict[str, Any],
-        item_ids: NDArray[Any],
-        sums: NDArray[np.float64],
-        n_users: int,
-        progress: Progress | None,
-        past: Past,
-    ) -> Self:
+    def _resolve(self, choose: Callable[[Recommender], None]) -> None:
+        """Replace every "auto" by its value."""
+        choose(self)
+
+    def _solve(self, product: Product, used: Self, source: Source, progress: Progress | None) -> Self:
         check_range(product)
-        learned, _ = self._learned(product, settings, progress)
-        self._store(learned.pop("weights_"), item_ids, sums, n_users, settings, past, **learned)
+        learned, _ = used._learn(product, progress)
+        self._store(learned.pop("weights_"), **vars(source), settings=used._settings(), **learned)
         if self.stopped_ == "interrupted":
             warnings.warn(
                 f"the fit was interrupted after {len(self.objectives_) - 1} iterations; "
@@ -140,19 +133,19 @@ class LowRankModel(_Settings):
             )
         return self
 
-    def _learned(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
+    def _learn(
+        self, product: Product, progress: Progress | None, start: Start | None = None
     ) -> tuple[dict[str, Any], float]:
-        """The fitted attributes by name, and the gain of the last step; may complete the settings.
+        """The fitted attributes by name, and the gain of the last step; may lower the rank.
 
         ``start`` holds the factors of a nearby problem.
         """
         live = np.flatnonzero(product.g > 0)
-        if settings["rank"] >= len(live):
-            settings["rank"] = len(live)
-            found = self._full_rank(product, live, settings)
+        if self.rank >= len(live):
+            self.rank = len(live)
+            found = self._full_rank(product, live)
         else:
-            found = self._factors(product, settings, progress, start)
+            found = self._factors(product, progress, start)
         learned = {
             "weights_": LowRank(found.U, found.V),
             "objective_": found.objective,
@@ -162,33 +155,30 @@ class LowRankModel(_Settings):
         }
         return learned, found.gain
 
-    def _factors(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
-    ) -> Factors:
+    def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         raise NotImplementedError
 
     def _tolerance(self) -> float:
         """The tolerance of the gain of the last step, relative to what the model explains."""
         return subspace.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
+    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
         """As many dimensions as items: the exact full-rank optimum B, held as U = B, V = I over the items in use."""
+        settings = {"kept_weight": self.full_rank_weight} | self._settings()
         return low_rank.full_rank(
-            product, live, dropout=settings.get("dropout", 0.0), l2=settings["l2"],
-            kept_weight=settings.get("kept_weight", self.full_rank_weight),
-        )  # fmt: skip
+            product, live, dropout=settings["dropout"], l2=settings["l2"], kept_weight=settings["kept_weight"]
+        )
 
-    def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> str:
+    def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> Literal["gram", "data"]:
         """How G @ V is computed; raises an error if neither way fits in memory."""
         m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
         gram_bytes = layout.size(m) * itemsize * 17 // 16
-        if self.products == "auto":
+        chosen = self.products
+        if chosen == "auto":
             there = memory.available()
             needed = gram_bytes + WORKING_COLUMNS * m * rank * itemsize
             too_big = m > lapack.MAX_ITEMS or (there is not None and needed > there)
             chosen = "data" if too_big or data_is_cheaper(matrix) else "gram"
-        else:
-            chosen = self.products
         self._check_memory(m, rank, gram_bytes if chosen == "gram" else matrix.nnz * 8)
         return chosen
 
@@ -222,11 +212,9 @@ class LowRankDLAE(LowRankModel):
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
     full_rank_weight: ClassVar[float] = 1.0
 
-    def _factors(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
-    ) -> Factors:
+    def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.dlae(
-            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"], seed=self.seed,
+            product, self.rank, dropout=number(self.dropout), l2=number(self.l2), seed=self.seed,
             start=start and start[0], progress=progress,
         )  # fmt: skip
 
@@ -257,13 +245,10 @@ class LowRankEDLAE(LowRankModel):
         1, low=1, help="Number of random starts, of which the best is kept. Worth it for small problems only."
     )
 
-    def _factors(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
-    ) -> Factors:
+    def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.edlae(
-            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
-            kept_weight=settings["kept_weight"], iterations=settings["iterations"], starts=settings["starts"],
-            seed=settings["seed"], start=start and start[0], progress=progress,
+            product, self.rank, dropout=number(self.dropout), l2=number(self.l2), kept_weight=self.kept_weight,
+            iterations=self.iterations, starts=self.starts, seed=self.seed, start=start and start[0], progress=progress,
         )  # fmt: skip
 
     def _tolerance(self) -> float:
@@ -292,12 +277,10 @@ class ZeroDiagonalLAE(LowRankModel):
     l2: float | Auto = fields.l2()
     iterations: int = fields.iterations(50)
 
-    def _factors(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
-    ) -> Factors:
+    def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.zero_diagonal(
-            product, settings["rank"], dropout=settings["dropout"], l2=settings["l2"],
-            iterations=settings["iterations"], seed=settings["seed"], start=start, progress=progress,
+            product, self.rank, dropout=number(self.dropout), l2=number(self.l2), iterations=self.iterations,
+            seed=self.seed, start=start, progress=progress,
         )  # fmt: skip
 
     def _tolerance(self) -> float:
@@ -324,19 +307,16 @@ class WeightDecayLAE(LowRankModel):
     # Without dropout, l2 does all of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
 
-    def _factors(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None
-    ) -> Factors:
+    def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.weight_decay(
-            product, settings["rank"], l2=settings["l2"], seed=settings["seed"], start=start and start[0],
-            progress=progress,
-        )  # fmt: skip
+            product, self.rank, l2=number(self.l2), seed=self.seed, start=start and start[0], progress=progress
+        )
 
     def _tolerance(self) -> float:
         return spectral.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64], settings: dict[str, Any]) -> Factors:
-        return self._factors(product, settings, None, None)
+    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
+        return self._factors(product, None, None)
 
 
 def _read_only(array: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -112,6 +112,13 @@ class Recommender:
 
         With Interactions, items are matched by id, and unknown ids are new items; a plain matrix must have the columns
         of the catalogue, or more. ``last_change`` is the certificate. docs/living.md gives the cost.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.EASE(l2=10.0).fit(X.select_users(slice(0, 200)))
+            >>> model.update(X.select_users(slice(200, 300))).n_users_
+            300
         """
         exact_change.change_users(self._fitted(), X_new, 1, prove=False, progress=progress)
         return self
@@ -122,6 +129,14 @@ class Recommender:
         ``X_old`` holds their rows as they were learned. The certificate reports how far the weights are from that, as
         checked against the exact Gram; ``prove=True`` also measures it with a new fit. With Interactions, items that
         are left without users are removed from the catalogue.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.EASE(l2=10.0).fit(X)
+            >>> certificate = model.forget(X.select_users([0, 1]), prove=True)
+            >>> model.n_users_, certificate.proof < 1e-5
+            (298, True)
         """
         return exact_change.change_users(self._fitted(), X_old, -1, prove=prove, progress=progress)
 
@@ -172,9 +187,25 @@ class Recommender:
         params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({params})"
 
+    def _with(self, settings: dict[str, Any]) -> Self:
+        """An unfitted model with these settings; names that it does not have are ignored."""
+        params = self.get_params()
+        return type(self)(**params | {name: value for name, value in settings.items() if name in params})
+
+    def _checked_copy(self) -> Self:
+        """An unfitted model with the same settings, validated; "auto" stays for the fit to resolve."""
+        return self._with(fields.checked(self))
+
+    def _as_used(self) -> Self:
+        """An unfitted model with the settings of the fit, without any "auto"."""
+        return self._with(self.settings_)
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings that decide what is learned."""
+        return {name: getattr(self, name) for name, known in fields.settings_of(self).items() if not known.layout}
+
     def _checked(self) -> dict[str, Any]:
-        """The settings that decide what is learned, validated; "auto" stays for the fit to resolve."""
-        return fields.checked(self)
+        return self._checked_copy()._settings()
 
     def _store(
         self,
@@ -186,7 +217,7 @@ class Recommender:
         past: Past | None = None,
         **learned: Any,
     ) -> Self:
-        """The end of every fit; ``past`` is for models that can be changed, ``learned`` for other fitted attributes.
+        """The end of every fit; ``learned`` holds further fitted attributes.
 
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
@@ -197,7 +228,7 @@ class Recommender:
             popularity_=popularity,
             n_users_=n_users,
             settings_=settings,
-            _past=past or Past(),
+            _past=past if past and self.can_change else Past(),
         )
         return self
 
@@ -206,9 +237,9 @@ class Recommender:
 
     def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
         """A model with these settings, learned from a Gram."""
-        params = self.get_params()
-        fresh = type(self)(**params | {name: value for name, value in self.settings_.items() if name in params})
-        return fresh.fit_gram(G, progress=progress)  # type: ignore[attr-defined,no-any-return]
+        fresh: Any = self._as_used()
+        fitted: Self = fresh.fit_gram(G, progress=progress)
+        return fitted
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
         """The weights on a changed Gram; implemented if ``can_change``."""

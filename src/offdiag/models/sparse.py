@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, as_matrix
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
@@ -20,9 +19,9 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.living.past import Past
 from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
-from offdiag.models.fields import Auto, check_gram, check_not_empty, checked_item_ids
-from offdiag.models.full_rank import divide_by_popularity, inverse_propensity
-from offdiag.models.recommender import Recommender
+from offdiag.models.fields import Auto, number
+from offdiag.models.full_rank import Regression, inverse_propensity
+from offdiag.models.source import check_gram, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
@@ -33,15 +32,8 @@ MOST_NEIGHBOURS = 2_000  # cap of "auto" with max_bytes, which starts from four 
 _NOT_OF_THE_FIT = ("block_bytes",)  # settings that change the computation, not the result
 
 
-class _Fit(Recommender):
-    """What a fit of SparseEDLAE learns besides the weights."""
-
-    penalty_: float | None  # l2 in the unit of the unscaled Gram; None: one per item
-    objective_: float
-
-
 @fields.model
-class SparseEDLAE(_Fit):
+class SparseEDLAE(Regression):
     """EDLAE where each item is predicted from its most informative neighbours only, for catalogues of any size.
 
     min ‖x_i − X_S β‖² + ‖Λ^½ β‖² for each item i, S its neighbours,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
@@ -58,13 +50,8 @@ class SparseEDLAE(_Fit):
     """
 
     cluster_fit = "sparse"
-    learns_from_gram = True
     prefers_data = True
     checkpoints_in_folder = True
-    can_change = True
-    has_propensity = True
-    l2_of_ease = True
-    auto_of_ease = True
 
     # A trial on a large catalogue takes long, so the search ranges are narrow. No Gram is kept, so user_power is free.
     neighbours: int | Auto = fields.setting(
@@ -106,42 +93,32 @@ class SparseEDLAE(_Fit):
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
         """
         settings = self._checked()
-        matrix = as_matrix(X)
-        n, m = matrix.shape
-        check_not_empty(matrix.nnz, n, m)
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
+        matrix, source = read_data(X)
+        m = matrix.shape[1]
         k = self._check_memory(m, matrix.nnz, settings)
         kept = None
         if checkpoint is not None:
-            settings_of_fit = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
-            kept = BlockCheckpoints(checkpoint, settings_of_fit | {"dtype": self.dtype}, data_facts(matrix, item_ids))
-        settings = auto.from_data(matrix, settings, progress=progress)
-        n_u = np.diff(matrix.indptr)
-        weight = weights_of(n_u, settings["user_power"])
-        counts = np.bincount(matrix.indices, minlength=m)
-        rank = popularity_order.popularity_rank(counts)
-        data = popularity_order.by_popularity(matrix, weight, rank)
-        g = popularity_order.diagonal(data)
-        scale = scale_of(np.bincount(n_u), settings["user_power"])
-        H = support.penalised(
-            g, scale, self.dtype,
-            dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
-        )  # fmt: skip
+            of_fit = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
+            kept = BlockCheckpoints(checkpoint, of_fit | {"dtype": self.dtype}, data_facts(matrix, source.item_ids))
+        used = self._with(settings)
+        auto.from_data(matrix, used, progress=progress)
+        n_u, user_power = np.diff(matrix.indptr), number(used.user_power)
+        rank = popularity_order.popularity_rank(np.bincount(matrix.indices, minlength=m))
+        data = popularity_order.by_popularity(matrix, weights_of(n_u, user_power), rank)
+        g, scale = popularity_order.diagonal(data), scale_of(np.bincount(n_u), user_power)
+        H = used._penalised(g, scale)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-            plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, block_bytes(settings["block_bytes"]))
-            at = kept and kept.stage(stage)
-            return support.solve(data, H, supports, plan, kept=at, progress=progress)
+            plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, block_bytes(used.block_bytes))
+            return support.solve(data, H, supports, plan, kept=kept and kept.stage(stage), progress=progress)
 
-        supports, explained = support.to_size(supports, H, self._budget(m, settings), solve)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+        supports, explained = support.to_size(supports, H, used._budget(m), solve)
         smooth = None
-        if settings["rank"]:
-            product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(settings["rank"], m))
-            smooth = sparse.low_pass_of(product, settings["rank"], progress)
-        past = Past.of_fit(matrix, X)
-        return self._learned(supports, rank, g, explained, scale, settings, item_ids, sums, n, smooth, past)
+        if used.rank:
+            product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
+            smooth = sparse.low_pass_of(product, used.rank, progress)
+        return self._learned(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
@@ -150,29 +127,33 @@ class SparseEDLAE(_Fit):
         """
         settings = self._checked()
         check_gram(G, settings["user_power"], also=SparseGram)
+        source = read_gram(G, item_ids)
         if settings["rank"] and G.user_power != 1:
             raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
         m = G.n_items
-        item_ids = checked_item_ids(item_ids, m)
         also = layout.size(m) * np.dtype(self.dtype).itemsize if isinstance(G, Gram) else G.nbytes
         k = self._check_memory(m, 0, settings, also=also)
-        settings = auto.from_gram(G, settings)
+        used = self._with(settings)
+        auto.from_gram(G, used)
         if isinstance(G, SparseGram):
-            held = block_bytes(settings["block_bytes"])
-            posed = sparse_from_gram.by_rows(G, k, settings, self.dtype, held, progress)
+            columns = sparse_from_gram.by_rows(G, k, used, block_bytes(used.block_bytes), progress)
         else:
-            posed = sparse_from_gram.packed_rows(G, k, settings, self.dtype, progress)
-        supports, explained = support.to_size(posed.supports, posed.H, self._budget(m, settings), posed.solve)
-        smooth = self._smooth_of(G, settings["rank"], progress)
-        sums, past = G.item_sums.copy(), Past.of_fit(G)
+            columns = sparse_from_gram.packed_rows(G, k, used, progress)
+        supports, explained = support.to_size(columns.supports, columns.H, used._budget(m), columns.solve)
+        smooth = self._smooth_of(G, used.rank, progress)
         return self._learned(
-            supports, posed.rank, posed.g, explained, G.scale, settings, item_ids, sums, G.n_users, smooth, past
+            supports, columns.rank, columns.g, explained, G.scale, used._settings(), **vars(source), smooth=smooth
         )
 
-    def _budget(self, m: int, settings: dict[str, Any]) -> int | None:
+    def _budget(self, m: int) -> int | None:
         """Bytes for the weights of the columns."""
-        budget: int | None = settings["max_bytes"]
-        return budget and budget - _smooth_bytes(m, settings["rank"], np.dtype(self.dtype).itemsize)
+        return self.max_bytes and self.max_bytes - _smooth_bytes(m, self.rank, np.dtype(self.dtype).itemsize)
+
+    def _penalised(self, g: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        """diag(H) for the diagonal of a Gram in its own unit."""
+        return support.penalised(
+            g, scale, self.dtype, dropout=number(self.dropout), l2=number(self.l2), item_power=self.item_power
+        )
 
     def _smooth_of(
         self, G: Gram | SparseGram, rank: int, progress: Progress | None
@@ -192,10 +173,6 @@ class SparseEDLAE(_Fit):
     def _tolerances(self) -> tuple[float, float]:
         return sparse.tolerances(self)
 
-    def with_propensity(self, power: float) -> Self:
-        """The same fit with its scores divided by another power of popularity."""
-        return divide_by_popularity(self, power)
-
     def _learned(
         self,
         supports: support.Supports,
@@ -205,30 +182,26 @@ class SparseEDLAE(_Fit):
         scale: float,
         settings: dict[str, Any],
         item_ids: NDArray[Any],
-        sums: NDArray[np.float64],
+        popularity: NDArray[np.float64],
         n_users: int,
-        smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
         past: Past | None = None,
+        smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
             raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
-        rarity = inverse_propensity(sums, settings["propensity_power"]).astype(self.dtype)
+        rarity = inverse_propensity(popularity, settings["propensity_power"]).astype(self.dtype)
         sharp = Sparse(*support.to_rows(supports, rank, rarity, settings["weight_power"]))
         weights: Sparse | Smoothed = sharp
         if smooth is not None:
-            Q, said = smooth
-            heard = (settings["smooth"] / said).astype(self.dtype) * rarity
-            weights = Smoothed(sharp, Q, said.astype(self.dtype), heard)
+            Q, scale_in = smooth
+            scale_out = (settings["smooth"] / scale_in).astype(self.dtype) * rarity
+            weights = Smoothed(sharp, Q, scale_in.astype(self.dtype), scale_out)
             settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than requested
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
         used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
         penalty = None if settings["item_power"] else settings["l2"] / scale
         objective = float((g - explained).sum()) * scale
-        return self._store(weights, item_ids, sums, n_users, used, past, penalty_=penalty, objective_=objective)
-
-    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
-        """Every "auto" replaced, for a fit on a cluster."""
-        return auto.from_scale(settings, scale)
+        return self._store(weights, item_ids, popularity, n_users, used, past, penalty_=penalty, objective_=objective)
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
         """Check that the fit has enough memory; return the length of the supports and resolve it if it is "auto"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,12 @@ from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, gram_supports, popularity_order, support
 
+if TYPE_CHECKING:
+    from offdiag.models.sparse import SparseEDLAE
+
 
 @dataclass(frozen=True, eq=False)
-class Posed:
+class Columns:
     """Items numbered by popularity; ``solve`` overwrites G with β in its supports and returns what they explain."""
 
     rank: NDArray[np.int32]
@@ -27,39 +30,31 @@ class Posed:
     solve: Callable[[support.Supports, str], NDArray[np.float64]]
 
 
-def by_rows(
-    G: SparseGram, k: int, settings: dict[str, Any], dtype: str, block_bytes: int, progress: Progress | None
-) -> Posed:
+def by_rows(G: SparseGram, k: int, model: SparseEDLAE, block_bytes: int, progress: Progress | None) -> Columns:
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    H = support.penalised(
-        g, G.scale, dtype,
-        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
-    )  # fmt: skip
+    H = model._penalised(g, G.scale)
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-        plan = gram_rows.plan(supports, np.dtype(dtype).itemsize, block_bytes)
+        plan = gram_rows.plan(supports, np.dtype(model.dtype).itemsize, block_bytes)
         return support.solve(data, H, supports, plan, progress=progress)
 
-    return Posed(data.rank, g, H, gram_supports.choose(data, H, k, dtype, progress=progress), solve)
+    return Columns(data.rank, g, H, gram_supports.choose(data, H, k, model.dtype, progress=progress), solve)
 
 
-def packed_rows(G: Gram, k: int, settings: dict[str, Any], dtype: str, progress: Progress | None) -> Posed:
+def packed_rows(G: Gram, k: int, model: SparseEDLAE, progress: Progress | None) -> Columns:
     m = G.n_items
     rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)
-    g = G.values[layout.diagonal_positions(m)].astype(np.float64)[order]
-    H = support.penalised(
-        g, G.scale, dtype,
-        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
-    )  # fmt: skip
+    g = G.own_diagonal()[order]
+    H = model._penalised(g, G.scale)
 
     def rows(lo: int, hi: int) -> NDArray[np.float64]:
         found: NDArray[np.float64] = G.values[layout.positions(m, order[lo:hi], order)].astype(np.float64)
         return found
 
-    supports = support.choose_from_rows(rows, g, H, k, dtype)
-    arrays = gram_rows.of_gram(G.values, m, order, dtype)
+    supports = support.choose_from_rows(rows, g, H, k, model.dtype)
+    arrays = gram_rows.of_gram(G.values, m, order, model.dtype)
     columns = np.arange(m, dtype=np.int32)
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
@@ -67,4 +62,4 @@ def packed_rows(G: Gram, k: int, settings: dict[str, Any], dtype: str, progress:
         support.solve_block(arrays, H, supports, columns, explained, progress=support.Told(progress, m).within(m))
         return explained
 
-    return Posed(rank, g, H, supports, solve)
+    return Columns(rank, g, H, supports, solve)

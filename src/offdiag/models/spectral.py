@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
-from offdiag.models.fields import Auto
+from offdiag.models.fields import Auto, number
+from offdiag.models.full_rank import EASE
 from offdiag.models.low_rank import LowRankModel, Start
+from offdiag.models.recommender import Recommender
 from offdiag.models.shrinkages import SHRINKS, DropBlock, Dropout, EarlyStop, Hard, Ridge, Shrink, WeightDecay, parsed
 from offdiag.progress import Progress
 from offdiag.solvers import spectral
@@ -95,29 +98,32 @@ class Spectral(_Spectrum):
     def _spectrum(self) -> Symmetric:
         return cast(Symmetric, self._fitted().weights_)
 
-    def _checked(self) -> dict[str, Any]:
-        settings = super()._checked()
-        del settings["shrink"]  # resolved with the data
-        if settings["item_power"] == "auto":
-            settings["item_power"] = 0.5 if _is_auto(self.shrink) else 0.0
-        return settings | {"l2": "auto"}  # resolved for any shrink that needs it, now or later: cheap
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        return settings | {"shrink": str(settings.pop("shrink"))}  # the last one in a file
 
-    def _learned(
-        self, product: Product, settings: dict[str, Any], progress: Progress | None, start: Start | None = None
+    def _as_used(self) -> Self:
+        used = super()._as_used()
+        used.auto_l2_ = self.auto_l2_  # a setting, once chosen
+        return used
+
+    def _resolve(self, choose: Callable[[Recommender], None]) -> None:
+        ease = EASE(user_power=self.user_power)
+        choose(ease)
+        self.user_power, self.auto_l2_ = ease.user_power, number(ease.l2)  # l2 for any shrink, now or later: cheap
+        if self.item_power == "auto":
+            self.item_power = 0.5 if _is_auto(self.shrink) else 0.0
+        self.shrink = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), self.auto_l2_)
+
+    def _learn(
+        self, product: Product, progress: Progress | None, start: Start | None = None
     ) -> tuple[dict[str, Any], float]:
-        settings["rank"] = min(settings["rank"], int(np.count_nonzero(product.g)))
-        if "shrink" in settings:  # the settings of an earlier fit
-            l2, chosen = self.auto_l2_, parsed(settings["shrink"])
-        else:
-            l2 = settings.pop("l2")
-            chosen = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), l2)
-        settings["shrink"] = str(chosen)
-        scale = item_scale(product.g, settings["item_power"])
-        if settings["item_power"]:
+        self.rank = min(self.rank, int(np.count_nonzero(product.g)))
+        chosen, item_power = parsed(self.shrink), number(self.item_power)
+        scale = item_scale(product.g, item_power)
+        if item_power:
             product = ScaledProduct(product, scale)
-        found = spectral.decompose(
-            product, settings["rank"], seed=self.seed, start=start and start[0], progress=progress
-        )
+        found = spectral.decompose(product, self.rank, seed=self.seed, start=start and start[0], progress=progress)
         sigma = np.sqrt(found.eigenvalues)
         shrink = chosen(sigma)
         if 0 < shrink.max(initial=0.0) < np.finfo(product.dtype).tiny / np.finfo(product.dtype).eps:
@@ -134,7 +140,7 @@ class Spectral(_Spectrum):
             "stopped_": "closed form" if found.stopped == "converged" else found.stopped,
             "kkt_residual_": None,
             "total_": found.total,
-            "auto_l2_": l2,
+            "auto_l2_": self.auto_l2_,
         }
         return learned, found.gain
 

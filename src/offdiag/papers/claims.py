@@ -85,8 +85,15 @@ class Chapter:
 
     title: str
     text: str  # plain words: the question, and how it is answered; paragraphs separated by blank lines
-    claims: list[Claim]
+    numbers: dict[str, float] = field(default_factory=dict)  # what ``expected`` is compared with
+    claims: list[Claim] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
+
+    def claim(self, where: str, says: str, measured: str, verdict: Verdict, erratum: str = "", code: str = "") -> None:
+        self.claims.append(Claim(where, says, measured, verdict, erratum, code))
+
+    def draw(self, name: str, caption: str, figure: Figure) -> None:
+        self.drawings.append(Drawing(name, caption, figure))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +107,16 @@ class Reproduction:
     seed: int
     summary: str  # what the paper is about and the outcome, for someone who has not read it
     chapters: list[Chapter]
-    numbers: dict[str, float]  # what ``expected`` is compared with
     data: str  # which data was used
     seconds: float
 
     @property
     def claims(self) -> list[Claim]:
         return [claim for chapter in self.chapters for claim in chapter.claims]
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        return {name: value for chapter in self.chapters for name, value in chapter.numbers.items()}
 
 
 @dataclass(frozen=True)

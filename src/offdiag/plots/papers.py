@@ -54,10 +54,10 @@ def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) 
     return figure, axes
 
 
-def lines(axes: Axes, x: Any, series: dict[str, Any], *, colours: Sequence[str] = COLOURS, **kwargs: Any) -> None:
+def lines(axes: Axes, x: Any, series: dict[str, Any], **kwargs: Any) -> None:
     """One line per name in the legend."""
     for n, (name, y) in enumerate(series.items()):
-        axes.plot(x, y, label=name, color=colours[n % len(colours)], **kwargs)
+        axes.plot(x, y, label=name, color=COLOURS[n % len(COLOURS)], **kwargs)
     axes.legend(frameon=False, fontsize=8.5)
 
 
@@ -69,17 +69,13 @@ def shrinkages(model: Spectral, shrinks: Sequence[Any]) -> Figure:
         other = model.with_shrink(shrink)
         kept: Any = other.weights_
         label = other.settings_["shrink"].split(",start")[0].replace(":", " ").replace(",", ", ")
-        axis.plot(range(1, len(kept.shrink) + 1), kept.shrink, label=_short(label), color=COLOURS[n % len(COLOURS)])
+        label = re.sub(r"\d+\.\d{3,}", lambda digits: f"{float(digits[0]):.3g}", label)
+        axis.plot(range(1, len(kept.shrink) + 1), kept.shrink, label=label, color=COLOURS[n % len(COLOURS)])
     axis.set_xlabel("component, the largest first")
     axis.set_ylabel("share that is kept, f(σ)")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=8.5)
     return figure
-
-
-def _short(label: str) -> str:
-    """Round numbers to three digits."""
-    return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.3g}", label)
 
 
 def rendered(figure: Figure, suffix: str) -> bytes:
@@ -96,12 +92,8 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     return out.getvalue()
 
 
-def check() -> None:
-    """Raise an error if matplotlib is missing."""
-    load_matplotlib()
-
-
 def load_matplotlib() -> Any:
+    """The module, or an error that names the extra to install."""
     try:
         import matplotlib
     except ImportError:

@@ -52,8 +52,8 @@ def accuracy(curve: RankCurve, full_rank: Result | None = None, *, colours: Mapp
     out = [
         svg.legend([*names, *(() if full_rank is None else ("full rank",))], sample),
         frame.y_axis(curve.metric, [(v, svg.tick_text(v, ticks)) for v in ticks]),
+        frame.x_axis([(math.log(r), f"{r:,}") for r in curve.ranks], "rank (log scale)"),
     ]
-    out.append(frame.x_axis([(math.log(r), f"{r:,}") for r in curve.ranks], "rank (log scale)"))
     if full_rank is not None:
         y = frame.py(full_rank.mean[curve.metric])
         out.append(svg.line(frame.left, y, frame.right, y, "axis", dash=FULL_RANK))

@@ -29,7 +29,8 @@ def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = No
     """One bar per model and metric, from 0, with the 95 % interval of each mean."""
     names = _models(results)
     shown = _shared(results, metrics)
-    left, right, row, gap = svg.label_width(names), width - 58, 25, 36
+    left = min(max(svg.text_width(name, svg.SIZE) for name in names) + 10, 170)
+    right, row, gap = width - 58, 25, 36
     out, y = [], 4.0
     for metric in shown:
         means = [results[name].mean[metric] for name in names]
@@ -49,7 +50,7 @@ def comparison(results: Mapping[str, Result], metrics: Sequence[str] | None = No
             y += row
         out.append(svg.line(left, y - len(names) * row, left, y, "axis"))
         y += gap - 20
-    best = ", ".join(f"{m} best with {_best(results, m)}" for m in shown)
+    best = ", ".join(f"{m} best with {max(results, key=lambda name: results[name].mean[m])}" for m in shown)
     return Figure(f"Means with 95 % intervals: {best}", y - gap + 24, "".join(out), width)
 
 
@@ -81,11 +82,7 @@ def curve(results: Mapping[str, Result], metric: str = "recall_all") -> Figure:
 
 
 def distribution(
-    results: Mapping[str, Result],
-    metric: str = "ndcg@100",
-    *,
-    models: Sequence[str] | None = None,
-    bins: int = 10,
+    results: Mapping[str, Result], metric: str = "ndcg@100", *, models: Sequence[str] | None = None, bins: int = 10
 ) -> Figure:
     """The number of users by value of the metric: not only the mean, but how many are served well or badly.
 
@@ -103,7 +100,7 @@ def distribution(
     }
     frame = Frame(x=(0, 1), y=(0, max(float(s.max()) for s in shares.values())))
     out = [
-        svg.legend(names, lambda n, x: svg.swatch(x, colour[names[n]]), lead=18),
+        svg.legend(names, lambda n, x: svg.rect(x, 2, 12, 12, f"f{colour[names[n]]}", rx=2), lead=18),
         frame.y_axis("% of users"),
     ]
     width = (frame.px(1 / bins) - frame.px(0) - 4) / len(names)
@@ -170,10 +167,6 @@ def _models(results: Mapping[str, Result]) -> list[str]:
     if not results:
         raise OffdiagError("a figure needs at least one result, received none: pass {'name': od.evaluate(...)}")
     return list(results)
-
-
-def _best(results: Mapping[str, Result], metric: str) -> str:
-    return max(results, key=lambda name: results[name].mean[metric])
 
 
 def _shared(results: Mapping[str, Any], metrics: Sequence[str] | None) -> list[str]:

@@ -118,9 +118,6 @@ class Frame:
         return "".join(out)
 
 
-# Marks
-
-
 def element(tag: str, classes: str, title: str = "", **attributes: float | str | None) -> str:
     """One SVG element. Attributes without a value are left out; the title is what a browser shows on hover."""
     shown = {name.replace("_", "-"): value for name, value in attributes.items() if value is not None and value != ""}
@@ -205,9 +202,6 @@ def _stroke_width(width: float | None) -> str:
     return "" if width is None else f"stroke-width: {width:g}"
 
 
-# Legends
-
-
 def legend(names: Sequence[str], sample: Callable[[int, float], str], *, lead: float = 28) -> str:
     """Names in one row at the top, each after its `sample(number, x)`; truncated if they do not fit."""
     gap = lead + 14
@@ -224,13 +218,6 @@ def stroke_sample(x: float, colour: int, dash: str = "") -> str:
     return line(x, 8, x + 22, 8, f"line s{colour}", dash=dash)
 
 
-def swatch(x: float, colour: int) -> str:
-    return rect(x, 2, 12, 12, f"f{colour}", rx=2)
-
-
-# Text
-
-
 def text_width(content: str, size: float) -> float:
     """A conservative estimate: no font metrics are available."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in content)
@@ -245,13 +232,6 @@ def short(content: str, room: float, size: float = SIZE) -> str:
     while content and text_width(content + "…", size) > room:
         content = content[:-1]
     return content.rstrip() + "…"
-
-
-def label_width(names: Iterable[str]) -> float:
-    return min(max((text_width(name, SIZE) for name in names), default=0.0) + 10, 170)
-
-
-# Scales
 
 
 def ticks_to(top: float, about: int = 5) -> list[float]:

@@ -59,7 +59,8 @@ def influence(tuned: Tuned) -> list[Influence]:
         every = [t for t in tuned.trials if name in t.settings and t.state != "failed" and t.origin != "propensity"]
         on_small = bool(every) and all(t.small_value is not None for t in every)
         pairs = [(t.settings[name], t.small_value if on_small else t.value) for t in (every if on_small else shown)]
-        share = None if _after_the_search(shown) else _explained(pairs)
+        # A setting tried only on the best model, after the search, has no share in it.
+        share = None if any(t.origin == "propensity" for t in shown) else _explained(pairs)
         won = tuned.best if name in tuned.best.settings else _best(shown)
         found.append(Influence(name, won.settings[name], good, share))
     return sorted(found, key=lambda part: -(part.share or 0.0))
@@ -100,8 +101,9 @@ def panels(tuned: Tuned) -> Figure:
     y = top + 16
     for n, name in enumerate(names):
         left, right = COLUMNS[n % 2]
-        frame = Frame(x=_x_bounds(tuned, name), y=(low, high), top=y, bottom=y + PANEL, left=left, right=right)
-        out.append(_panel(tuned, name, frame, labels=n % 2 == 0))
+        axis = _Axis(tuned, name)
+        frame = Frame(x=axis.bounds, y=(low, high), top=y, bottom=y + PANEL, left=left, right=right)
+        out.append(_panel(tuned, axis, frame, labels=n % 2 == 0))
         y += (PANEL + 50) if n % 2 or n == len(names) - 1 else 0
     return Figure(f"{tuned.metric} against {', '.join(names)}", y - 6, "".join(out))
 
@@ -119,7 +121,39 @@ def overview(tuned: Tuned) -> Figure:
     return Figure(f"{above.label}; {below.label}", above.height + below.height + 10 - cut, above.marks + shifted)
 
 
-def _panel(tuned: Tuned, name: str, frame: Frame, *, labels: bool) -> str:
+class _Axis:
+    """The horizontal axis of a setting: numbers, their logarithms if they span decades, or choices."""
+
+    def __init__(self, tuned: Tuned, name: str) -> None:
+        self.name = name
+        self.shown = _of_setting(tuned, name)
+        self.is_log = _spans_decades([trial.settings[name] for trial in self.shown])
+        rejected = [t for t in tuned.trials if t.value is None and name in t.settings]
+        self.rejected = [t for t in rejected if not self.is_log or (is_number(v := t.settings[name]) and v > 0)]
+        values = [trial.settings[name] for trial in [*self.shown, *self.rejected]]
+        self.choices = [] if all(map(is_number, values)) else sorted(set(values), key=str)
+        places = list(map(self.place, values))
+        pad = 0.06 * ((max(places) - min(places)) or 1.0)
+        self.bounds = (min(places) - pad, max(places) + pad)
+
+    def place(self, value: Any) -> float:
+        if self.choices:
+            return float(self.choices.index(value))
+        return math.log10(value) if self.is_log else float(value)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        if self.choices:
+            return [(float(n), str(value)) for n, value in enumerate(self.choices)]
+        low, high = self.bounds
+        if self.is_log:
+            steps = (1, 3) if math.floor(high) - math.ceil(low) <= 1 else (1,)
+            marks = [s * 10.0**d for d in range(math.floor(low), math.ceil(high) + 1) for s in steps]
+            return [(math.log10(v), f"{v:g}") for v in marks if low <= math.log10(v) <= high]
+        ticks = svg.ticks_between(low, high, 4)
+        return [(v, svg.tick_text(v, ticks)) for v in ticks if low <= v <= high]
+
+
+def _panel(tuned: Tuned, axis: _Axis, frame: Frame, *, labels: bool) -> str:
     out = []
     ticks = _inside(*frame.y)
     for value in ticks:
@@ -127,32 +161,30 @@ def _panel(tuned: Tuned, name: str, frame: Frame, *, labels: bool) -> str:
         out.append(svg.line(frame.left, y, frame.right, y, "grid"))
         if labels:
             out.append(svg.text(frame.left - 6, y + 4, svg.tick_text(value, ticks), "end soft small"))
-    place = _scale(tuned, name)
-    out += [
-        _rejected(trial, frame.px(place(trial.settings[name])), frame.bottom - 3.5, small=True)
-        for trial in _rejected_of(tuned, name)
-    ]
-    shown = _of_setting(tuned, name)
-    out += [_trial(t, frame.px(place(t.settings[name])), frame, tuned, small=True) for t in shown]
+
+    def x(trial: Trial) -> float:
+        return frame.px(axis.place(trial.settings[axis.name]))
+
+    out += [_rejected(trial, x(trial), frame.bottom - 3.5, small=True) for trial in axis.rejected]
+    out += [_trial(trial, x(trial), frame, tuned, small=True) for trial in axis.shown]
     fit = {**tuned.best.settings, "propensity_power": 0.0}  # the other panels show its fit
-    won = [t for t in shown if t is tuned.best] or [t for t in shown if {**t.settings, "propensity_power": 0.0} == fit]
-    best = won[0] if won else _best(shown)
-    out.append(svg.ring(frame.px(place(best.settings[name])), frame.py(float(best.value or 0.0))))
-    suffix = " (log scale)" if _is_log(tuned, name) else ""
-    out.append(frame.x_axis(_x_ticks(tuned, name), svg.short(name + suffix, frame.right - frame.left, 12)))
+    won = [t for t in axis.shown if t is tuned.best or {**t.settings, "propensity_power": 0.0} == fit]
+    best = max(won, key=lambda t: t is tuned.best) if won else _best(axis.shown)
+    out.append(svg.ring(x(best), frame.py(float(best.value or 0.0))))
+    suffix = " (log scale)" if axis.is_log else ""
+    out.append(frame.x_axis(axis.ticks(), svg.short(axis.name + suffix, frame.right - frame.left, 12)))
     return "".join(out)
 
 
 def _band(complete: Sequence[Trial], frame: Frame, last: int) -> str:
     """The best so far as steps, and one standard error on either side of it."""
-    best, corners, edges = -math.inf, [], []
+    corners: list[tuple[int, float, float]] = []
     for trial in complete:
         value = float(trial.value or 0.0)
-        if value > best:
-            best, sem = value, trial.sem or 0.0
-            corners.append((trial.number, best, sem))
+        if not corners or value > corners[-1][1]:
+            corners.append((trial.number, value, trial.sem or 0.0))
     ends = [*(number for number, _, _ in corners[1:]), last + 0.5]
-    line = []
+    line, edges = [], []
     for (start, value, sem), end in zip(corners, ends, strict=True):
         line += [(frame.px(start), frame.py(value)), (frame.px(end), frame.py(value))]
         up, down = (max(min(v, frame.y[1]), frame.y[0]) for v in (value + sem, value - sem))
@@ -169,20 +201,12 @@ def _trial(trial: Trial, x: float, frame: Frame, tuned: Tuned, *, small: bool = 
     title = f"trial {trial.number}, {trial.origin}: {tuned.metric} {value:.4f}{error}; {_settings_text(trial)}"
     _, colour, shape = ORIGINS.get(trial.origin, ORIGINS["sampler"])
     if value < frame.y[0]:
-        return _arrow(x, frame.bottom - 8, colour, title)
-    return _shape(x, frame.py(value), shape, colour, title, 0.8 if small else 1.0)
-
-
-def _shape(x: float, y: float, shape: str, colour: int, title: str, size: float = 1.0) -> str:
+        y = frame.bottom - 8
+        arrow = f"M{x - 3.5:.1f} {y:.1f}L{x + 3.5:.1f} {y:.1f}L{x:.1f} {y + 6:.1f}Z"
+        return svg.path(f"f{colour}", arrow, title, opacity=0.7)
+    y = frame.py(value)
     mark = svg.mark(x, y, shape, colour, title)
-    if size == 1.0:
-        return mark
-    return svg.group(mark, f"translate({x * (1 - size):.2f} {y * (1 - size):.2f}) scale({size:g})")
-
-
-def _arrow(x: float, y: float, colour: int, title: str) -> str:
-    d = f"M{x - 3.5:.1f} {y:.1f}L{x + 3.5:.1f} {y:.1f}L{x:.1f} {y + 6:.1f}Z"
-    return svg.path(f"f{colour}", d, title, opacity=0.7)
+    return svg.group(mark, f"translate({x * (1 - 0.8):.2f} {y * (1 - 0.8):.2f}) scale(0.8)") if small else mark
 
 
 def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
@@ -212,7 +236,7 @@ def _legend(tuned: Tuned) -> tuple[str, float]:
             out.append(svg.rect(x + 5, y - 4, 1.5, 8, "soft"))
         else:
             _, colour, shape = ORIGINS[kind]
-            out.append(_shape(x + 6, y, shape, colour, name))
+            out.append(svg.mark(x + 6, y, shape, colour, name))
         out.append(svg.text(x + lead, y + 4.5, name, "small"))
         x += need + 12
     return "".join(out), y + 8
@@ -266,56 +290,11 @@ def _inside(low: float, high: float, about: int = 4) -> list[float]:
     return ticks if len(ticks) > 1 else [low, high]
 
 
-def _rejected_of(tuned: Tuned, name: str) -> list[Trial]:
-    """Trials without a value that can be placed on the axis of a setting."""
-    rejected = [trial for trial in tuned.trials if trial.value is None and name in trial.settings]
-    return [t for t in rejected if not _is_log(tuned, name) or (is_number(t.settings[name]) and t.settings[name] > 0)]
-
-
-def _values(tuned: Tuned, name: str) -> list[Any]:
-    """All values of a setting, those of rejected trials too."""
-    return [trial.settings[name] for trial in [*_of_setting(tuned, name), *_rejected_of(tuned, name)]]
-
-
-def _is_log(tuned: Tuned, name: str) -> bool:
-    return _spans_decades([trial.settings[name] for trial in _of_setting(tuned, name)])
-
-
 def _spans_decades(values: Sequence[Any]) -> bool:
     """Whether a setting belongs on a log scale; shares between 0 and 1 do not."""
     if not all(map(is_number, values)) or min(values) <= 0:
         return False
     return bool(max(values) >= 10 * min(values) and (max(values) > 1 or max(values) <= 0.1))
-
-
-def _scale(tuned: Tuned, name: str) -> Any:
-    """A function from a value of the setting to its position on the axis."""
-    values = _values(tuned, name)
-    if not all(map(is_number, values)):
-        order = {str(value): n for n, value in enumerate(sorted(set(values), key=str))}
-        return lambda value: float(order[str(value)])
-    return math.log10 if _is_log(tuned, name) else float
-
-
-def _x_bounds(tuned: Tuned, name: str) -> tuple[float, float]:
-    place = _scale(tuned, name)
-    places = [place(value) for value in _values(tuned, name)]
-    pad = 0.06 * ((max(places) - min(places)) or 1.0)
-    return min(places) - pad, max(places) + pad
-
-
-def _x_ticks(tuned: Tuned, name: str) -> list[tuple[float, str]]:
-    values = _values(tuned, name)
-    if not all(map(is_number, values)):
-        return [(float(n), str(value)) for n, value in enumerate(sorted(set(values), key=str))]
-    low, high = _x_bounds(tuned, name)
-    if _is_log(tuned, name):
-        decades = range(math.ceil(low), math.floor(high) + 1)
-        steps = (1, 3) if len(decades) <= 2 else (1,)
-        marks = [s * 10.0**d for d in range(math.floor(low), math.ceil(high) + 1) for s in steps]
-        return [(math.log10(v), f"{v:g}") for v in marks if low <= math.log10(v) <= high]
-    ticks = svg.ticks_between(low, high, 4)
-    return [(v, svg.tick_text(v, ticks)) for v in ticks if low <= v <= high]
 
 
 def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
@@ -337,11 +316,6 @@ def _explained(pairs: Sequence[tuple[Any, float | None]]) -> float | None:
     design = np.stack(columns, axis=1)
     residual = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
     return max(0.0, 1 - float(residual @ residual) / (n - k) / (total / (n - 1)))
-
-
-def _after_the_search(trials: Sequence[Trial]) -> bool:
-    """Whether a setting was only tried on the best model at the end: the search gives no share for it."""
-    return any(trial.origin == "propensity" for trial in trials)
 
 
 def _settings_text(trial: Trial) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,8 @@ from offdiag.wording import p_value
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
+    from offdiag.data.split import Split
+    from offdiag.models.recommender import Recommender
     from offdiag.ranking import Explanation
 
 METRICS = ("recall@20", "recall@50", "ndcg@100")
@@ -52,15 +53,12 @@ class Study:
     """The content of the page."""
 
     source: str
-    train: Interactions
-    n_validation: int
-    n_test: int
-    n_hidden: int  # interactions to find
+    split: Split
     fold_in: float
     seed: int
     entries: list[Entry]
+    model: Recommender  # recommends in the samples
     samples: list[Sample]
-    speaker: str  # the model that recommends in the samples
     seconds: float
     files: dict[str, str] = field(default_factory=dict)  # name of a file next to the page -> what it is
 
@@ -73,12 +71,8 @@ class Study:
         return {entry.name: entry.result for entry in self.entries}
 
 
-def write(study: Study, path: str | os.PathLike[str]) -> None:
-    """Write the page; an older page stays intact until the new one is complete."""
-    replace_text(Path(path), render(study))
-
-
 def replace_text(target: Path, text: str) -> None:
+    """Write a file; an older one stays intact until the new one is complete."""
     with atomic.replacing(target) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
@@ -92,18 +86,19 @@ def render(study: Study) -> str:
         study=study,
         seconds=study.seconds,
         best=best,
+        recommender=type(study.model).__name__,
         summary=summary(study),
         metrics=METRICS,
         judge=JUDGE,
         highest={metric: max(entry.result.mean[metric] for entry in study.entries) for metric in METRICS},
         behind={entry.name: best.result.compare(entry.result) for entry in study.entries if entry is not best},
-        data=_data(study.train, study.source),
+        data=_data(study.split.train, study.source),
         panels=[plots.comparison(study.results, [metric], width=300) for metric in METRICS],
         curve=plots.curve(study.results, "recall_all"),
         distribution=plots.distribution(
             study.results, JUDGE, models=list(dict.fromkeys([study.entries[0].name, best.name]))
         ),
-        popularity=plots.popularity(study.train),
+        popularity=plots.popularity(study.split.train),
         contributions=plots.contributions,
         p_value=p_value,
         reason_text=reason_text,
@@ -129,17 +124,13 @@ def _data(inter: Interactions, source: str) -> list[tuple[str, str]]:
 
 def summary(study: Study) -> list[str]:
     """The outcome in plain sentences, for the page and the terminal."""
-    best = study.best
-    base = study.entries[0]
-    lines = []
-    found, base_found = best.result.mean["recall_all@20"], base.result.mean["recall_all@20"]
-    lines.append(
-        f"Among its first 20 suggestions {best.name} finds {100 * found:.0f} % of the items each new user really "
-        f"chose" + (f"; {base.name.lower()} alone finds {100 * base_found:.0f} %." if base is not best else ".")
-    )
-    for entry in study.entries:
-        if entry is best:
-            continue
+    best, base = study.best, study.entries[0]
+    found, base_found = (100 * entry.result.mean["recall_all@20"] for entry in (best, base))
+    lines = [
+        f"Among its first 20 suggestions {best.name} finds {found:.0f} % of the items each new user really "
+        f"chose" + (f"; {base.name.lower()} alone finds {base_found:.0f} %." if base is not best else ".")
+    ]
+    for entry in [entry for entry in study.entries if entry is not best]:
         test = best.result.compare(entry.result)
         gap, sem, p = test.difference[JUDGE], test.sem[JUDGE], test.p_value[JUDGE]
         if np.isfinite(p) and p < 0.05:

@@ -1,12 +1,15 @@
-"""Answers to well-formed requests: one function per path."""
+"""Answers to well-formed requests: one function per path. ``question`` adds it to the service."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from offdiag import wording
 from offdiag.errors import OffdiagError
@@ -21,6 +24,33 @@ THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
 MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
 MAX_RANKED_HISTORY = 200  # longest history for which the rank without each item is computed: the cost is quadratic
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Question:
+    """A path that takes a JSON body. The name and docstring of ``work`` are part of its description."""
+
+    path: str
+    body: type[schemas.Request]
+    answer: type[BaseModel]
+    example: dict[str, Any]
+    work: Callable[..., Any]
+
+
+QUESTIONS: list[Question] = []
+
+
+def question(
+    path: str, body: type[schemas.Request], answer: type[BaseModel], **example: Any
+) -> Callable[[Function], Function]:
+    """Serve a function at this path: ``work(*models, body)`` in a thread, ``await work(scorer, model, body)``."""
+
+    def register(work: Function) -> Function:
+        QUESTIONS.append(Question(path, body, answer, example, work))
+        return work
+
+    return register
 
 
 async def rank(
@@ -28,10 +58,9 @@ async def rank(
     served: ServedModel,
     history: list[int],
     k: int,
-    *,
-    exclude_seen: bool = True,
-    block: list[int] = [],  # noqa: B006 - never changed
-    allow: list[int] | None = None,
+    exclude_seen: bool,
+    block: list[int],
+    allow: list[int] | None,
 ) -> Ranked:
     """Columns and scores of the k best items, exactly those of ``model.recommend``."""
     if not history or allow is not None or len(block) > FEW_BLOCKED:
@@ -61,7 +90,9 @@ def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> R
     return order[:k], served.shares[order[:k]]
 
 
+@question("/recommend", schemas.Recommend, schemas.Recommendations, history=[3, 7], k=5, reasons=2)
 async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommend) -> dict[str, Any]:
+    """The best items for a history, best first."""
     if asked.reasons and asked.k > MAX_K_WITH_REASONS:
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
@@ -74,16 +105,9 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
     if asked.allow is not None:
         allow, more = served.columns(asked.allow)
         unknown += more
-    unknown = list(dict.fromkeys(unknown))
-    refuse_unknown(served, unknown, asked.strict)
-    found, scores = await rank(
-        scorer, served, history, asked.k, exclude_seen=asked.exclude_seen, block=block, allow=allow
-    )
-    ids, titles = served.json_ids, served.titles
-    items: list[dict[str, Any]] = [
-        {"id": ids[column], "title": titles[column], "score": score}
-        for column, score in zip(found.tolist(), scores.tolist(), strict=True)
-    ]
+    unknown = distinct_unknown(served, unknown, asked.strict)
+    found, scores = await rank(scorer, served, history, asked.k, asked.exclude_seen, block, allow)
+    items = entries(served, found, "score", scores)
     if asked.reasons:
         at = np.array(history, np.int64)
         async with scorer.reasons:
@@ -94,15 +118,26 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
     return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback(history)}
 
 
+def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
+    """Items with a number each, for a list of an answer."""
+    ids, titles = served.json_ids, served.titles
+    return [
+        {"id": ids[column], "title": titles[column], name: value}
+        for column, value in zip(columns.tolist(), values.tolist(), strict=True)
+    ]
+
+
 def fallback(history: list[int]) -> str | None:
     """What the list is based on if no item of the history is known."""
     return None if history else "popular"
 
 
-def refuse_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> None:
+def distinct_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> list[Id]:
+    """Each unknown id once, unless a strict request must be refused for them."""
     if strict and unknown:
-        shown = wording.shorten([_shorten(item) for item in unknown], MAX_UNKNOWN_NAMED)
+        shown = wording.shorten([_shorten(item) for item in dict.fromkeys(unknown)], MAX_UNKNOWN_NAMED)
         raise Refusal(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
+    return list(dict.fromkeys(unknown))
 
 
 def _shorten(item: Id) -> Id:
@@ -118,27 +153,24 @@ def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: 
     except OffdiagError as error:
         raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
     strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
-    return [
-        {**served.item(column), "contribution": part}
-        for column, part in zip(history[strongest].tolist(), parts[strongest].tolist(), strict=True)
-        if part
-    ]
+    strongest = strongest[parts[strongest] != 0]
+    return entries(served, history[strongest], "contribution", parts[strongest])
 
 
+@question("/similar", schemas.Similar, schemas.Likes, item=3, k=5)
 async def similar(scorer: Scorer, served: ServedModel, asked: schemas.Similar) -> dict[str, Any]:
+    """The items recommended to a user who has only this item."""
     column = column_of(served, asked.item)
     found, scores = await scorer.top_k(served, [column], asked.k)
-    items = [
-        {**served.item(other), "score": score} for other, score in zip(found.tolist(), scores.tolist(), strict=True)
-    ]
-    return {"model": served.name, "item": served.item(column), "items": items}
+    return {"model": served.name, "item": served.item(column), "items": entries(served, found, "score", scores)}
 
 
+@question("/explain", schemas.Explain, schemas.Explanation, history=[3, 7], item=5)
 def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
+    """What each item of the history adds to the score of an item, and the item's rank without it."""
     column = column_of(served, asked.item)
     history, unknown = served.columns(asked.history)
-    unknown = list(dict.fromkeys(unknown))
-    refuse_unknown(served, unknown, asked.strict)
+    unknown = distinct_unknown(served, unknown, asked.strict)
     try:
         reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
         rank = reason.rank
@@ -160,7 +192,9 @@ def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
     }
 
 
+@question("/pair", schemas.Pair, schemas.PairReason, item=3, other=7)
 def pair(served: ServedModel, asked: schemas.Pair) -> dict[str, Any]:
+    """What one item's weight on another shows beyond how often the two are used together."""
     item, other = column_of(served, asked.item), column_of(served, asked.other)
     if item == other:
         raise Refusal(409, "item and other are the same; name two items")
@@ -173,12 +207,14 @@ def pair(served: ServedModel, asked: schemas.Pair) -> dict[str, Any]:
     return {**parts, "model": served.name, "item": served.item(item), "other": served.item(other), "through": through}
 
 
-def compare(pair: tuple[ServedModel, ServedModel], asked: schemas.Compare) -> dict[str, Any]:
+@question("/compare", schemas.Compare, schemas.Comparison, history=[3, 7], k=5, models=["a", "b"])
+def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> dict[str, Any]:
+    """The lists of two models side by side, with the rank of each item in the other list."""
+    pair = (first, second)
     histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
     blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
-    unknown = [list(dict.fromkeys(a + b)) for a, b in zip(unknown_items, unknown_blocks, strict=True)]
-    for served, ids in zip(pair, unknown, strict=True):
-        refuse_unknown(served, ids, asked.strict)
+    missing = zip(pair, unknown_items, unknown_blocks, strict=True)
+    unknown = [distinct_unknown(served, a + b, asked.strict) for served, a, b in missing]
     orders = [_full_ranking(*parts) for parts in zip(pair, histories, blocks, strict=True)]
     lists = []
     for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):

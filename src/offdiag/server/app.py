@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import pydantic
 from fastapi import FastAPI, Query, Request
@@ -18,8 +16,7 @@ from starlette.exceptions import HTTPException
 
 import offdiag
 from offdiag.server import answers, pages, schemas
-from offdiag.server.batching import Scorer
-from offdiag.server.handover import Handover
+from offdiag.server.batching import Pool, Scorer
 from offdiag.server.limits import Limits, Refusal
 from offdiag.server.metrics import Counters
 from offdiag.server.middleware import Middleware
@@ -27,12 +24,8 @@ from offdiag.server.replies import error, json_reply, one_line
 from offdiag.server.store import Store
 
 SLOW_THREADS = 2  # for explanations and comparisons
-SLOW_WAITING = 64  # how many of them may wait; more are turned away at once
 STATIC = Path(__file__).parent / "static"
 Model = Annotated[str | None, Query(description="A model by name; the first if left out.")]
-Body = TypeVar("Body", bound=schemas.Request)
-P = ParamSpec("P")
-Answer = TypeVar("Answer")
 
 
 def create(
@@ -59,8 +52,8 @@ def create(
     limits, counts = limits or Limits(), counters or Counters()
     store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.add_reload, hold)
     scorer = Scorer(limits.waiting, counts.add_batch)
-    slow = ThreadPoolExecutor(SLOW_THREADS, "offdiag slow")
-    searches = ThreadPoolExecutor(1, "offdiag search")  # one per keystroke: must not queue behind explanations
+    slow = Pool(SLOW_THREADS, "offdiag slow", scorer.handover)
+    searches = Pool(1, "offdiag search", scorer.handover)  # one per keystroke: must not queue behind explanations
 
     @asynccontextmanager
     async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
@@ -69,8 +62,8 @@ def create(
         yield
         stop_watching()
         await asyncio.to_thread(scorer.stop)
-        for pool in (slow, searches):
-            pool.shutdown(wait=False, cancel_futures=True)
+        slow.stop()
+        searches.stop()
 
     app = FastAPI(
         title="offdiag",
@@ -80,11 +73,12 @@ def create(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        responses={status: {"model": schemas.Error, "description": text} for status, text in ALWAYS.items()},
+        responses=_responses(ALWAYS),
     )
     _add_error_handlers(app)
-    _add_state_paths(app, store, counts, searches, scorer.handover)
-    _add_question_paths(app, store, scorer, limits, slow, counts)
+    _add_state_paths(app, store, counts, searches)
+    for question in answers.QUESTIONS:
+        _add_question(app, question, store, scorer, slow, limits, counts)
     _add_pages(app)
     return Middleware(app, counts, limits, token, access_log, store, hosts, lifespan)
 
@@ -103,6 +97,10 @@ POSTED = {
     409: "This model cannot answer that.",
     422: "The body is not what is described here.",
 }
+KNOWN = {
+    404: "there is nothing at this path; GET /docs lists what there is",
+    405: "this path takes another method",
+}
 
 
 def _responses(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | None = None) -> dict[int | str, Any]:
@@ -111,16 +109,6 @@ def _responses(statuses: Mapping[int, str], answer: type[pydantic.BaseModel] | N
     if answer is not None:
         known[200] = {"model": answer, "description": "The answer."}
     return known
-
-
-async def _run_in(
-    pool: ThreadPoolExecutor, handover: Handover, work: Callable[P, Answer], *args: P.args, **words: P.kwargs
-) -> Answer:
-    """Run slow work outside the event loop; work that has not started is dropped with its request."""
-    if pool._work_queue.qsize() >= SLOW_WAITING:
-        raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
-    with handover:
-        return await asyncio.get_running_loop().run_in_executor(pool, functools.partial(work, *args, **words))
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -132,11 +120,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, problem: HTTPException) -> Response:
-        known = {
-            404: "there is nothing at this path; GET /docs lists what there is",
-            405: "this path takes another method",
-        }
-        text = known.get(problem.status_code, str(problem.detail))
+        text = KNOWN.get(problem.status_code, str(problem.detail))
         headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
         if headers.get("allow") == "GET":
             headers["allow"] = "GET, HEAD"  # the middleware answers HEAD with GET
@@ -151,9 +135,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         return error(422, one_line(problem.errors()))
 
 
-def _add_state_paths(
-    app: FastAPI, store: Store, counts: Counters, searches: ThreadPoolExecutor, handover: Handover
-) -> None:
+def _add_state_paths(app: FastAPI, store: Store, counts: Counters, searches: Pool) -> None:
     @app.get("/health", tags=["state"], responses=_responses({}, schemas.Health))
     async def health() -> Response:
         """Whether requests can be answered, and from which models. Needs no token."""
@@ -183,88 +165,63 @@ def _add_state_paths(
         model: Model = None,
     ) -> Response:
         """Items whose title contains every word; case and accents are ignored."""
-        served = store.get(model)
-        return json_reply(await _run_in(searches, handover, answers.search, served, q, offset, limit))
+        return json_reply(await searches.run(answers.search, store.get(model), q, offset, limit))
 
 
-def _add_question_paths(
-    app: FastAPI, store: Store, scorer: Scorer, limits: Limits, slow: ThreadPoolExecutor, counts: Counters
+def _add_question(
+    app: FastAPI,
+    question: answers.Question,
+    store: Store,
+    scorer: Scorer,
+    slow: Pool,
+    limits: Limits,
+    counts: Counters,
 ) -> None:
-    def post(
-        path: str, body: type[schemas.Request], answer: type[pydantic.BaseModel], example: dict[str, Any]
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """A path that takes a JSON body, read by ``_parse_body``, which is faster and applies the limits."""
-        schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
-        _add_limits(schema, limits)
-        content = {"application/json": {"schema": schema, "example": example}}
-        return app.post(
-            path,
-            tags=["ask"],
-            responses=_responses(POSTED, answer),
-            openapi_extra={"requestBody": {"required": True, "content": content}},
-        )
+    """A path that takes a JSON body, read by ``_parse_body``, which is faster than FastAPI's own way."""
+    fields, work = question.body.model_fields, question.work
+    bounds = {name: bound for name, bound in limits.bounds.items() if name in fields}
+    on_loop, has_history, several = asyncio.iscoroutinefunction(work), "history" in fields, "models" in fields
 
-    def check_limits(history: Sequence[Any], k: int = 1, **filters: Sequence[Any] | None) -> None:
-        if len(history) > limits.history:
-            raise Refusal(422, f"history: at most {limits.history} ids, received {len(history)}")
-        if k > limits.k:
-            raise Refusal(422, f"k: at most {limits.k}, received {k}")
-        for name, ids in filters.items():
-            if ids is not None and len(ids) > limits.filter:
-                raise Refusal(422, f"{name}: at most {limits.filter} ids, received {len(ids)}")
-
-    def count_and_reply(answer: dict[str, Any], history: Sequence[Any]) -> Response:
-        """Count unknown ids and fallbacks, because the answers themselves may never be looked at."""
-        several = "lists" in answer
-        counts.add_unknown(sum(map(len, answer["unknown"])) if several else len(answer["unknown"]))
-        for fallback in answer["fallback"] if several else [answer.get("fallback")]:
-            if fallback is not None:
-                counts.add_fallback(bool(history))
+    @app.post(
+        question.path,
+        name=work.__name__,
+        description=work.__doc__,
+        tags=["ask"],
+        responses=_responses(POSTED, question.answer),
+        openapi_extra={"requestBody": _describe_body(question, bounds)},
+    )
+    async def reply(request: Request) -> Response:
+        asked: Any = await _parse_body(request, question.body)
+        for name, (most, unit) in bounds.items():
+            value = getattr(asked, name)
+            number = len(value or ()) if unit else value
+            if number > most:
+                raise Refusal(422, f"{name}: at most {most}{unit}, received {number}")
+        if on_loop:
+            served = store.get(asked.model)
+        if has_history:
+            request.scope["offdiag.items"] = len(asked.history)
+        if on_loop:
+            answer = await work(scorer, served, asked)
+        else:
+            answer = await slow.run(work, *map(store.get, asked.models if several else [asked.model]), asked)
+        if has_history:
+            counts.add_answer(answer, asked.history)
         return json_reply(answer)
 
-    @post("/recommend", schemas.Recommend, schemas.Recommendations, {"history": [3, 7], "k": 5, "reasons": 2})
-    async def recommend(request: Request) -> Response:
-        """The best items for a history, best first."""
-        asked = await _parse_body(request, schemas.Recommend)
-        check_limits(asked.history, asked.k, block=asked.block, allow=asked.allow)
-        served = store.get(asked.model)
-        request.scope["offdiag.items"] = len(asked.history)
-        return count_and_reply(await answers.recommend(scorer, served, asked), asked.history)
 
-    @post("/similar", schemas.Similar, schemas.Likes, {"item": 3, "k": 5})
-    async def similar(request: Request) -> Response:
-        """The items recommended to a user who has only this item."""
-        asked = await _parse_body(request, schemas.Similar)
-        check_limits([], asked.k)
-        return json_reply(await answers.similar(scorer, store.get(asked.model), asked))
-
-    @post("/explain", schemas.Explain, schemas.Explanation, {"history": [3, 7], "item": 5})
-    async def explain(request: Request) -> Response:
-        """What each item of the history adds to the score of an item, and the item's rank without it."""
-        asked = await _parse_body(request, schemas.Explain)
-        check_limits(asked.history)
-        request.scope["offdiag.items"] = len(asked.history)
-        return count_and_reply(
-            await _run_in(slow, scorer.handover, answers.explain, store.get(asked.model), asked), asked.history
-        )
-
-    @post("/pair", schemas.Pair, schemas.PairReason, {"item": 3, "other": 7})
-    async def pair(request: Request) -> Response:
-        """What one item's weight on another shows beyond how often the two are used together."""
-        asked = await _parse_body(request, schemas.Pair)
-        return json_reply(await _run_in(slow, scorer.handover, answers.pair, store.get(asked.model), asked))
-
-    @post("/compare", schemas.Compare, schemas.Comparison, {"history": [3, 7], "k": 5, "models": ["a", "b"]})
-    async def compare(request: Request) -> Response:
-        """The lists of two models side by side, with the rank of each item in the other list."""
-        asked = await _parse_body(request, schemas.Compare)
-        check_limits(asked.history, asked.k, block=asked.block)
-        request.scope["offdiag.items"] = len(asked.history)
-        pair = (store.get(asked.models[0]), store.get(asked.models[1]))
-        return count_and_reply(await _run_in(slow, scorer.handover, answers.compare, pair, asked), asked.history)
+def _describe_body(question: answers.Question, bounds: Mapping[str, tuple[int, str]]) -> dict[str, Any]:
+    """The schema of a body with the limits of this service."""
+    schema = question.body.model_json_schema(ref_template="#/components/schemas/{model}")
+    for name, (most, _) in bounds.items():
+        part = schema["properties"][name]
+        for form in part.get("anyOf", [part]):
+            if form["type"] != "null":
+                form["maxItems" if form["type"] == "array" else "maximum"] = most
+    return {"required": True, "content": {"application/json": {"schema": schema, "example": question.example}}}
 
 
-async def _parse_body(request: Request, form: type[Body]) -> Body:
+async def _parse_body(request: Request, form: type[schemas.Request]) -> schemas.Request:
     """The body, validated against its schema. The middleware has bounded its size and time."""
     body = await request.body()
     try:
@@ -275,23 +232,10 @@ async def _parse_body(request: Request, form: type[Body]) -> Body:
         raise Refusal(400 if malformed else 422, one_line(details)) from None
 
 
-def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
-    """Add the limits of this service to the schema of a body."""
-    properties = schema["properties"]
-    if "k" in properties:
-        properties["k"]["maximum"] = limits.k
-    if "history" in properties:
-        properties["history"]["maxItems"] = limits.history
-    for name in {"allow", "block"} & set(properties):
-        for part in properties[name].get("anyOf", [properties[name]]):
-            if part.get("type") == "array":
-                part["maxItems"] = limits.filter
-
-
 def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        return pages.front(STATIC)
+        return HTMLResponse((STATIC / "index.html").read_bytes(), headers=pages.SAFE)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

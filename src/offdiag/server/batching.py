@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from offdiag.server.model import ServedModel, rows
 
 BATCH = 64  # requests in one call: more would only make the first of them wait
 IDS = 8192  # ids in the histories of one call, for the same reason
+SLOW_WAITING = 64  # explanations and comparisons, or searches, that may wait; more are turned away at once
 K_CLASSES = (32, 128, 1024)  # lists of similar length are ranked together
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.floating]]
@@ -37,6 +40,26 @@ class Job:
         """Jobs of the same kind go into one call."""
         size = next((c for c in K_CLASSES if self.k <= c), self.served.n_items)
         return id(self.served), self.exclude_seen, size, None if self.allowed is None else id(self.allowed)
+
+
+class Pool:
+    """Threads for slow work outside the event loop; work that has not started is dropped with its request."""
+
+    def __init__(self, threads: int, name: str, handover: Handover) -> None:
+        self._threads, self._handover = ThreadPoolExecutor(threads, name), handover
+
+    async def run(self, work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+        _refuse_if_full(self._threads._work_queue.qsize(), SLOW_WAITING)
+        with self._handover:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _refuse_if_full(waiting: int, most: int) -> None:
+    if waiting >= most:
+        raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
 
 
 class Scorer:
@@ -59,8 +82,7 @@ class Scorer:
         allowed: NDArray[np.bool_] | None = None,
     ) -> Ranked:
         """Columns and scores of the k best, or fewer if there are not as many."""
-        if self._queue.qsize() >= self.waiting:
-            raise Refusal(503, "too many requests are waiting; try again in a moment", retry_after="1")
+        _refuse_if_full(self._queue.qsize(), self.waiting)
         self.start()
         future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
         k = min(k, served.n_items)

@@ -1,16 +1,19 @@
-"""Warning before a model file is overwritten in place, so that its mapped contents can be saved first.
+"""Leases and private copies of model files, so that weights cannot change while they are mapped.
 
 When a file is replaced (``model.save``, ``mv``), processes that have mapped the old one keep it. When it is overwritten
 (``cp``, a download), the weights would change under a running request, or the process would crash if the file shrinks.
 Linux has file leases: it sends SIGIO to the holder of a lease when another process wants to write, and blocks the
 writer until the lease is released, for at most /proc/sys/fs/lease-break-time seconds. Elsewhere, and for files of
-other users, there are no leases, and the service reads from a copy instead (`copies.py`).
+other users, there are no leases, and the service reads from a copy instead.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 try:
@@ -18,8 +21,11 @@ try:
 except ImportError:  # not a Unix
     fcntl = None  # type: ignore[assignment]
 
+from offdiag import memory
 from offdiag.errors import OffdiagError
 from offdiag.server.model import Stamp, stamp_of
+
+BLOCK = 1 << 24  # bytes read at once
 
 
 class FileBusy(OffdiagError):  # noqa: N818 - what it is, not a mistake
@@ -30,14 +36,14 @@ class Lease:
     """A lease on the file with this stamp, if one can be obtained."""
 
     def __init__(self, path: Path, wanted: Stamp | None) -> None:
-        self._file = -1
+        self.file = -1  # its descriptor
         if fcntl is None or not hasattr(fcntl, "F_SETLEASE"):
             return
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never block on a pipe
-            if stamp_of(os.fstat(self._file)) != wanted:
+            self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never block on a pipe
+            if stamp_of(os.fstat(self.file)) != wanted:
                 raise OSError("another file by now")
-            fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(self.file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         except OSError as error:
             self.release()
             if error.errno == errno.EAGAIN:
@@ -45,19 +51,73 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        return self._file >= 0
+        return self.file >= 0
 
     @property
     def wanted_back(self) -> bool:
         """Whether a writer is waiting."""
-        return self.held and fcntl.fcntl(self._file, fcntl.F_GETLEASE) != fcntl.F_RDLCK
-
-    @property
-    def file(self) -> int:
-        """The descriptor of the leased file."""
-        return self._file
+        return self.held and fcntl.fcntl(self.file, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
     def release(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)  # this releases the lease
-            self._file = -1
+        if self.file >= 0:
+            os.close(self.file)  # this releases the lease
+            self.file = -1
+
+
+@contextmanager
+def private_copy(file: int, name: str) -> Iterator[Path]:
+    """A copy of an open file under its own path, on disk or, if there is no space, in memory.
+
+    The path is removed afterwards; mappings of it stay valid.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
+            path = Path(folder) / name
+            try:
+                _fill(path, file)
+            except OSError as error:
+                reason = error.strerror or str(error)
+            else:
+                yield path
+                return
+    except FileNotFoundError as error:  # no usable folder for temporary files
+        reason = error.strerror or str(error)
+    with _in_memory(file, name, reason) as path:
+        yield path
+
+
+@contextmanager
+def _in_memory(file: int, name: str, reason: str) -> Iterator[Path]:
+    if not hasattr(os, "memfd_create"):
+        raise OffdiagError(f"no room for a copy of {name}: {reason}")
+    instead = f"set TMPDIR to a folder with more room (now: {reason})"
+    memory.require(os.fstat(file).st_size, f"a copy of {name}", instead)
+    held = os.memfd_create("offdiag")
+    try:
+        path = Path(f"/proc/self/fd/{held}")
+        try:
+            _fill(path, file)
+        except OSError as error:
+            raise OffdiagError(f"no room for a copy of {name}, neither on disk nor in memory: {error}") from None
+        yield path
+    finally:
+        os.close(held)
+
+
+def _fill(path: Path, file: int) -> None:
+    size, at = os.fstat(file).st_size, 0
+    with open(path, "wb") as copy:
+        while at < size:
+            block = os.pread(file, min(size - at, BLOCK), at)
+            if not block:
+                raise OSError("it became shorter while it was copied")
+            copy.write(block)
+            at += len(block)
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether the file cannot be written to because its file system is read-only."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False

@@ -24,6 +24,12 @@ class Limits:
 
     SMALL = 64 << 10  # bytes of a body that are always received
 
+    @property
+    def bounds(self) -> dict[str, tuple[int, str]]:
+        """The largest value of each bounded field of a body, and its unit."""
+        filters = (self.filter, " ids")
+        return {"history": (self.history, " ids"), "k": (self.k, ""), "block": filters, "allow": filters}
+
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a failure
     """An answer other than 200: its status and one line for the client."""

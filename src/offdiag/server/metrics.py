@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import multiprocessing
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-if TYPE_CHECKING:
-    from offdiag.server.model import ServedModel
+from offdiag.server.answers import QUESTIONS
+from offdiag.server.model import ServedModel
 
 PATHS = (
-    "/", "/static", "/health", "/metrics", "/model", "/items", "/recommend", "/similar", "/explain", "/pair",
-    "/compare", "/docs", "/openapi.json", "unknown",
-)  # fmt: skip
+    *("/", "/static", "/health", "/metrics", "/model", "/items"),
+    *(question.path for question in QUESTIONS),
+    *("/docs", "/openapi.json", "unknown"),
+)
 STATUSES = (200, 206, 304, 307, 400, 401, 404, 405, 408, 409, 413, 416, 417, 422, 499, 500, 501, 503, 504, 505)
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -77,11 +78,13 @@ class Counters:
     def drop_line(self) -> None:
         self.own[_DROPPED] += 1
 
-    def add_unknown(self, number: int) -> None:
-        self.own[_UNKNOWN] += number
-
-    def add_fallback(self, unknown: bool) -> None:
-        self.own[_FALLBACKS + unknown] += 1
+    def add_answer(self, answer: dict[str, Any], history: Sized) -> None:
+        """Count unknown ids and fallbacks, because the answers themselves may never be looked at."""
+        several = "lists" in answer
+        self.own[_UNKNOWN] += sum(map(len, answer["unknown"])) if several else len(answer["unknown"])
+        for fallback in answer["fallback"] if several else [answer.get("fallback")]:
+            if fallback is not None:
+                self.own[_FALLBACKS + bool(history)] += 1
 
     def add_reload(self, done: bool) -> None:
         self.own[_RELOADS + (not done)] += 1

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import InitVar, dataclass
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,29 +28,22 @@ OPEN = ("/", "/static", "/health", "/docs", "/openapi.json")  # need no token: t
 _KNOWN = frozenset(PATHS) - {"unknown"}
 
 
+@dataclass(eq=False)
 class Middleware:
     """An ASGI application that wraps another."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        counters: Counters,
-        limits: Limits,
-        token: str | None,
-        access_log: Callable[[str], None] | None,
-        store: Store,
-        hosts: frozenset[str] | None,
-        lifespan: Callable[[], AbstractAsyncContextManager[None]],
-    ) -> None:
-        self.app = app
-        self.lifespan = lifespan  # for a server that does not support the lifespan protocol of ASGI
-        self.hosts = hosts
-        self.counters = counters
-        self.limits = limits
-        self.store = store
+    app: ASGIApp
+    counters: Counters
+    limits: Limits
+    token: InitVar[str | None]
+    access_log: Callable[[str], None] | None
+    store: Store
+    hosts: frozenset[str] | None
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]  # for a server without the lifespan protocol of ASGI
+    receiving: int = 0  # bytes of large bodies
+
+    def __post_init__(self, token: str | None) -> None:
         self._token = None if token is None else b"bearer " + token.encode()
-        self._log = access_log
-        self.receiving = 0  # bytes of large bodies
         self._turns = Turns(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,12 +60,11 @@ class Middleware:
             seconds = time.perf_counter() - begun
             status = answer.status or 499  # the client disconnected
             self.counters.end(path, status, seconds)
-            if self._log is not None:
-                self._log(_log_line(scope, path, status, seconds))
+            if self.access_log is not None:
+                self.access_log(_log_line(scope, path, status, seconds))
 
     async def _forward(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
         body = _Body(receive, self)
-        late = Refusal(504, f"it took too long: at most {self.limits.seconds:g} s", connection="close")
         try:
             self._admit(scope, path)
             if scope["path"] == "*" and scope["method"] == "OPTIONS":  # [RFC 9110, 9.3.7]
@@ -89,7 +82,9 @@ class Middleware:
         except Refusal as refusal:  # raised only outside the application, which handles its own errors
             problem = refusal
         except TimeoutError:
-            problem = late if body.whole or scope["method"] != "POST" else self._slow_body()
+            whole = body.whole or scope["method"] != "POST"
+            status, what = (504, "it took too long") if whole else (408, "the body came too slowly")
+            problem = Refusal(status, f"{what}: at most {self.limits.seconds:g} s", connection="close")
         except Exception:
             LOG.exception("a request to %s failed", path)
             problem = Refusal(500, "something went wrong here; the log of the service says what")
@@ -99,9 +94,6 @@ class Middleware:
             body.release()
         if answer.status is None:
             await error(problem.status, problem.text, **problem.headers)(scope, receive, answer)
-
-    def _slow_body(self) -> Refusal:
-        return Refusal(408, f"the body came too slowly: at most {self.limits.seconds:g} s", connection="close")
 
     def _admit(self, scope: Scope, path: str) -> None:
         headers = dict(scope["headers"])

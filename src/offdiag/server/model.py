@@ -22,7 +22,7 @@ from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
-from offdiag.server.titles import Search, title_of
+from offdiag.server.titles import Search
 
 Id = int | str  # of an item, as in JSON
 Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
@@ -57,8 +57,9 @@ class ServedModel:
         # Larger numbers are sent as text, since a browser would round them, and accepted as either.
         self.json_ids: list[Id] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.json_ids, range(len(self.ids)), strict=True))
-        self.titles = [title_of(item, titles) for item in self.ids]
-        self.untitled = 0 if titles is None else sum(str(item) not in titles for item in self.ids)
+        names = [str(one) for one in self.ids]
+        self.titles = names if titles is None else [titles.get(name, name) for name in names]
+        self.untitled = 0 if titles is None else sum(name not in titles for name in names)
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.card = self._valid_card()
@@ -107,30 +108,22 @@ class ServedModel:
 
     def _valid_card(self) -> dict[str, Any]:
         """The answer of ``/model``. A file with a forged or damaged description is rejected now, not at a request."""
+        about = self.about
         try:
-            card = self._card()
+            card = {
+                "name": self.name,
+                "class": about["model"],
+                **{name: about[name] for name in ("weights", "settings", "n_users", "n_items")},
+                "metrics": _metrics(about.get("metrics")),
+                **{name: about[name] for name in ("created", "bytes", "updatable")},
+                "loaded": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(self.loaded)),
+                "fingerprint": about["fingerprint"],
+            }
             schemas.Card.model_validate({**card, "models": []})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = wording.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
         return card
-
-    def _card(self) -> dict[str, Any]:
-        about = self.about
-        return {
-            "name": self.name,
-            "class": about["model"],
-            "weights": about["weights"],
-            "settings": about["settings"],
-            "n_users": about["n_users"],
-            "n_items": about["n_items"],
-            "metrics": _metrics(about.get("metrics")),
-            "created": about["created"],
-            "bytes": about["bytes"],
-            "updatable": about["updatable"],
-            "loaded": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(self.loaded)),
-            "fingerprint": about["fingerprint"],
-        }
 
 
 def rows(histories: list[NDArray[np.int32]], n_items: int) -> csr_array:
@@ -164,13 +157,6 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
     """{"ndcg@100": {"mean", "sem"}} from the metrics given to ``save``: a Result, or plain numbers."""
     if not isinstance(stored, dict):
         return None
-    if isinstance(stored.get("mean"), dict):
-        sem = stored.get("sem")
-        sem = sem if isinstance(sem, dict) else {}
-        stored = stored["mean"]
-    else:
-        sem = {}
-    known = {name: value for name, value in stored.items() if is_number(value)}
-    return {
-        name: {"mean": value, "sem": sem[name] if is_number(sem.get(name)) else None} for name, value in known.items()
-    } or None
+    mean, sem = (stored["mean"], stored.get("sem")) if isinstance(stored.get("mean"), dict) else (stored, None)
+    errors = {name: value for name, value in sem.items() if is_number(value)} if isinstance(sem, dict) else {}
+    return {name: {"mean": value, "sem": errors.get(name)} for name, value in mean.items() if is_number(value)} or None

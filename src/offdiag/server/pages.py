@@ -1,12 +1,11 @@
-"""HTML pages: the front page from its files, and the reference generated offline from the OpenAPI description."""
+"""HTML pages: the files of the web page, and the reference generated offline from the OpenAPI description."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -34,42 +33,26 @@ class Static(StaticFiles):
         return response
 
 
-def front(static: Path) -> Response:
-    index = static / "index.html"
-    if index.is_file():
-        return HTMLResponse(index.read_bytes(), headers=SAFE)
-    return HTMLResponse(page.html("offdiag.server", "front.html"), headers=SAFE)
-
-
 def reference(openapi: dict[str, Any]) -> str:
     """The API reference in plain HTML. The machine-readable description is at /openapi.json."""
     operations = [
-        {"path": path, "method": method.upper(), "about": about, "fields": _fields(about), "example": _example(about)}
+        {"path": path, "method": method.upper(), "about": about, **_input(about)}
         for path, methods in openapi["paths"].items()
         for method, about in methods.items()
     ]
     return page.html("offdiag.server", "reference.html", info=openapi["info"], operations=operations)
 
 
-def _body(about: dict[str, Any]) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = about.get("requestBody", {}).get("content", {}).get("application/json")
-    return found
-
-
-def _example(about: dict[str, Any]) -> str | None:
-    body = _body(about)
-    return None if body is None else json.dumps(body["example"])
-
-
-def _fields(about: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, "needed" or the default, and the description of each parameter and each field of the body."""
+def _input(about: dict[str, Any]) -> dict[str, Any]:
+    """Name, "needed" or the default, and the description of each parameter or field of the body; and its example."""
     rows = [(p["name"], p.get("schema", {}), p.get("required", False)) for p in about.get("parameters", [])]
-    body = _body(about)
+    body = about.get("requestBody", {}).get("content", {}).get("application/json")
     if body is not None:
         needed = body["schema"].get("required", [])
         rows += [(name, part, name in needed) for name, part in body["schema"]["properties"].items()]
-    return [(name, "needed" if need else _default(part), part.get("description", "")) for name, part, need in rows]
-
-
-def _default(part: dict[str, Any]) -> str:
-    return json.dumps(part["default"]) if "default" in part else "optional"
+    defaults = [json.dumps(part["default"]) if "default" in part else "optional" for _, part, _ in rows]
+    fields = [
+        (name, "needed" if need else default, part.get("description", ""))
+        for (name, part, need), default in zip(rows, defaults, strict=True)
+    ]
+    return {"fields": fields, "example": None if body is None else json.dumps(body["example"])}

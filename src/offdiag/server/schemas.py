@@ -35,43 +35,30 @@ class _Strict:
         return handler(choices[0] if len(choices) == 1 else core_schema.union_schema(choices))
 
 
+def about(text: str, **rules: Any) -> Any:
+    """The description of a field, and further rules of pydantic."""
+    return Field(description=text, **rules)
+
+
 def _number(least: int, most: int | None = None) -> _Strict:
     bounds = {"ge": least} | ({} if most is None else {"le": most})
     text = f"of at least {least}" if most is None else f"from {least} to {most}"
     return _Strict(f"expected a whole number {text}", **bounds)
 
 
-class _FailFast:
-    """A list that is rejected at its first invalid entry: collecting thousands of errors would delay all requests."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema: Any = handler(source)
-        schema["fail_fast"] = True
-        return schema  # type: ignore[no-any-return]
-
-
-FAIL_FAST = _FailFast()
 Id = Annotated[int | str, _Strict("an id is a whole number or text")]
-Name = Annotated[
-    str | None, Field(strict=True, description="A model by name, the stem of its file; the first if left out.")
-]
-History = Annotated[
-    list[Id],
-    FAIL_FAST,
-    Field(description="What a user has used: ids of items. Empty: the most popular items are the answer."),
-]
-Block = Annotated[list[Id], FAIL_FAST, Field(description="Ids that must not be in the list.")]
-
-
+Ids = Annotated[list[Id], Field(fail_fast=True)]  # collecting thousands of errors would delay all requests
+Name = Annotated[str | None, about("A model by name, the stem of its file; the first if left out.", strict=True)]
+History = Annotated[Ids, about("What a user has used: ids of items. Empty: the most popular items are the answer.")]
+Block = Annotated[Ids, about("Ids that must not be in the list.")]
 Strict = Annotated[
-    bool,
-    Field(strict=True, description="Refuse ids that are not in the catalogue (404) instead of leaving them out."),
+    bool, about("Refuse ids that are not in the catalogue (404) instead of leaving them out.", strict=True)
 ]
 Fallback = Annotated[
     Literal["popular"] | None,
-    Field(description="popular: nothing in the history is known, so these are the most popular items."),
+    about("popular: nothing in the history is known, so these are the most popular items."),
 ]
-Unknown = Annotated[list[Id], Field(description="Ids of the request that are not in the catalogue; left out.")]
+Unknown = Annotated[list[Id], about("Ids of the request that are not in the catalogue; left out.")]
 
 
 class Request(BaseModel):
@@ -80,50 +67,46 @@ class Request(BaseModel):
 
 class Recommend(Request):
     history: History
-    k: Annotated[int, _number(1), Field(description="How many items.")] = 20
+    k: Annotated[int, _number(1), about("How many items.")] = 20
     block: Block = []
-    allow: Annotated[
-        Annotated[list[Id], FAIL_FAST] | None, Field(description="If given, only these may be in the list.")
-    ] = None
-    exclude_seen: Annotated[bool, Field(strict=True, description="Leave out the items of the history.")] = True
-    reasons: Annotated[
-        int, _number(0, 5), Field(description="Number of reasons for each item; then at most 100 items.")
-    ] = 0
+    allow: Annotated[Ids | None, about("If given, only these may be in the list.")] = None
+    exclude_seen: Annotated[bool, about("Leave out the items of the history.", strict=True)] = True
+    reasons: Annotated[int, _number(0, 5), about("Number of reasons for each item; then at most 100 items.")] = 0
     strict: Strict = False
     model: Name = None
 
 
 class Similar(Request):
     item: Id
-    k: Annotated[int, _number(1), Field(description="How many items.")] = 10
+    k: Annotated[int, _number(1), about("How many items.")] = 10
     model: Name = None
 
 
 class Explain(Request):
     history: History
-    item: Annotated[Id, Field(description="The item whose score is to be explained.")]
+    item: Annotated[Id, about("The item whose score is to be explained.")]
     strict: Strict = False
     model: Name = None
 
 
 class Pair(Request):
-    item: Annotated[Id, Field(description="The item that speaks.")]
-    other: Annotated[Id, Field(description="The item that is spoken for.")]
+    item: Annotated[Id, about("The item that speaks.")]
+    other: Annotated[Id, about("The item that is spoken for.")]
     model: Name = None
 
 
 class Compare(Request):
     history: History
-    k: Annotated[int, _number(1), Field(description="How many items in each list.")] = 10
+    k: Annotated[int, _number(1), about("How many items in each list.")] = 10
     block: Block = []
     strict: Strict = False
     models: Annotated[
-        list[Annotated[str, Field(strict=True)]], Field(min_length=2, max_length=2, description="Two models by name.")
+        list[Annotated[str, Field(strict=True)]], about("Two models by name.", min_length=2, max_length=2)
     ]
 
 
 class Error(BaseModel):
-    error: Annotated[str, Field(description="One line: what was expected, what was received, what to do.")]
+    error: Annotated[str, about("One line: what was expected, what was received, what to do.")]
 
 
 class Item(BaseModel):
@@ -132,16 +115,16 @@ class Item(BaseModel):
 
 
 class Popular(Item):
-    popularity: Annotated[float, Field(description="Sum of the item's column in the training data.")]
+    popularity: Annotated[float, about("Sum of the item's column in the training data.")]
 
 
 class Found(BaseModel):
     items: list[Popular]
-    total: Annotated[int, Field(description="How many there are, on this page and others.")]
+    total: Annotated[int, about("How many there are, on this page and others.")]
 
 
 class Reason(Item):
-    contribution: Annotated[float, Field(description="What this item of the history adds to the score.")]
+    contribution: Annotated[float, about("What this item of the history adds to the score.")]
 
 
 class Scored(Item):
@@ -149,7 +132,7 @@ class Scored(Item):
 
 
 class Recommended(Scored):
-    reasons: Annotated[list[Reason] | None, Field(description="Strongest first; only if asked for.")] = None
+    reasons: Annotated[list[Reason] | None, about("Strongest first; only if asked for.")] = None
 
 
 class Recommendations(BaseModel):
@@ -166,48 +149,48 @@ class Likes(BaseModel):
 
 
 class Contribution(Reason):
-    rank_without: Annotated[int | None, Field(description="Place of the item if the history lacked this one.")] = None
+    rank_without: Annotated[int | None, about("Place of the item if the history lacked this one.")] = None
 
 
 class Explanation(BaseModel):
     model: str
     item: Item
     score: float
-    rank: Annotated[int | None, Field(description="Its place in the whole list, from 1; null if it is in the history.")]
-    contributions: Annotated[list[Contribution], Field(description="Strongest first; they add up to the score.")]
+    rank: Annotated[int | None, about("Its place in the whole list, from 1; null if it is in the history.")]
+    contributions: Annotated[list[Contribution], about("Strongest first; they add up to the score.")]
     unknown: Unknown
 
 
 class Through(Item):
-    amount: Annotated[float, Field(description="What goes through this third item.")]
+    amount: Annotated[float, about("What goes through this third item.")]
 
 
 class PairReason(BaseModel):
     model: str
     item: Item
     other: Item
-    weight: Annotated[float, Field(description="What the first adds to the score of the other.")]
-    together: Annotated[float, Field(description="How often both are used: direct + through + others + rest.")]
-    alone: Annotated[float, Field(description="What the weight would be if the first were the only predictor.")]
-    coefficient: Annotated[float, Field(description="The weight before any division by popularity.")]
-    direct: Annotated[float, Field(description="The part of `together` that the weight itself accounts for.")]
-    through: Annotated[list[Through], Field(description="The parts that go through third items, strongest first.")]
-    others: Annotated[float, Field(description="What goes through third items that are not listed.")]
-    n_others: Annotated[int, Field(description="How many of those there are.")]
-    rest: Annotated[float, Field(description="What the model leaves: rounding where it is exact.")]
+    weight: Annotated[float, about("What the first adds to the score of the other.")]
+    together: Annotated[float, about("How often both are used: direct + through + others + rest.")]
+    alone: Annotated[float, about("What the weight would be if the first were the only predictor.")]
+    coefficient: Annotated[float, about("The weight before any division by popularity.")]
+    direct: Annotated[float, about("The part of `together` that the weight itself accounts for.")]
+    through: Annotated[list[Through], about("The parts that go through third items, strongest first.")]
+    others: Annotated[float, about("What goes through third items that are not listed.")]
+    n_others: Annotated[int, about("How many of those there are.")]
+    rest: Annotated[float, about("What the model leaves: rounding where it is exact.")]
 
 
 class Place(Scored):
     rank: int
-    other_rank: Annotated[int | None, Field(description="Its place in the other list; null: not in its catalogue.")]
+    other_rank: Annotated[int | None, about("Its place in the other list; null: not in its catalogue.")]
 
 
 class Comparison(BaseModel):
     models: list[str]
     lists: list[list[Place]]
-    shared: Annotated[int, Field(description="Items that are in both lists.")]
-    unknown: Annotated[list[Unknown], Field(description="For each model, ids of the request that it does not know.")]
-    fallback: Annotated[list[Fallback], Field(description="For each list, what it is made from if not the history.")]
+    shared: Annotated[int, about("Items that are in both lists.")]
+    unknown: Annotated[list[Unknown], about("For each model, ids of the request that it does not know.")]
+    fallback: Annotated[list[Fallback], about("For each list, what it is made from if not the history.")]
 
 
 class Metric(BaseModel):
@@ -218,22 +201,22 @@ class Metric(BaseModel):
 class Card(BaseModel):
     model_config = ConfigDict(protected_namespaces=())
     name: str
-    class_: Annotated[str, Field(alias="class", description="Class of the model, e.g. EDLAE.")]
-    weights: Annotated[str, Field(description="How the weights are stored.")]
+    class_: Annotated[str, about("Class of the model, e.g. EDLAE.", alias="class")]
+    weights: Annotated[str, about("How the weights are stored.")]
     settings: dict[str, Any]
     n_users: int
     n_items: int
-    metrics: Annotated[dict[str, Metric] | None, Field(description="Measured on held-out users before saving.")]
+    metrics: Annotated[dict[str, Metric] | None, about("Measured on held-out users before saving.")]
     created: str
     bytes: int
-    updatable: Annotated[bool, Field(description="Whether the file holds the counts that update and forget need.")]
+    updatable: Annotated[bool, about("Whether the file holds the counts that update and forget need.")]
     loaded: str
-    fingerprint: Annotated[str, Field(description="Of all numbers in the file: equal files, equal fingerprints.")]
-    models: Annotated[list[str], Field(description="Names of all models served here.")]
+    fingerprint: Annotated[str, about("Of all numbers in the file: equal files, equal fingerprints.")]
+    models: Annotated[list[str], about("Names of all models served here.")]
 
 
 class Health(BaseModel):
-    status: Annotated[str, Field(description="ok, or degraded when a newer file cannot be loaded.")]
+    status: Annotated[str, about("ok, or degraded when a newer file cannot be loaded.")]
     models: list[str]
     version: str
     problems: list[str]

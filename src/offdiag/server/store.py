@@ -13,8 +13,7 @@ from typing import Any
 from offdiag.errors import OffdiagError
 from offdiag.files import container
 from offdiag.server import titles as titling
-from offdiag.server.copies import is_read_only, private_copy
-from offdiag.server.file_lease import FileBusy, Lease
+from offdiag.server.file_lease import FileBusy, Lease, is_read_only, private_copy
 from offdiag.server.limits import Refusal
 from offdiag.server.model import ATTEMPTS, ServedModel, Stamp, stamp, stamp_of
 
@@ -111,11 +110,11 @@ class Store:
         old = self._served[name]
         if old is None:
             return
-        path, known, fresh = old.path, old.stamp, None
+        path, known = old.path, old.stamp
+        fresh: ServedModel | None = None
         outcome = "served from a copy until the new one is whole"
         try:
-            fresh = self._copy(name, path, lease.file)
-            fresh.stamp = known
+            fresh = self._copy(name, path, lease.file, known)
         except (OffdiagError, OSError, MemoryError) as error:
             self._count(False)
             outcome = f"not served until the new one is whole ({error})"
@@ -128,10 +127,10 @@ class Store:
             time.sleep(0.01)
         self._say(f"model {name}: its file is being overwritten; {outcome}")
 
-    def _copy(self, name: str, path: Path, file: int) -> ServedModel:
+    def _copy(self, name: str, path: Path, file: int, known: Stamp) -> ServedModel:
         with private_copy(file, path.name) as copy:
             fresh = ServedModel(name, copy, self._titles)
-        fresh.path = path
+        fresh.path, fresh.stamp = path, known
         return fresh
 
     def _load_first(self, name: str, path: Path) -> ServedModel:
@@ -166,9 +165,8 @@ class Store:
         for _ in range(ATTEMPTS):
             with container.opened(path) as file:
                 known = stamp_of(os.fstat(file.fileno()))
-                fresh = self._copy(name, path, file.fileno())
+                fresh = self._copy(name, path, file.fileno(), known)
                 if stamp_of(os.fstat(file.fileno())) == known:
-                    fresh.stamp = known
                     return fresh
         raise self._unstable(path)
 

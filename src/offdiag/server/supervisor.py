@@ -62,15 +62,8 @@ class _Signals:
 
     def __init__(self) -> None:
         self.stop = self.reload = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        signal.signal(signal.SIGHUP, self._reload)
-
-    def _stop(self, number: int, frame: Any) -> None:
-        self.stop = True
-
-    def _reload(self, number: int, frame: Any) -> None:
-        self.reload = True
+        for number, name in ((signal.SIGTERM, "stop"), (signal.SIGINT, "stop"), (signal.SIGHUP, "reload")):
+            signal.signal(number, lambda *_, name=name: setattr(self, name, True))
 
 
 class _Worker:

@@ -10,10 +10,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from offdiag.data.parquet import read_parquet
+from offdiag.data import formats
 from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BETWEEN = "\x00"  # separates titles and occurs in none of them
 
@@ -23,7 +26,8 @@ def read(path: str | os.PathLike[str], item: str = "item", title: str = "title")
     file = Path(path)
     if not file.is_file():
         raise OffdiagError(f"expected a table of titles, received {str(path)!r}, which is not a file; check the path")
-    rows = _parquet(file) if file.suffix.lower() in (".parquet", ".pq") else _delimited(file)
+    typed = formats.find(file).frame
+    rows = _delimited(file) if typed is None else _rows(typed(file))
     if not rows:
         raise OffdiagError(f"expected a table of titles, received the empty file {file.name}; is it complete?")
     header = [name.strip() for name in rows[0]]
@@ -57,10 +61,9 @@ def _delimited(file: Path) -> list[list[str]]:
         raise OffdiagError(f"expected a table of titles, but {file.name} cannot be read as one ({error})") from None
 
 
-def _parquet(file: Path) -> list[list[str]]:
+def _rows(table: pl.DataFrame) -> list[list[str]]:
     import polars as pl
 
-    table = read_parquet(file)
     columns = [table[name].cast(pl.String, strict=False).fill_null("").to_list() for name in table.columns]
     return [list(table.columns), *map(list, zip(*columns, strict=True))]
 
@@ -74,10 +77,9 @@ def fold(text: str) -> str:
 class Search:
     """All titles in one long string, the most popular first, so that one scan in C finds the candidates."""
 
-    def __init__(self, titles: Iterable[str], order: Sequence[int]) -> None:
-        listed = list(titles)
+    def __init__(self, titles: Sequence[str], order: Sequence[int]) -> None:
         self.order = order  # columns of the catalogue, most popular first
-        parts = [fold(listed[column]) for column in order]
+        parts = [fold(titles[column]) for column in order]
         self.text = BETWEEN.join(parts)
         self.starts = [0, *accumulate(len(part) + 1 for part in parts)]
 
@@ -107,9 +109,3 @@ class Search:
             if all(self.text.find(word, lo, hi) >= 0 for word in others):
                 yield place
             at = self.text.find(longest, hi)
-
-
-def title_of(item: Any, titles: dict[str, str] | None) -> str:
-    """The title of an item, or its id if it has no title."""
-    text = str(item)
-    return text if titles is None else titles.get(text, text)

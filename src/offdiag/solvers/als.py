@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.progress import Progress
-from offdiag.weights.implicit_factors import gram_of
+from offdiag.solvers import Doubles, Floats, Ints
+from offdiag.weights.implicit_factors import Rows, gram_of, rows_of
 
 STEPS = 3  # of conjugate gradients per row and iteration: more would lower the loss per iteration, not per second
 START = 0.1  # expected length of the initial vectors, whatever the rank
@@ -27,8 +27,8 @@ START = 0.1  # expected length of the initial vectors, whatever the rank
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    Z: NDArray[np.floating]  # (n, rank)
-    V: NDArray[np.floating]  # (m, rank)
+    Z: Floats  # (n, rank)
+    V: Floats  # (m, rank)
     objectives: list[float]  # after each iteration, never rising beyond rounding
 
 
@@ -47,8 +47,7 @@ def factorise(
 ) -> Factors:
     """Users, then items, ``iterations`` times, from random item vectors."""
     n, m = X.shape
-    by_user = _rows(X)
-    by_item = _rows(sparse.csr_array(X.T.tocsr()))
+    by_user, by_item = rows_of(X), rows_of(sparse.csr_array(X.T.tocsr()))
     rng = np.random.default_rng(seed)
     V = (rng.standard_normal((m, rank)) * (START / np.sqrt(rank))).astype(dtype)
     Z = np.zeros((n, rank), dtype=dtype)
@@ -65,22 +64,9 @@ def factorise(
     return Factors(Z, V, objectives)
 
 
-Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-
-
-def _rows(X: sparse.csr_array) -> Rows:
-    """One type for each part, whatever the input: each combination would be compiled separately."""
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-
-
 def _improve(
-    rows: Rows,
-    fixed: NDArray[np.floating],
-    others: int,
-    given: tuple[float, float, float],
-    steps: int,
-    moved: NDArray[np.floating],
-) -> NDArray[np.floating]:
+    rows: Rows, fixed: Floats, others: int, given: tuple[float, float, float], steps: int, moved: Floats
+) -> Floats:
     """Move the vectors of all rows towards their optimum given ``fixed``; returns the Gram of ``fixed``."""
     from offdiag._kernels import als
 
@@ -94,12 +80,7 @@ def _improve(
 
 
 def _objective(
-    by_user: Rows,
-    by_item: Rows,
-    Z: NDArray[np.floating],
-    V: NDArray[np.floating],
-    H: NDArray[np.floating],
-    given: tuple[float, float, float],
+    by_user: Rows, by_item: Rows, Z: Floats, V: Floats, H: Floats, given: tuple[float, float, float]
 ) -> float:
     from offdiag._kernels import als
 
@@ -111,18 +92,14 @@ def _objective(
 
     als.run(part, by_user[0], V.shape[1])
     total = float(losses.sum()) + float(np.vdot(H.astype(np.float64), gram_of(V).astype(np.float64)))  # ‖Z Vᵀ‖²
-    pairs = ((by_user, Z, by_item), (by_item, V, by_user))
-    for rows, own, columns in pairs:
+    for rows, own, columns in ((by_user, Z, by_item), (by_item, V, by_user)):
         squares = np.einsum("ij,ij->i", own, own, dtype=np.float64)
-        total += float(
-            squares @ penalties(rows[0], rows[2], alpha, l2, power, int(np.count_nonzero(np.diff(columns[0]))))
-        )
+        others = int(np.count_nonzero(np.diff(columns[0])))
+        total += float(squares @ penalties(rows[0], rows[2], alpha, l2, power, others))
     return total
 
 
-def penalties(
-    indptr: NDArray[np.int64], data: NDArray[np.float64], alpha: float, l2: float, power: float, others: int
-) -> NDArray[np.float64]:
+def penalties(indptr: Ints, data: Doubles, alpha: float, l2: float, power: float, others: int) -> Doubles:
     """λ of every row."""
     sums = np.diff(np.concatenate(([0.0], np.cumsum(data)))[indptr])
     return np.asarray(l2 * (alpha * sums + others) ** power, dtype=np.float64)

@@ -11,16 +11,13 @@ Cost      two products and O(mk²) per iteration; U Vᵀ and anything m×m are n
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from offdiag.solvers import Doubles, Floats
 from offdiag.solvers.blas import product
 from offdiag.solvers.products import Product
 from offdiag.solvers.subspace import whitener
 
 RELAX = 1.5  # times the exact step for U: V follows, so a longer step is better; below 2, J still cannot rise
-
-Floats = NDArray[np.floating]
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +25,13 @@ class Problem:
     """The quadratic family: a share ``t`` of the diagonal is left out of the fit; ``extra`` and ``eta`` add to it."""
 
     product: Product
-    lam: Vector
+    lam: Doubles
     t: float
-    extra: Vector
-    eta: Vector  # 2·eta_i β_i is added to J: multipliers of a constraint on the diagonal
-    h: Vector = field(init=False)
-    kappa: Vector = field(init=False)  # curvature of J in β_i
-    rho: Vector = field(init=False)  # (G − …)U = HU − rho∘U is the linear term of the V-step
+    extra: Doubles
+    eta: Doubles  # 2·eta_i β_i is added to J: multipliers of a constraint on the diagonal
+    h: Doubles = field(init=False)
+    kappa: Doubles = field(init=False)  # curvature of J in β_i
+    rho: Doubles = field(init=False)  # (G − …)U = HU − rho∘U is the linear term of the V-step
 
     def __post_init__(self) -> None:
         g = self.product.g
@@ -149,7 +146,7 @@ def solve_h(problem: Problem, b: Floats, tolerance: float) -> Floats:
     return x
 
 
-def row_dots(A: Floats, B: Floats) -> Vector:
+def row_dots(A: Floats, B: Floats) -> Doubles:
     """A[i]·B[i] for every i, in float64."""
     from offdiag._kernels import embeddings, parallel
 
@@ -158,7 +155,7 @@ def row_dots(A: Floats, B: Floats) -> Vector:
     return out
 
 
-def add_rows(out: Floats, d: Vector, V: Floats) -> Floats:
+def add_rows(out: Floats, d: Doubles, V: Floats) -> Floats:
     """out += d∘V, in place."""
     from offdiag._kernels import embeddings, parallel
 
@@ -167,7 +164,7 @@ def add_rows(out: Floats, d: Vector, V: Floats) -> Floats:
     return out
 
 
-def combine_rows(a: Vector, A: Floats, b: Vector, B: Floats) -> Floats:
+def combine_rows(a: Doubles, A: Floats, b: Doubles, B: Floats) -> Floats:
     """a∘A + b∘B."""
     from offdiag._kernels import embeddings, parallel
 
@@ -182,8 +179,8 @@ def _ranges(A: Floats) -> list[tuple[int, int]]:
     return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # small ones need no thread
 
 
-def _inverse(S: Floats) -> NDArray[np.float64]:
+def _inverse(S: Floats) -> Doubles:
     """S⁻¹ where S is not negligible, 0 elsewhere."""
     A = whitener(S, 100 * float(np.finfo(S.dtype).eps))
-    out: NDArray[np.float64] = A @ A.T
+    out: Doubles = A @ A.T
     return out

@@ -10,28 +10,25 @@ not, and they release the interpreter lock.
 """
 
 import ctypes
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.gramian import layout
+from offdiag.solvers import Floats
 from offdiag.solvers.lapack import exported
 
 
-@functools.cache
-def _function(name: str) -> Any:
-    from scipy.linalg import cython_blas
-
-    return exported(dict(cython_blas.__pyx_capi__)[name], {"syrk": 10, "symm": 12, "gemm": 13}[name[1:]])
-
-
-def _call(function: Any, *arguments: Any) -> None:
+def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
     """BLAS takes the addresses of all its arguments; integers here are addresses already."""
+    function = exported("cython_blas", name, dtype, len(arguments))
     function(*[a if isinstance(a, int) else ctypes.addressof(a) for a in arguments])
+
+
+def _real(dtype: np.dtype[Any]) -> Any:
+    return ctypes.c_float if dtype == np.float32 else ctypes.c_double
 
 
 @contextmanager
@@ -43,7 +40,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def _readable(M: NDArray[np.floating]) -> bool:
+def _readable(M: Floats) -> bool:
     """Whether rows are contiguous and follow each other in memory without overlap: the only layout BLAS can read."""
     in_one_piece = M.shape[1] == 1 or M.strides[1] == M.itemsize
     apart = len(M) == 1 or (M.strides[0] >= M.shape[1] * M.itemsize and M.strides[0] % M.itemsize == 0)
@@ -51,13 +48,8 @@ def _readable(M: NDArray[np.floating]) -> bool:
 
 
 def product(
-    A: NDArray[np.floating],
-    B: NDArray[np.floating],
-    *,
-    transposed: bool = False,
-    alpha: float = 1.0,
-    add_to: NDArray[np.floating] | None = None,
-) -> NDArray[np.floating]:
+    A: Floats, B: Floats, *, transposed: bool = False, alpha: float = 1.0, add_to: Floats | None = None
+) -> Floats:
     """alpha·A B, or alpha·Aᵀ B, for C-ordered arrays or column slices of such; ``add_to`` is added to in place."""
     rows, inner = A.shape[::-1] if transposed else A.shape
     columns = B.shape[1]
@@ -70,76 +62,60 @@ def product(
         return out
     if A.dtype != B.dtype or not (_readable(A) and _readable(B)):
         raise ValueError("expected two C-ordered arrays of one precision")
-    kind, real = ("s", ctypes.c_float) if A.dtype == np.float32 else ("d", ctypes.c_double)
     # Column-major BLAS sees the transposes, so we ask for outᵀ = Bᵀ op(A)ᵀ.
     plain, turn = ctypes.c_char(b"N"), ctypes.c_char(b"T" if transposed else b"N")
     M, N, K = ctypes.c_int(columns), ctypes.c_int(rows), ctypes.c_int(inner)
     lda, ldb = (ctypes.c_int(max(M.strides[0] // M.itemsize, M.shape[1])) for M in (A, B))
-    factor, keep = real(alpha), real(0 if add_to is None else 1)
+    factor, keep = (_real(A.dtype)(x) for x in (alpha, add_to is not None))
     _call(
-        _function(kind + "gemm"), plain, turn, M, N, K, factor, B.ctypes.data, ldb, A.ctypes.data, lda, keep,
+        "gemm", A.dtype, plain, turn, M, N, K, factor, B.ctypes.data, ldb, A.ctypes.data, lda, keep,
         out.ctypes.data, M,
     )  # fmt: skip
     return out
 
 
-def _blocks(values: NDArray[np.floating], m: int) -> tuple[int, int, int]:
-    """Addresses of A[:h, :h] (lower triangle), A[h:, :h] and A[h:, h:] (upper triangle) in a packed matrix."""
-    h, e, ld = layout.layout(m)
-    leading = values.ctypes.data + e * values.itemsize
-    return leading, leading + h * values.itemsize, values.ctypes.data + (1 - e) * ld * values.itemsize
+def _operands(values: Floats, V: Floats, alpha: float) -> tuple[Any, ...]:
+    """A packed matrix A (m×m) and V (m×k) for BLAS: addresses of their parts, the sizes, and alpha, 1 and 0.
 
-
-def symmetric_product(
-    values: NDArray[np.floating], V: NDArray[np.floating], alpha: float = 1.0
-) -> NDArray[np.floating]:
-    """alpha·A V for the packed symmetric A and a C-ordered V (m×k): 2m²k flops, only the result is allocated."""
+    The parts of A are A[:h, :h] (lower triangle), A[h:, :h] and A[h:, h:] (upper triangle).
+    """
     m, k = V.shape
     if V.dtype != values.dtype or not V.flags.c_contiguous or len(values) != layout.size(m):
         raise ValueError("expected C-ordered V of the matrix's precision with one row per row of the matrix")
+    (h, e, ld), size = layout.layout(m), values.itemsize
+    leading = values.ctypes.data + e * size
+    parts = leading, leading + h * size, values.ctypes.data + (1 - e) * ld * size
+    halves = V.ctypes.data, V.ctypes.data + h * k * size
+    sizes = [ctypes.c_int(n) for n in (k, h, m - h, ld)]
+    return parts, halves, sizes, [_real(V.dtype)(x) for x in (alpha, 1, 0)]
+
+
+def symmetric_product(values: Floats, V: Floats, alpha: float = 1.0) -> Floats:
+    """alpha·A V for the packed symmetric A and a C-ordered V (m×k): 2m²k flops, only the result is allocated."""
+    (leading, corner, trailing), (V1, V2), (K, HALF, REST, LD), (scale, one, zero) = _operands(values, V, alpha)
     out = np.empty_like(V)
     if not out.size:
         return out
-    h, _, ld = layout.layout(m)
-    rest = m - h
-    kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
-    size = values.itemsize
+    out1 = out.ctypes.data
+    out2 = out1 + V2 - V1
     # BLAS is column-major: a C-ordered V is Vᵀ to it, so A V is computed as Vᵀ A, with A on the right.
-    leading, corner, trailing = _blocks(values, m)
-    V1, V2 = V.ctypes.data, V.ctypes.data + h * k * size
-    out1, out2 = out.ctypes.data, out.ctypes.data + h * k * size
-    symm, gemm = _function(kind + "symm"), _function(kind + "gemm")
-
-    one, zero, scale = real(1), real(0), real(alpha)
-    K, HALF, REST, LD = (ctypes.c_int(n) for n in (k, h, rest, ld))
     right, lower, upper, plain, transposed = (ctypes.c_char(x) for x in (b"R", b"L", b"U", b"N", b"T"))
-    _call(symm, right, lower, K, HALF, scale, leading, LD, V1, K, zero, out1, K)
-    if rest:
-        _call(symm, right, upper, K, REST, scale, trailing, LD, V2, K, zero, out2, K)
-        _call(gemm, plain, plain, K, HALF, REST, scale, V2, K, corner, LD, one, out1, K)
-        _call(gemm, plain, transposed, K, REST, HALF, scale, V1, K, corner, LD, one, out2, K)
+    _call("symm", V.dtype, right, lower, K, HALF, scale, leading, LD, V1, K, zero, out1, K)
+    if REST.value:
+        _call("symm", V.dtype, right, upper, K, REST, scale, trailing, LD, V2, K, zero, out2, K)
+        _call("gemm", V.dtype, plain, plain, K, HALF, REST, scale, V2, K, corner, LD, one, out1, K)
+        _call("gemm", V.dtype, plain, transposed, K, REST, HALF, scale, V1, K, corner, LD, one, out2, K)
     return out
 
 
-def add_outer(values: NDArray[np.floating], W: NDArray[np.floating], alpha: float) -> None:
+def add_outer(values: Floats, W: Floats, alpha: float) -> None:
     """A += alpha·W Wᵀ for the packed symmetric A, in place: m²k flops for a C-ordered W (m×k), nothing allocated."""
-    m, k = W.shape
-    if W.dtype != values.dtype or not W.flags.c_contiguous or len(values) != layout.size(m):
-        raise ValueError("expected C-ordered W of the matrix's precision with one row per row of the matrix")
+    (leading, corner, trailing), (W1, W2), (K, HALF, REST, LD), (scale, one, _) = _operands(values, W, alpha)
     if not W.size:
         return
-    h, _, ld = layout.layout(m)
-    rest = m - h
-    kind, real = ("s", ctypes.c_float) if values.dtype == np.float32 else ("d", ctypes.c_double)
-    size = values.itemsize
-    leading, corner, trailing = _blocks(values, m)
-    W1, W2 = W.ctypes.data, W.ctypes.data + h * k * size
-    syrk, gemm = _function(kind + "syrk"), _function(kind + "gemm")
-    one, scale = real(1), real(alpha)
-    K, HALF, REST, LD = (ctypes.c_int(n) for n in (k, h, rest, ld))
     lower, upper, plain, transposed = (ctypes.c_char(x) for x in (b"L", b"U", b"N", b"T"))
     # To BLAS a C-ordered W is Wᵀ, so W Wᵀ is the product of its transpose with itself.
-    _call(syrk, lower, transposed, HALF, K, scale, W1, K, one, leading, LD)
-    if rest:
-        _call(syrk, upper, transposed, REST, K, scale, W2, K, one, trailing, LD)
-        _call(gemm, transposed, plain, REST, HALF, K, scale, W2, K, W1, K, one, corner, LD)
+    _call("syrk", W.dtype, lower, transposed, HALF, K, scale, W1, K, one, leading, LD)
+    if REST.value:
+        _call("syrk", W.dtype, upper, transposed, REST, K, scale, W2, K, one, trailing, LD)
+        _call("gemm", W.dtype, transposed, plain, REST, HALF, K, scale, W2, K, W1, K, one, corner, LD)

@@ -12,22 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
-from offdiag.solvers import lapack, precision
+from offdiag.solvers import Doubles, Floats, lapack, precision
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
     """B_ji = C_ji·scale_i off the diagonal, B_ii = diagonal_i."""
 
-    C: NDArray[np.floating]  # packed inverse of H = G + diag(Λ)
-    scale: NDArray[np.floating]  # (m,) −ν
-    diagonal: NDArray[np.floating]  # (m,)
+    C: Floats  # packed inverse of H = G + diag(Λ)
+    scale: Floats  # (m,) −ν
+    diagonal: Floats  # (m,)
     objective: float  # the value at the optimum, in the units of the given G
 
 
@@ -46,7 +45,7 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
     memory.require(needed, f"a full-rank model of {m:,} items", instead)
 
 
-def invert(values: NDArray[np.floating], m: int, progress: Progress | None = None) -> None:
+def invert(values: Floats, m: int, progress: Progress | None = None) -> None:
     """Replace a packed positive definite matrix by its inverse."""
     where = layout.diagonal_positions(m)
     h = values[where].astype(np.float64)
@@ -56,29 +55,25 @@ def invert(values: NDArray[np.floating], m: int, progress: Progress | None = Non
     check_inverse(values[where])
 
 
-def check_factor(L_ii: NDArray[np.floating] | None, h: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
+def check_factor(L_ii: Floats | None, h: Doubles, dtype: np.dtype[Any]) -> None:
     """Reject a Cholesky factor that is missing or made of rounding errors; h = diag(H)."""
     # L_ii² / H_ii is the residual share of item i, regressed on the items before it: at rounding level it is noise.
     pivots = np.zeros(1) if L_ii is None else L_ii.astype(np.float64) ** 2 / h
     if not pivots.min(initial=1.0) > 8 * np.finfo(dtype).eps:
-        remedy = "set l2 or dropout > 0" + (", or dtype='float64' if they are" if dtype == np.float32 else "")
-        raise OffdiagError(
-            "the regularised Gram matrix is singular at this precision: some items are combinations of others "
-            f"(duplicate columns?) and too little separates them; {remedy}"
-        )
+        raise precision.singular(dtype)
 
 
-def check_inverse(C_ii: NDArray[np.floating]) -> None:
+def check_inverse(C_ii: Floats) -> None:
     if not np.isfinite(C_ii).all():
         raise OffdiagError("the inverse overflowed; increase l2 or use dtype='float64'")
 
 
 def solve(
-    values: NDArray[np.floating],
+    values: Floats,
     m: int,
     *,
     dropout: float,
-    l2: float | NDArray[np.float64],
+    l2: float | Doubles,
     kept_weight: float,
     max_diagonal: float | None = None,
     progress: Progress | None = None,
@@ -97,20 +92,20 @@ def solve(
     return Solution(values, *read(values[where], g, **problem))
 
 
-def penalties(g: NDArray[np.float64], dropout: float, l2: float | NDArray[np.float64]) -> NDArray[np.float64]:
+def penalties(g: Doubles, dropout: float, l2: float | Doubles) -> Doubles:
     """Λ = p/(1−p)·g + l2 [Steck20 Eq. 7]."""
     return np.asarray(dropout / (1 - dropout) * g + l2)
 
 
 def regularised(
-    g: NDArray[np.float64],
+    g: Doubles,
     dtype: np.dtype[Any],
     *,
     dropout: float,
-    l2: float | NDArray[np.float64],
+    l2: float | Doubles,
     kept_weight: float,
     max_diagonal: float | None = None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """diag(H) for g = diag(G), after checking that a matrix of this type can express the penalty."""
     lam = penalties(g, dropout, l2)
     diagonal = kept_weight > 0 or max_diagonal is not None
@@ -120,14 +115,14 @@ def regularised(
 
 
 def read(
-    C_diagonal: NDArray[np.floating],
-    g: NDArray[np.float64],
+    C_diagonal: Floats,
+    g: Doubles,
     *,
     dropout: float,
-    l2: float | NDArray[np.float64],
+    l2: float | Doubles,
     kept_weight: float,
     max_diagonal: float | None = None,
-) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
+) -> tuple[Floats, Floats, float]:
     """Scale, diagonal and objective of a ``Solution``, from the diagonals of C and G alone, in the precision of C."""
     lam = penalties(g, dropout, l2)
     cold = g == 0
@@ -142,13 +137,8 @@ def read(
 
 
 def emphasis(
-    lam: NDArray[np.float64],
-    C_ii: NDArray[np.float64],
-    *,
-    dropout: float,
-    kept_weight: float,
-    max_diagonal: float | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    lam: Doubles, C_ii: Doubles, *, dropout: float, kept_weight: float, max_diagonal: float | None = None
+) -> tuple[Doubles, Doubles]:
     """ν and the diagonal of B = −C·dMat(ν) off the diagonal, for Λ and the diagonal of C; docs/models.md."""
     if max_diagonal is not None:
         # Column i is the free optimum if its diagonal 1 − Λ_i C_ii is below ξ; otherwise it is at the bound.

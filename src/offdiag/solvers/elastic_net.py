@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.progress import Progress, of_tasks
+from offdiag.solvers import Floats
 
 COPIED = 1024  # items whose part of G is worth copying out (8 MB); for more, whole rows of G are read
 COLUMNS_AT_ONCE = 16  # a task for one core; a column takes a few milliseconds at most
@@ -28,7 +28,7 @@ class Solution:
 
 
 def solve(
-    G: NDArray[np.floating],
+    G: Floats,
     *,
     l1: float,
     l2: float,

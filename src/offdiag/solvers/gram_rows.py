@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.gramian import layout
+from offdiag.solvers import Floats, Ints
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
@@ -65,7 +66,7 @@ def plan(
     return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)
 
 
-def row_sizes(below: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def row_sizes(below: Ints) -> tuple[Ints, Ints]:
     """How many numbers and column indices the row of each item takes; rows more than half full need no indices."""
     j = np.arange(len(below), dtype=np.int64)
     full = 2 * below >= j
@@ -79,12 +80,12 @@ class Shelf:
     """
 
     place: NDArray[np.int32]  # (m,), -1 for an item without a row
-    ptr: NDArray[np.int64]
-    column_ptr: NDArray[np.int64]
+    ptr: Ints
+    column_ptr: Ints
     columns: NDArray[np.uint32]
-    values: NDArray[np.floating]
+    values: Floats
 
-    def __init__(self, data: Rows | RankedGram, below: NDArray[np.int64], n_head: int, dtype: Any) -> None:
+    def __init__(self, data: Rows | RankedGram, below: Ints, n_head: int, dtype: Any) -> None:
         self.data, self.n_head = data, n_head
         self._numbers, self._listed = row_sizes(below)
         self.place = np.full(len(below), -1, dtype=np.int32)
@@ -121,7 +122,7 @@ class Shelf:
         return items
 
 
-def of_gram(values: NDArray[np.floating], m: int, order: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], ...]:
+def of_gram(values: Floats, m: int, order: Ints, dtype: Any) -> tuple[NDArray[Any], ...]:
     """The arrays of a Shelf that holds every row in full, from a packed Gram; order[r] is the item of rank r."""
     ptr = np.concatenate([[0], np.cumsum(np.arange(m, dtype=np.int64))])
     rows = np.empty(ptr[-1], dtype=dtype)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.gramian.sparse import SparseGram
-from offdiag.progress import Progress, of_tasks
-from offdiag.solvers import popularity_order
-from offdiag.solvers.support import ITEMS_AT_ONCE, Supports, closed_up, rooms
+from offdiag.progress import Progress
+from offdiag.solvers import Doubles, Ints, popularity_order
+from offdiag.solvers.support import Supports, find_supports
 
 RANGES = 32  # of rows per thread, for work that only reads rows
 
@@ -40,7 +40,7 @@ class RankedGram:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return self.G.indptr, self.G.indices, self.G.values, self.order, self.rank
 
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Doubles:
         """g = diag(G) without its factor, by popularity."""
         return self.G.own_diagonal()[self.order]
 
@@ -50,7 +50,7 @@ class RankedGram:
 
         sparse_gram_rows.shelf_rows(*self.arrays(), *room)
 
-    def below(self) -> NDArray[np.int64]:
+    def below(self) -> Ints:
         """How many more popular items share a user with each."""
         from offdiag._kernels import parallel, sparse_gram_rows
 
@@ -66,7 +66,7 @@ class RankedGram:
 
 def choose(
     data: RankedGram,
-    H: NDArray[np.float64],
+    H: Doubles,
     k: int,
     dtype: Any,
     *,
@@ -74,32 +74,24 @@ def choose(
     progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
-    from offdiag._kernels import parallel, sparse_gram_rows
+    from offdiag._kernels import sparse_gram_rows
 
     m = data.n_items
     wanted = np.arange(m, dtype=np.int32) if items is None else items
-    who, share, parent, below = rooms(len(wanted), k, dtype)
-    fill = int(np.count_nonzero(data.G.item_counts)) if k >= m - 1 else 0
-    with np.errstate(divide="ignore"):
-        penalty = 1 / H
 
-    def work(first: int, last: int) -> None:
-        sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted, first, last, who, share, parent, below)
+    def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
+        sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted[first:last], *room)
 
-    tasks = parallel.ranges(len(wanted), -(-len(wanted) // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
-    found = closed_up(who, share, parent, below)
+    found = find_supports(find, len(wanted), H, k, dtype, data.G.item_counts, progress)
     if items is None:
         return found
     lengths, all_parents = np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int32)
-    lengths[items], all_parents[items] = np.diff(found.ptr), parent
+    lengths[items], all_parents[items] = np.diff(found.ptr), found.parent
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     return Supports(ptr, found.rows, found.values, all_parents, data.below())
 
 
-def touched(
-    G: SparseGram, changed: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64], k: int
-) -> NDArray[np.bool_]:
+def touched(G: SparseGram, changed: Ints, before: Doubles, after: Doubles, k: int) -> NDArray[np.bool_]:
     """Which columns have to be solved again when G changed only at pairs of ``changed`` items.
 
     ``before`` and ``after`` are diag(H), in catalogue order. Column i solves H[S, S] β = G[S, i]: it stays the same

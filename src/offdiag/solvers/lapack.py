@@ -9,16 +9,21 @@ import functools
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from offdiag.solvers import Floats
 
 MAX_ITEMS = 65_535  # m(m+1)/2 must fit in LAPACK's 32-bit index
 
 
-def exported(capsule: Any, arguments: int) -> Any:
-    """The compiled function inside one of SciPy's Cython exports, taking this many addresses."""
+@functools.cache
+def exported(module: str, name: str, dtype: np.dtype[Any], arguments: int) -> Any:
+    """The compiled function of SciPy's ``cython_blas`` or ``cython_lapack`` for this precision; takes addresses."""
+    exports = import_module(f"scipy.linalg.{module}").__pyx_capi__
+    capsule = exports[("s" if dtype == np.float32 else "d") + name]
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -27,16 +32,9 @@ def exported(capsule: Any, arguments: int) -> Any:
     return prototype(get_pointer(capsule, get_name(capsule)))
 
 
-@functools.cache
-def _function(name: str) -> Any:
-    from scipy.linalg import cython_lapack
-
-    return exported(dict(cython_lapack.__pyx_capi__)[name], 5)
-
-
-def _call(name: str, packed: NDArray[np.floating], m: int, tick: Callable[[float], None] | None) -> int:
+def _call(name: str, packed: Floats, m: int, tick: Callable[[float], None] | None) -> int:
     """Run a packed routine in a thread of its own and wait for it in small steps; returns LAPACK's info."""
-    function = _function(("s" if packed.dtype == np.float32 else "d") + name)
+    function = exported("cython_lapack", name, packed.dtype, 5)
     info = ctypes.c_int(0)
     arguments: tuple[Any, ...] = (ctypes.c_char(b"N"), ctypes.c_char(b"L"), ctypes.c_int(m))
 
@@ -53,11 +51,11 @@ def _call(name: str, packed: NDArray[np.floating], m: int, tick: Callable[[float
     return info.value
 
 
-def pftrf(packed: NDArray[np.floating], m: int, tick: Callable[[float], None] | None = None) -> int:
+def pftrf(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
     """Cholesky factor in place, m³/3 flops."""
     return _call("pftrf", packed, m, tick)
 
 
-def pftri(packed: NDArray[np.floating], m: int, tick: Callable[[float], None] | None = None) -> int:
+def pftri(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
     """Inverse from the factor, in place, 2m³/3 flops."""
     return _call("pftri", packed, m, tick)

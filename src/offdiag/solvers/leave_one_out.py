@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.solvers import penalty_path
+from offdiag.solvers import Doubles, penalty_path
 
 
-def user_loss(G: NDArray[np.float64], X: NDArray[np.float32], weight: NDArray[np.float64]) -> Callable[[float], float]:
+def user_loss(G: Doubles, X: NDArray[np.float32], weight: Doubles) -> Callable[[float], float]:
     """l2 → mean over the rows x of X of ‖leave-one-out error‖²/‖x‖²; G sums weight·x xᵀ over these and other users."""
     ray = penalty_path.ray(G, np.ones(len(G)))
     Z = ray.project(X)  # (users, m) histories in the eigenbasis
@@ -25,7 +25,7 @@ def user_loss(G: NDArray[np.float64], X: NDArray[np.float32], weight: NDArray[np
     return loss
 
 
-def gram_loss(G: NDArray[np.float64], n_users: int, leverage: float) -> Callable[[float], float]:
+def gram_loss(G: Doubles, n_users: int, leverage: float) -> Callable[[float], float]:
     """l2 → generalised cross-validation from G alone: every user gets the mean leverage, times ``leverage``."""
     theta, Q = np.linalg.eigh(G)
     theta = np.maximum(theta, 0.0)

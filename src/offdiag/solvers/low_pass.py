@@ -11,10 +11,9 @@ Cost      DEGREES + 2 products G @ (m×width), ARRAYS of m×width, width = rank 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.progress import Progress
-from offdiag.solvers import blas
+from offdiag.solvers import Doubles, Floats, Ints, blas
 from offdiag.solvers.products import Product
 from offdiag.solvers.subspace import whitener
 
@@ -31,7 +30,7 @@ def width(rank: int, m: int) -> int:
     return min(m, rank + max(SPARE, rank // 8))
 
 
-def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None) -> NDArray[np.floating]:
+def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None) -> Floats:
     """Q (m×rank): orthonormal columns, largest eigenvalue first; fewer if X has fewer directions.
 
     The rows of items without users are 0.
@@ -60,7 +59,7 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
     return np.ascontiguousarray(V[:, :real])
 
 
-def _all(product: Product, live: NDArray[np.int64], rank: int, progress: Progress | None) -> NDArray[np.floating]:
+def _all(product: Product, live: Ints, rank: int, progress: Progress | None) -> Floats:
     """Compute all eigenvectors and keep the first."""
     E = np.zeros((product.m, len(live)), dtype=product.dtype)
     E[live, np.arange(len(live))] = 1
@@ -73,7 +72,7 @@ def _all(product: Product, live: NDArray[np.int64], rank: int, progress: Progres
     return Q
 
 
-def _polynomial(theta: NDArray[np.float64], most: int) -> tuple[int, float]:
+def _polynomial(theta: Doubles, most: int) -> tuple[int, float]:
     """The degree of the next polynomial and the end of the range in which it stays small."""
     cut = max(float(theta[-1]), 1e-3 * float(theta[0]))
     speed = np.arccosh(max(2 * float(theta[0]) / cut - 1, 1.0))
@@ -81,13 +80,11 @@ def _polynomial(theta: NDArray[np.float64], most: int) -> tuple[int, float]:
     return min(degree, most), cut
 
 
-def _filtered(
-    product: Product, V: NDArray[np.floating], GV: NDArray[np.floating], cut: float, degree: int
-) -> NDArray[np.floating]:
+def _filtered(product: Product, V: Floats, GV: Floats, cut: float, degree: int) -> Floats:
     """T(2G/cut − I) V for the Chebyshev polynomial T of this degree."""
     two, four = V.dtype.type(2 / cut), V.dtype.type(4 / cut)
-    before: NDArray[np.floating] = V
-    now: NDArray[np.floating] = two * GV - V
+    before: Floats = V
+    now: Floats = two * GV - V
     for _ in range(degree - 1):
         after = product(now)
         after *= four
@@ -97,7 +94,7 @@ def _filtered(
     return now
 
 
-def _orthonormal(W: NDArray[np.floating], Q: NDArray[np.floating]) -> NDArray[np.floating]:
+def _orthonormal(W: Floats, Q: Floats) -> Floats:
     """An orthonormal basis of the part of span(W) outside span(Q)."""
     eps = float(np.finfo(W.dtype).eps)
     W = _unit(W, float(np.finfo(W.dtype).tiny))
@@ -108,7 +105,7 @@ def _orthonormal(W: NDArray[np.floating], Q: NDArray[np.floating]) -> NDArray[np
     return W
 
 
-def _unit(W: NDArray[np.floating], least: float) -> NDArray[np.floating]:
+def _unit(W: Floats, least: float) -> Floats:
     """The columns longer than ``least``, at length 1."""
     length = np.sqrt(np.einsum("ij,ij->j", W, W, dtype=np.float64))
     if (length <= least).any():
@@ -117,9 +114,7 @@ def _unit(W: NDArray[np.floating], least: float) -> NDArray[np.floating]:
     return W
 
 
-def _ritz(
-    V: NDArray[np.floating], product: Product
-) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
+def _ritz(V: Floats, product: Product) -> tuple[Doubles, Floats, Floats]:
     """The eigenvalues of G within span(V), largest first, their vectors, and G times these."""
     GV = product(V)
     theta, Y = _eigen(blas.product(V, GV, transposed=True))
@@ -127,7 +122,7 @@ def _ritz(
     return theta, blas.product(V, Y), blas.product(GV, Y)
 
 
-def _eigen(T: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _eigen(T: Floats) -> tuple[Doubles, Doubles]:
     """Largest first."""
     from scipy import linalg
 
@@ -136,6 +131,6 @@ def _eigen(T: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return theta[::-1], Y[:, ::-1]
 
 
-def _noise(theta: NDArray[np.float64], m: int, dtype: np.dtype[np.floating]) -> float:
+def _noise(theta: Doubles, m: int, dtype: np.dtype[np.floating]) -> float:
     """Eigenvalues up to this one are rounding errors."""
     return 10 * float(np.finfo(dtype).eps) * float(theta[0]) * max(math.sqrt(m), 10.0)

@@ -8,24 +8,12 @@ Cost      a start of about a dozen products, then two per iteration; nothing m×
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
-from offdiag.solvers import blas, cholesky, precision, spectral, subspace
-from offdiag.solvers.alternating import (
-    Floats,
-    Problem,
-    State,
-    Vector,
-    add_rows,
-    combine_rows,
-    row_dots,
-    solve_h,
-    u_step,
-    v_step,
-)
+from offdiag.solvers import Doubles, Floats, Ints, blas, cholesky, precision, spectral, subspace
+from offdiag.solvers.alternating import Problem, State, add_rows, combine_rows, row_dots, solve_h, u_step, v_step
 from offdiag.solvers.products import Product, check_range
 from offdiag.solvers.subspace import tolerance_of
 
@@ -57,7 +45,7 @@ def zero_diagonal_tolerance(dtype: np.dtype[np.floating]) -> float:
     return max(tolerance_of(dtype), 1e-11)
 
 
-def penalty(product: Product, dropout: float, l2: float) -> Vector:
+def penalty(product: Product, dropout: float, l2: float) -> Doubles:
     """Λ = p/(1−p)·g + l2 [Steck20 Eq. 4]; 1 for an item without users if both are 0: its row and column stay 0."""
     check_range(product)
     g = product.g
@@ -72,7 +60,6 @@ def dlae(
     dropout: float,
     l2: float,
     seed: int = 0,
-    tolerance: float | None = None,
     start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
@@ -80,10 +67,8 @@ def dlae(
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product, dropout)
     found = subspace.leading(
-        product, lam, product.g + lam, rank, product.dtype,
-        tolerance=tolerance_of(product.dtype) if tolerance is None else tolerance, seed=seed, start=start,
-        progress=progress,
-    )  # fmt: skip
+        product, lam, product.g + lam, rank, product.dtype, seed=seed, start=start, progress=progress
+    )
     if not found.theta.any():  # θ are squares, so they underflow before the numbers themselves
         raise precision.outweighed(float((lam / product.g)[product.g > 0].min()), product.dtype, dropout)
     root = np.sqrt(found.theta)
@@ -99,12 +84,11 @@ def weight_decay(
     *,
     l2: float,
     seed: int = 0,
-    tolerance: float | None = None,
     start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
     """The global optimum of ‖X − X U Vᵀ‖² + l2(‖U‖² + ‖V‖²): eigenvectors of G, shrunk by sqrt(1 − l2/γ)."""
-    found = spectral.decompose(product, rank, seed=seed, tolerance=tolerance, start=start, progress=progress)
+    found = spectral.decompose(product, rank, seed=seed, start=start, progress=progress)
     gamma = found.eigenvalues
     kept = gamma > l2
     share = np.where(kept, 1 - l2 / np.where(kept, gamma, 1.0), 0.0)
@@ -132,9 +116,7 @@ def edlae(
     With ``start``, an encoder that is already good: the one local minimum near it.
     """
     if kept_weight == 1:
-        return dlae(
-            product, rank, dropout=dropout, l2=l2, seed=seed, tolerance=tolerance, start=start, progress=progress
-        )
+        return dlae(product, rank, dropout=dropout, l2=l2, seed=seed, start=start, progress=progress)
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product, dropout, diagonal=True)
     w = dropout + kept_weight * (1 - dropout)
@@ -196,7 +178,7 @@ def one_shot(
     return U, False
 
 
-def inverse_diagonal(problem: Problem, seed: int) -> Vector:
+def inverse_diagonal(problem: Problem, seed: int) -> Doubles:
     """An estimate of diag(H⁻¹), within its exact bounds 1/h ≤ C_ii ≤ 1/Λ: random signs z, mean of z∘(H⁻¹ z)."""
     h, m, dtype = problem.h, problem.product.m, problem.product.dtype
     signs = np.random.default_rng(seed).integers(0, 2, (m, PROBES))
@@ -204,7 +186,7 @@ def inverse_diagonal(problem: Problem, seed: int) -> Vector:
     b = (2 * signs - 1).astype(dtype) * root
     x = solve_h(problem, b, 1e-2)
     mean = np.einsum("ij,ij->i", b, x, dtype=np.float64) / PROBES
-    bounded: Vector = np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
+    bounded: Doubles = np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
     return bounded
 
 
@@ -250,7 +232,6 @@ def zero_diagonal(
     l2: float,
     iterations: int,
     seed: int = 0,
-    tolerance: float | None = None,
     start: tuple[Floats, Floats] | None = None,
     progress: Progress | None = None,
 ) -> Factors:
@@ -262,7 +243,7 @@ def zero_diagonal(
     """
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product, dropout, diagonal=True)
-    tolerance = zero_diagonal_tolerance(product.dtype) if tolerance is None else tolerance
+    tolerance = zero_diagonal_tolerance(product.dtype)
     h = product.g + lam
     full_emphasis = Problem(product, lam, 1.0, np.zeros(product.m), np.zeros(product.m))
     eta, gain = np.zeros(product.m), 0.0
@@ -301,7 +282,7 @@ def zero_diagonal(
     return Factors(U, V, J, objectives, stopped, kkt_residual(product, lam, U, V), _relative(gain, problem, J))
 
 
-def full_rank(product: Product, live: NDArray[np.int64], *, dropout: float, l2: float, kept_weight: float) -> Factors:
+def full_rank(product: Product, live: Ints, *, dropout: float, l2: float, kept_weight: float) -> Factors:
     """The full-rank optimum over the items ``live`` as factors of that many columns: U holds B, V the identity."""
     k = len(live)
     lam = penalty(product, dropout, l2)
@@ -326,7 +307,7 @@ def _on_constraint(problem: Problem, state: State) -> tuple[tuple[Floats, Floats
     return (U, V), problem.total - float((ze - share * be).sum())
 
 
-def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
+def kkt_residual(product: Product, lam: Doubles, U: Floats, V: Floats) -> float:
     """How far [Steck20 Eq. 11] is from stationary: ‖(E + diag η)V‖ and ‖(E + diag η)ᵀU‖ together, E = HB − G.
 
     η is the one vector that makes both smallest; the result is relative to ‖GV‖ and ‖GU‖.
@@ -334,7 +315,7 @@ def kkt_residual(product: Product, lam: Vector, U: Floats, V: Floats) -> float:
     return _stationarity(product, lam, U, V)[1]
 
 
-def _stationarity(product: Product, lam: Vector, U: Floats, V: Floats) -> tuple[Vector, float]:
+def _stationarity(product: Product, lam: Doubles, U: Floats, V: Floats) -> tuple[Doubles, float]:
     """η and the residual."""
     GU, GV = product(U), product(V)
     HU = add_rows(GU.copy(), lam, U)
@@ -363,7 +344,7 @@ def _relative(gain: float, problem: Problem, J: float) -> float:
     return max(gain, 0.0) / max(problem.total - J, rounding) if problem.total > 0 else 0.0
 
 
-def _check_regularised(lam: Vector, product: Product, dropout: float, *, diagonal: bool = False) -> None:
+def _check_regularised(lam: Doubles, product: Product, dropout: float, *, diagonal: bool = False) -> None:
     precision.check_penalty(product.g, lam, product.dtype, dropout=dropout, diagonal=diagonal)
     if not (lam[product.g > 0] > 0).all():
         raise OffdiagError(

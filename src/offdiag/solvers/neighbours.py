@@ -5,90 +5,72 @@ Cost      Σ n_u² additions, m·k numbers; no m×m matrix: one column of G at a
 Equals    for balance ½ and shrink 0: the k largest off-diagonal entries per column of the cosines of X's columns.
 """
 
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.gramian import layout
 from offdiag.progress import Progress, of_tasks
+from offdiag.solvers import Doubles, Floats
 
 ITEMS_AT_ONCE = 64  # a task for one core
 
 
-def from_data(
-    matrix: sparse.csr_array,
-    weight: NDArray[np.float64],
-    *,
-    neighbours: int,
-    balance: float,
-    shrink: float,
-    dtype: Any,
-    progress: Progress | None = None,
-) -> sparse.csc_array:
-    """Column i holds the similarities of its neighbours; user u counts ``weight[u]`` times."""
-    from offdiag._kernels import neighbour_lists, parallel
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where similarities come from: g = diag(G), and a compiled loop that compares the items lo..hi with all."""
 
-    m = matrix.shape[1]
+    g: Doubles
+    compare: Callable[..., None]  # (said, heard, shrink, lo, hi, who, best)
+
+
+def from_data(matrix: sparse.csr_array, weight: Doubles) -> Source:
+    """From interactions; user u counts ``weight[u]`` times."""
+    from offdiag._kernels import neighbour_lists
+
     by_item = matrix.tocsc()
     with np.errstate(over="ignore"):  # an overflow shows in the similarities
         squares = np.repeat(weight, np.diff(matrix.indptr)) * matrix.data.astype(np.float64) ** 2
-        g = np.bincount(matrix.indices, weights=squares, minlength=m).astype(np.float64)
-    said, heard = _powers(g, balance)
-    who, best = _rooms(m, neighbours, dtype)
-
-    def work(lo: int, hi: int) -> None:
-        neighbour_lists.neighbours_from_data(
-            matrix.indptr, matrix.indices, matrix.data, weight, by_item.indptr, by_item.indices, by_item.data,
-            said, heard, shrink, lo, hi, who, best,
-        )  # fmt: skip
-
-    tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
-    parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))
-    return _columns(who, best)
+        g = np.bincount(matrix.indices, weights=squares, minlength=matrix.shape[1]).astype(np.float64)
+    rows, columns = ((X.indptr, X.indices, X.data) for X in (matrix, by_item))
+    return Source(g, functools.partial(neighbour_lists.neighbours_from_data, *rows, weight, *columns))
 
 
-def from_gram(
-    values: NDArray[np.floating],
-    m: int,
-    scale: float,
-    *,
-    neighbours: int,
-    balance: float,
-    shrink: float,
-    dtype: Any,
-    progress: Progress | None = None,
-) -> sparse.csc_array:
-    """The same from the packed G = scale·values, a block of its rows at a time."""
-    from offdiag._kernels import neighbour_lists, parallel
+def from_gram(values: Floats, m: int, scale: float) -> Source:
+    """From the packed G = scale·values, a block of its rows at a time."""
+    from offdiag._kernels import neighbour_lists
 
-    said, heard = _powers(values[layout.diagonal_positions(m)].astype(np.float64) * scale, balance)
-    who, best = _rooms(m, neighbours, dtype)
     items = np.arange(m)
 
-    def work(lo: int, hi: int) -> None:
+    def compare(said: Doubles, heard: Doubles, shrink: float, lo: int, hi: int, *best: Any) -> None:
         rows = values[layout.positions(m, items[lo:hi], items)].astype(np.float64) * scale
-        neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best)
+        neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, *best)
+
+    return Source(values[layout.diagonal_positions(m)].astype(np.float64) * scale, compare)
+
+
+def nearest(
+    source: Source, *, neighbours: int, balance: float, shrink: float, dtype: Any, progress: Progress | None = None
+) -> sparse.csc_array:
+    """Column i holds the similarities of its neighbours."""
+    from offdiag._kernels import parallel
+
+    m = len(source.g)
+    said, heard = source.g**balance, source.g ** (1 - balance)  # of the predicting and of the predicted item
+    k = max(min(neighbours, m - 1), 1)
+    who, best = np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
+
+    def work(lo: int, hi: int) -> None:
+        source.compare(said, heard, shrink, lo, hi, who, best)
 
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))
-    return _columns(who, best)
-
-
-def _powers(g: NDArray[np.float64], balance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The divisor of a similarity, as one factor for the predicting item and one for the predicted item."""
-    return g**balance, g ** (1 - balance)
-
-
-def _rooms(m: int, neighbours: int, dtype: Any) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
-    k = max(min(neighbours, m - 1), 1)
-    return np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
-
-
-def _columns(who: NDArray[np.int32], best: NDArray[np.floating]) -> sparse.csc_array:
     found = who >= 0
     ptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
-    B = sparse.csc_array((best[found], who[found], ptr), shape=(len(who), len(who)))
+    B = sparse.csc_array((best[found], who[found], ptr), shape=(m, m))
     B.sort_indices()
     return B

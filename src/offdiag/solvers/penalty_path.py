@@ -11,24 +11,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag.solvers import Doubles, Floats
+
 
 @dataclass(frozen=True, eq=False)
 class Ray:
     """The eigendecomposition of dMat(d)^-½ G dMat(d)^-½ = Q θ Qᵀ."""
 
-    d: NDArray[np.float64]  # (m,) the direction of the penalty
-    theta: NDArray[np.float64]  # (m,)
+    d: Doubles  # (m,) the direction of the penalty
+    theta: Doubles  # (m,)
     Q: NDArray[np.float32]  # (m, m)
-    Q2: NDArray[np.floating]  # (m, m) squares of Q, in the precision of G
-    root: NDArray[np.float64]  # (m,) d^-½
+    Q2: Floats  # (m, m) squares of Q, in the precision of G
+    root: Doubles  # (m,) d^-½
 
     def project(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """Rows of data in the eigenbasis; once for all c."""
         return (X * self.root.astype(np.float32)) @ self.Q
 
-    def diagonal(self, c: float) -> NDArray[np.float64]:
+    def diagonal(self, c: float) -> Doubles:
         """C_ii for every i."""
-        C_ii: NDArray[np.float64] = (self.Q2 @ (1 / (self.theta + c)).astype(self.Q2.dtype)).astype(np.float64)
+        C_ii: Doubles = (self.Q2 @ (1 / (self.theta + c)).astype(self.Q2.dtype)).astype(np.float64)
         return C_ii * self.root**2
 
     def apply(self, Z: NDArray[np.float32], c: float) -> NDArray[np.float32]:
@@ -37,13 +39,13 @@ class Ray:
         Y *= self.root.astype(np.float32)
         return Y
 
-    def quadratic(self, Z: NDArray[np.float32], c: float) -> NDArray[np.float64]:
+    def quadratic(self, Z: NDArray[np.float32], c: float) -> Doubles:
         """xᵀ C x of each row."""
-        quadratic: NDArray[np.float64] = np.einsum("ij,ij,j->i", Z, Z, 1 / (self.theta + c), dtype=np.float64)
+        quadratic: Doubles = np.einsum("ij,ij,j->i", Z, Z, 1 / (self.theta + c), dtype=np.float64)
         return quadratic
 
 
-def ray(G: NDArray[np.floating], d: NDArray[np.float64]) -> Ray:
+def ray(G: Floats, d: Doubles) -> Ray:
     """Decompose once; G is symmetric and positive semi-definite, d positive."""
     from scipy.linalg import eigh
 
@@ -52,13 +54,7 @@ def ray(G: NDArray[np.floating], d: NDArray[np.float64]) -> Ray:
     return Ray(d, np.maximum(theta.astype(np.float64), 0.0), np.ascontiguousarray(Q, dtype=np.float32), Q * Q, root)
 
 
-def left_out(
-    x: NDArray[np.float32],
-    y: NDArray[np.floating],
-    C_ii: NDArray[np.float64],
-    quadratic: NDArray[np.float64],
-    weight: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def left_out(x: NDArray[np.float32], y: Floats, C_ii: Doubles, quadratic: Doubles, weight: Doubles) -> Doubles:
     """For rows x of the training data, ‖e‖²/‖x‖², where e are the errors with that row left out and Λ fixed.
 
     y = C x, quadratic = x·y; ``weight`` is the weight of each row in G. Item i's regression on the others is one row

@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag.solvers import Doubles, Floats, Ints
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Interactions with items numbered by popularity, by user and by item, and the weight of each user."""
 
-    indptr: NDArray[np.int64]
+    indptr: Ints
     indices: NDArray[np.uint32]  # ascending in each row
-    data: NDArray[np.floating]  # empty when every value is 1
-    weight: NDArray[np.float64]  # (n,)
-    col_ptr: NDArray[np.int64]  # (m + 1,)
+    data: Floats  # empty when every value is 1
+    weight: Doubles  # (n,)
+    col_ptr: Ints  # (m + 1,)
     users: NDArray[np.int32]  # of item i: users[col_ptr[i] : col_ptr[i + 1]]
     positions: NDArray[Any]  # of the item in indices
 
@@ -40,14 +42,14 @@ class Rows:
         column_solves.gram_rows(*self.arrays(), *room)
 
 
-def popularity_rank(counts: NDArray[np.int64]) -> NDArray[np.int32]:
+def popularity_rank(counts: Ints) -> NDArray[np.int32]:
     """rank[i] = how many items are more popular than i; ties go to the earlier item."""
     rank = np.empty(len(counts), dtype=np.int32)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
     return rank
 
 
-def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: NDArray[np.int32]) -> Rows:
+def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.int32]) -> Rows:
     """The interactions renumbered and transposed: 12 bytes each in addition to the matrix, 16 if it has values."""
     from offdiag._kernels import column_solves, pair_counts, parallel
 
@@ -58,7 +60,7 @@ def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: N
     data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
 
     def rename(first: int, last: int) -> None:
-        column_solves.relabelled(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
+        column_solves.relabel_rows(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
 
     parallel.run_parallel(rename, parallel.ranges(n, 8 * parallel.n_threads()))
     col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
@@ -68,11 +70,11 @@ def by_popularity(matrix: sparse.csr_array, weight: NDArray[np.float64], rank: N
     return Rows(indptr, indices, data, weight, col_ptr, users, positions)
 
 
-def diagonal(data: Rows) -> NDArray[np.float64]:
+def diagonal(data: Rows) -> Doubles:
     """g = diag(G)."""
     with np.errstate(over="ignore"):
         squares = np.repeat(data.weight, np.diff(data.indptr))
         if len(data.data):
             squares *= data.data.astype(np.float64) ** 2
-        g: NDArray[np.float64] = np.bincount(data.indices, weights=squares, minlength=data.n_items).astype(np.float64)
+        g: Doubles = np.bincount(data.indices, weights=squares, minlength=data.n_items).astype(np.float64)
     return g

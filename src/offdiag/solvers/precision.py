@@ -1,21 +1,16 @@
 """A penalty that outweighs the data by more than a floating-point type can express is an error, not a zero."""
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from offdiag.errors import OffdiagError
+from offdiag.solvers import Doubles
 
 CANCELLED = 8  # rounding units: a smaller difference from 1 has no correct digits
 
 
 def check_penalty(
-    g: NDArray[np.float64],
-    lam: NDArray[np.float64],
-    dtype: DTypeLike,
-    *,
-    dropout: float,
-    inverse: bool = False,
-    diagonal: bool = False,
+    g: Doubles, lam: Doubles, dtype: DTypeLike, *, dropout: float, inverse: bool = False, diagonal: bool = False
 ) -> None:
     """Reject Λ if it would wipe out the weights, for g = diag(G); items without users do not count.
 
@@ -37,7 +32,7 @@ def check_penalty(
         raise outweighed(float((1 / share).min()), limits.dtype, dropout)
 
 
-def check_squares(g: NDArray[np.float64], most: float = np.inf) -> None:
+def check_squares(g: Doubles, most: float = np.inf) -> None:
     """Reject diag(G) if it overflowed or exceeds ``most``."""
     if not np.isfinite(g).all() or float(g.max(initial=0.0)) > most:
         raise OffdiagError("the sums of squares overflow; scale the values down, binarise them, or use dtype='float64'")
@@ -51,4 +46,13 @@ def outweighed(ratio: float, dtype: DTypeLike, dropout: float = 0.0) -> OffdiagE
     return OffdiagError(
         f"{setting} is too large: the penalty is at least {ratio:.1e} times the data, and in {np.dtype(dtype).name} "
         f"the weights underflow or drown in rounding; use a smaller {'dropout' if by_dropout else 'l2'}{wider}"
+    )
+
+
+def singular(dtype: DTypeLike) -> OffdiagError:
+    """The error for items that nothing separates."""
+    wider = ", or dtype='float64' if they are" if np.dtype(dtype) == np.float32 else ""
+    return OffdiagError(
+        "the regularised Gram matrix is singular at this precision: some items are combinations of others "
+        f"(duplicate columns?) and too little separates them; set l2 or dropout > 0{wider}"
     )

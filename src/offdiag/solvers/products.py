@@ -20,7 +20,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, shares
 from offdiag.gramian.sparse import SparseGram
 from offdiag.gramian.user_weights import user_weights
-from offdiag.solvers import blas
+from offdiag.solvers import Doubles, Floats, blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
 TASKS_PER_THREAD = 8  # ranges of items of equal work, so that no core waits for another
@@ -32,11 +32,11 @@ class Product(Protocol):
     """What the solvers know about the data."""
 
     m: int
-    g: NDArray[np.float64]
+    g: Doubles
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
-    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]: ...
+    def __call__(self, V: Floats) -> Floats: ...
 
 
 def data_is_cheaper(matrix: sparse.csr_array) -> bool:
@@ -71,7 +71,7 @@ class GramProduct:
     def dtype(self) -> np.dtype[Any]:
         return self._values.dtype
 
-    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+    def __call__(self, V: Floats) -> Floats:
         return blas.symmetric_product(self._values, V, self._scale)
 
 
@@ -85,12 +85,11 @@ class PairProduct:
         self.g = G.own_diagonal() * self._scale
         self._edges = _shares(np.diff(G.indptr))
 
-    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+    def __call__(self, V: Floats) -> Floats:
         from offdiag._kernels import parallel, sparse_gram_rows
 
-        if V.ndim != 2 or len(V) != self.m or V.dtype != self.dtype:
-            raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
-        V, out = np.ascontiguousarray(V), np.empty(V.shape, dtype=self.dtype)
+        V = _checked(V, self)
+        out = np.empty_like(V)
 
         def work(lo: int, hi: int) -> None:
             sparse_gram_rows.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
@@ -103,11 +102,11 @@ class PairProduct:
 class _Block:
     """Some users, by item: items[r] has the users columns[ptr[r] : ptr[r + 1]], counted from the block's first."""
 
-    weight: NDArray[np.floating]  # of each user
+    weight: Floats  # of each user
     items: NDArray[np.uint32]  # those that occur, ascending
     ptr: NDArray[Any]
     columns: NDArray[np.uint32]
-    data: NDArray[np.floating]
+    data: Floats
 
 
 class DataProduct:
@@ -130,15 +129,12 @@ class DataProduct:
         ones = bool((matrix.data == 1).all())
         edges = [*range(0, n, self._users), n]
         self._blocks = [_block(matrix, weight, lo, hi, ones) for lo, hi in pairwise(edges)]
-        counts = np.bincount(matrix.indices, minlength=self.m)
-        self._edges = _shares(counts)
+        self._edges = _shares(np.bincount(matrix.indices, minlength=self.m))
 
-    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+    def __call__(self, V: Floats) -> Floats:
         from offdiag._kernels import embeddings, parallel
 
-        if V.ndim != 2 or len(V) != self.m or V.dtype != self.dtype:
-            raise ValueError(f"expected {self.m} rows of {self.dtype}, received {V.shape} of {V.dtype}")
-        V = np.ascontiguousarray(V)
+        V = _checked(V, self)
         out = np.zeros_like(V)
         threads = min(parallel.n_threads(), max(len(self._blocks), 1))
         Y = [np.empty((self._users, V.shape[1]), dtype=self.dtype) for _ in range(threads)]
@@ -159,32 +155,32 @@ class DataProduct:
 class ScaledProduct:
     """V → R G R V with R = diag(scale): the Gram of X R, whose columns are those of X, rescaled."""
 
-    def __init__(self, product: Product, scale: NDArray[np.float64]) -> None:
+    def __init__(self, product: Product, scale: Doubles) -> None:
         self.m, self.dtype = product.m, product.dtype
         self.g = product.g * scale**2
         self._product, self._scale = product, scale.astype(product.dtype)[:, None]
 
-    def __call__(self, V: NDArray[np.floating]) -> NDArray[np.floating]:
+    def __call__(self, V: Floats) -> Floats:
         out = self._product(self._scale * V)
         out *= self._scale
         return out
 
 
-def item_scale(g: NDArray[np.float64], item_power: float) -> NDArray[np.float64]:
+def item_scale(g: Doubles, item_power: float) -> Doubles:
     """g_i^(−item_power/2), in a unit that preserves the sum of all squares; 1 for items without users."""
     live = g > 0
-    scale: NDArray[np.float64] = np.power(g, -item_power / 2, where=live, out=np.ones_like(g))
+    scale: Doubles = np.power(g, -item_power / 2, where=live, out=np.ones_like(g))
     total = float((g[live] * scale[live] ** 2).sum())
     scale[live] *= np.sqrt(g.sum() / total) if total else 1.0
     return scale
 
 
-def item_l2(l2: float, g: NDArray[np.float64], item_power: float) -> float | NDArray[np.float64]:
+def item_l2(l2: float, g: Doubles, item_power: float) -> float | Doubles:
     """l2 for items that are normalised before the fit and scaled back after it: with ``item_power``, one per item."""
     return l2 / item_scale(g, item_power) ** 2 if item_power else l2
 
 
-def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: int, ones: bool) -> _Block:
+def _block(matrix: sparse.csr_array, weight: Floats, lo: int, hi: int, ones: bool) -> _Block:
     by_item = sparse.csr_array(matrix[lo:hi].T)
     items = np.flatnonzero(np.diff(by_item.indptr))
     ptr = np.append(by_item.indptr[items], by_item.indptr[-1])
@@ -192,6 +188,13 @@ def _block(matrix: sparse.csr_array, weight: NDArray[np.floating], lo: int, hi: 
     data = matrix.data[: by_item.nnz] if ones else by_item.data
     columns = by_item.indices.astype(np.int32, copy=False).view(np.uint32)
     return _Block(weight[lo:hi], items.astype(np.uint32), ptr, columns, data)
+
+
+def _checked(V: Floats, product: Product) -> Floats:
+    """V in C order; the compiled loops trust its shape and type."""
+    if V.ndim != 2 or len(V) != product.m or V.dtype != product.dtype:
+        raise ValueError(f"expected {product.m} rows of {product.dtype}, received {V.shape} of {V.dtype}")
+    return np.ascontiguousarray(V)
 
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
+from offdiag.solvers import Doubles, Floats, Ints
 from offdiag.weights import Compressed, Weights, tiles
 
 POWER = 0.25  # |W_ji|·popularity_j^POWER: between 0 and 1/2, each of which lost more on some data
@@ -25,7 +26,7 @@ _BINS = 1 << 16
 _TURNS = 12  # a budget is met after a few corrections; each reads the weights twice
 
 # (lo, (ptr, rows, values)): column lo + c of W is values[ptr[c]:ptr[c + 1]]; all rows if ``rows`` is empty
-Block = tuple[int, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]]
+Block = tuple[int, tuple[Ints, NDArray[np.int32], Floats]]
 
 
 class Columns:
@@ -79,8 +80,8 @@ class Choice:
 
     boost: NDArray[np.float32]  # (m,) factor on the strength of the weights of item j
     cut: NDArray[np.float32]  # (m,) strength of the weakest kept entry of column i
-    cut_item: NDArray[np.int64]  # (m,) and its row
-    first_item: NDArray[np.int64]  # (m,) row of the strongest entry of column i
+    cut_item: Ints  # (m,) and its row
+    first_item: Ints  # (m,) row of the strongest entry of column i
     tau: np.float32
 
     @property
@@ -88,7 +89,7 @@ class Choice:
         return self.cut, self.cut_item, self.first_item
 
 
-def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int) -> Choice:
+def within_columns(columns: Columns, popularity: Doubles, keep: int) -> Choice:
     """The ``keep`` strongest entries of each column."""
     from offdiag._kernels import coded_rows, parallel
 
@@ -109,7 +110,7 @@ def within_columns(columns: Columns, popularity: NDArray[np.float64], keep: int)
     return found
 
 
-def _histogram(columns: Columns, choice: Choice, part: int) -> NDArray[np.int64]:
+def _histogram(columns: Columns, choice: Choice, part: int) -> Ints:
     """Entries by the upper 16 bits of their strength, or by the lower 16 of those whose upper ones are ``part``."""
     from offdiag._kernels import coded_rows, parallel
 
@@ -123,7 +124,7 @@ def _histogram(columns: Columns, choice: Choice, part: int) -> NDArray[np.int64]
     return counts
 
 
-def _threshold(columns: Columns, choice: Choice, upper_counts: NDArray[np.int64], n: int) -> np.float32:
+def _threshold(columns: Columns, choice: Choice, upper_counts: Ints, n: int) -> np.float32:
     """The smallest strength that at most n entries reach; equal entries are kept or dropped together."""
     at_least = np.append(np.cumsum(upper_counts[::-1])[::-1], 0)
     upper = int(np.argmax(at_least <= n))  # bins from here on are kept whole
@@ -145,7 +146,7 @@ class Form:
     storage: str
     entries: int
     gap: int  # which of _GAPS
-    sizes: NDArray[np.int64]  # (m,) slots of each row
+    sizes: Ints  # (m,) slots of each row
     top: NDArray[np.float32]  # (m,) largest |value| of each column
     nbytes: int
 

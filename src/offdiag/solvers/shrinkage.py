@@ -4,12 +4,11 @@ Everything works on vectors of non-negative singular values in float64, in any o
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from offdiag.solvers import Doubles
 
 
-def k_support_squared(a: Vector, order: int) -> float:
+def k_support_squared(a: Doubles, order: int) -> float:
     """min { Σ a_i²/t_i : 0 ≤ t_i ≤ 1, Σ t_i ≤ order }, the squared k-support norm [Pal20 Thm. 2.3].
 
     The largest ρ − 1 entries count by their squares, the sum T of the others by T²/(order − ρ + 1), where ρ is the
@@ -25,7 +24,7 @@ def k_support_squared(a: Vector, order: int) -> float:
     return float(a[:rho] @ a[:rho] + tails[rho] * shares[rho])
 
 
-def k_support_prox(m: Vector, order: int, beta: float) -> tuple[Vector, Vector]:
+def k_support_prox(m: Doubles, order: int, beta: float) -> tuple[Doubles, Doubles]:
     """x that minimises Σ(m_i − x_i)² + beta·k_support_squared(x, order), and the weights t of its variational form.
 
     x_i = m_i t_i/(t_i + beta) with t_i = clip(beta·(m_i − c)/c, 0, 1) and c such that Σ t_i = order [Pal20 Thm. 2.7].
@@ -58,13 +57,13 @@ def k_support_prox(m: Vector, order: int, beta: float) -> tuple[Vector, Vector]:
     return m * (t / (t + beta)), t
 
 
-def _weights(a: Vector, c: float, least: float, shift: float, beta: float) -> Vector:
+def _weights(a: Doubles, c: float, least: float, shift: float, beta: float) -> Doubles:
     """clip(beta·(a − c)/c, 0, 1) where c = least + shift."""
     with np.errstate(over="ignore"):
         return np.clip(beta * (((a - least) - shift) / c), 0.0, 1.0)
 
 
-def _level(a: Vector, rest: int, beta: float) -> tuple[float, float, float]:
+def _level(a: Doubles, rest: int, beta: float) -> tuple[float, float, float]:
     """c with Σ beta·(a_i − c)/c = rest, the smallest of a, and c minus it.
 
     With a large beta all of a lie close to c: from c, a − c would be rounding error; from differences it is exact.
@@ -76,7 +75,7 @@ def _level(a: Vector, rest: int, beta: float) -> tuple[float, float, float]:
     return b * float(np.sum(a)) / total, least, (b * above - s * least) / total
 
 
-def _piece(a: Vector, order: int, beta: float) -> tuple[int, int]:
+def _piece(a: Doubles, order: int, beta: float) -> tuple[int, int]:
     """How many entries have t = 1 and how many t > 0; a falls, is at most 1 and has more than ``order`` entries > 0."""
     a = a[: np.count_nonzero(a)]
     tails = np.append(_tails(a), 0.0)  # summed from the small end: differences of neighbours stay exact
@@ -104,12 +103,12 @@ def _piece(a: Vector, order: int, beta: float) -> tuple[int, int]:
     return min(count(beta / (1 + beta)), order, some), some
 
 
-def _tails(a: Vector) -> Vector:
+def _tails(a: Doubles) -> Doubles:
     """Σ_{j ≥ i} a_j for each i."""
     return np.asarray(np.cumsum(a[::-1])[::-1])
 
 
-def denoised(time: float, start: float, eigenvalue: Vector, noise: float) -> Vector:
+def denoised(time: float, start: float, eigenvalue: Doubles, noise: float) -> Doubles:
     """w(t) of a linear denoising net with equal layers, from w(0) = start > 0 [Pretorius18 sec. B, equal weights].
 
     w*/((1 − e) + e·w*/start) with e = exp(−2λt) and the fixed point w* = λ/(λ + noise); time in units of τ.

@@ -8,10 +8,9 @@ Cost      about a dozen products G @ (m×rank), at most 17 arrays of m×rank; no
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.progress import Progress
-from offdiag.solvers import blas, subspace
+from offdiag.solvers import Doubles, Floats, blas, subspace
 from offdiag.solvers.products import Product, ScaledProduct, check_range
 
 
@@ -19,11 +18,11 @@ from offdiag.solvers.products import Product, ScaledProduct, check_range
 class Decomposition:
     """The leading eigenvectors of G and their eigenvalues σ², largest first; zero columns beyond the rank of X."""
 
-    Q: NDArray[np.floating]  # (m, rank)
-    eigenvalues: NDArray[np.float64]  # (rank,)
+    Q: Floats  # (m, rank)
+    eigenvalues: Doubles  # (rank,)
     total: float  # tr G = ‖X‖², which full rank would capture completely
     stopped: str  # "converged", "iterations" or "interrupted"
-    gain: float = 0.0  # of the last round, in the units of ``tolerance``
+    gain: float = 0.0  # of the last round, in the units of ``tolerance_of``
 
 
 def tolerance_of(dtype: np.dtype[np.floating]) -> float:
@@ -35,11 +34,10 @@ def decompose(
     rank: int,
     *,
     seed: int = 0,
-    tolerance: float | None = None,
-    start: NDArray[np.floating] | None = None,
+    start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Decomposition:
-    """Stops when a round adds less than ``tolerance`` to the eigenvalues, as a mean of relative gains."""
+    """Stops when a round adds less than ``tolerance_of(dtype)`` to the eigenvalues, as a mean of relative gains."""
     check_range(product)
     total, ones = float(product.g.sum()), np.ones(product.m)
     # Eigenvalues are scaled to near 1, so that neither tiny nor huge data loses digits.
@@ -48,11 +46,9 @@ def decompose(
         product = ScaledProduct(product, ones / np.sqrt(unit))
     else:
         unit = 1.0
-    tolerance = tolerance_of(product.dtype) if tolerance is None else tolerance
     found = subspace.leading(
         product, ones, ones, rank, product.dtype,
-        with_N=False, plain=True, tolerance=tolerance, seed=seed, start=start,
-        progress=progress,
+        with_N=False, plain=True, tolerance=tolerance_of(product.dtype), seed=seed, start=start, progress=progress,
     )  # fmt: skip
     QGQ = blas.product(found.X, found.NX, transposed=True)
     eigenvalues, Y = np.linalg.eigh(QGQ.astype(np.float64))  # exact in this subspace, converged or not

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag.progress import Progress
+from offdiag.solvers import Doubles, Floats
 from offdiag.solvers.blas import product
 
 ROUNDS = 200
@@ -29,9 +29,9 @@ LEAST_BASIS = 64  # for small k a longer basis is cheap and saves rounds
 class Subspace:
     """X (m×k) with Xᵀ(c·N + D)X = I, N X, and θ, largest first; zero columns if there are fewer directions."""
 
-    X: NDArray[np.floating]
-    NX: NDArray[np.floating]
-    theta: NDArray[np.float64]
+    X: Floats
+    NX: Floats
+    theta: Doubles
     stopped: str  # "converged", "iterations" or "interrupted"
     gain: float = 0.0  # of the last round, in the units of ``tolerance``
 
@@ -42,23 +42,24 @@ def tolerance_of(dtype: np.dtype[np.floating]) -> float:
 
 
 def leading(
-    times: Callable[[NDArray[np.floating]], NDArray[np.floating]],
-    metric: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    times: Callable[[Floats], Floats],
+    metric: Doubles,
+    scale: Doubles,
     k: int,
     dtype: np.dtype[np.floating],
     *,
     with_N: bool = True,
     plain: bool = False,
-    tolerance: float,
+    tolerance: float | None = None,
     seed: int = 0,
-    start: NDArray[np.floating] | None = None,
+    start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Subspace:
     """``times`` is V → N V, ``metric`` D, ``with_N`` c, ``scale`` the diagonal of c·N + D; plain has c = 0, D = I.
 
     ``start`` holds directions that are already good, such as those of a slightly different N.
     """
+    tolerance = tolerance_of(dtype) if tolerance is None else tolerance
     m = len(metric)
     most = min(m, max(4 * k, LEAST_BASIS))
     D, inverse = metric.astype(dtype)[:, None], (1 / scale).astype(dtype)[:, None]
@@ -120,12 +121,12 @@ def leading(
     return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped, max(gain, 0.0))
 
 
-def _gain(theta: NDArray[np.float64], before: NDArray[np.float64], unit: NDArray[np.float64]) -> float:
+def _gain(theta: Doubles, before: Doubles, unit: Doubles) -> float:
     """The gain of the round, in the units of ``tolerance``."""
     return float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
 
 
-def _units(theta: NDArray[np.float64], plain: bool, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
+def _units(theta: Doubles, plain: bool, dtype: np.dtype[np.floating]) -> Doubles:
     """The divisor of the gain in each θ: the sum of all, or θ itself (times their number, for the mean).
 
     A θ below the rounding error of the largest one is measured relative to that error.
@@ -136,10 +137,8 @@ def _units(theta: NDArray[np.float64], plain: bool, dtype: np.dtype[np.floating]
     return np.asarray(len(theta) * np.maximum(theta, floor))
 
 
-def _metric(
-    X: NDArray[np.floating], NX: NDArray[np.floating], D: NDArray[np.floating], with_N: bool
-) -> NDArray[np.floating]:
-    out: NDArray[np.floating] = D * X
+def _metric(X: Floats, NX: Floats, D: Floats, with_N: bool) -> Floats:
+    out: Floats = D * X
     if with_N:
         out += NX
     return out
@@ -152,7 +151,7 @@ def _share(gain: float, first: float, tolerance: float) -> float:
     return float(np.clip(np.log(gain / first) / np.log(max(tolerance, 1e-300)), 0.0, 1.0)) + 0.0  # no minus zero
 
 
-def _padded(X: NDArray[np.floating], k: int) -> NDArray[np.floating]:
+def _padded(X: Floats, k: int) -> Floats:
     if X.shape[1] == k:
         return np.ascontiguousarray(X)
     return np.hstack([X, np.zeros((len(X), k - X.shape[1]), dtype=X.dtype)])
@@ -161,26 +160,20 @@ def _padded(X: NDArray[np.floating], k: int) -> NDArray[np.floating]:
 class _Basis:
     """Q and N Q, orthonormal in the metric c·N + D, and A = (N Q)ᵀ(N Q), or QᵀN Q if plain."""
 
-    def __init__(
-        self, m: int, most: int, D: NDArray[np.floating], with_N: bool, plain: bool, dtype: np.dtype[np.floating]
-    ) -> None:
+    def __init__(self, m: int, most: int, D: Floats, with_N: bool, plain: bool, dtype: np.dtype[np.floating]) -> None:
         self.Q = np.zeros((m, most), dtype=dtype)
         self.NQ = np.zeros((m, most), dtype=dtype)
         self.A = np.zeros((most, most), dtype=dtype)
         self.D, self.with_N, self.plain, self.size = D, with_N, plain, 0
 
-    def extend(self, W: NDArray[np.floating], times: Callable[[NDArray[np.floating]], NDArray[np.floating]]) -> bool:
+    def extend(self, W: Floats, times: Callable[[Floats], Floats]) -> bool:
         """Add the directions of W that the basis does not contain yet; False if there are none."""
         d = self.size
         W = np.ascontiguousarray(W[:, : self.Q.shape[1] - d])
-        Q, NQ = self.Q[:, :d], self.NQ[:, :d]
         eps = float(np.finfo(W.dtype).eps)
         W, _ = self._unit(W, float(np.finfo(W.dtype).tiny))
         for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
-            T = product(Q, self.D * W, transposed=True)
-            if self.with_N:
-                product(NQ, W, transposed=True, add_to=T)
-            W, shortest = self._unit(product(Q, T, alpha=-1, add_to=W), least)
+            W, shortest = self._unit(self._project_out(W), least)
             A = whitener(product(W, self.D * W, transposed=True), 100 * eps)
             W = product(W, A.astype(W.dtype))
             # The rounding residue of Q in W grows by 1/shortest, and by A if columns of W are nearly parallel.
@@ -199,17 +192,19 @@ class _Basis:
         self.size = e
         return bool(e > d)
 
-    def orthogonal(self, W: NDArray[np.floating]) -> NDArray[np.floating]:
+    def orthogonal(self, W: Floats) -> Floats:
         """W orthogonalised against the basis, twice because of rounding."""
-        Q, NQ = self.Q[:, : self.size], self.NQ[:, : self.size]
-        for _ in range(2):
-            T = product(Q, self.D * W, transposed=True)
-            if self.with_N:
-                product(NQ, W, transposed=True, add_to=T)
-            W = product(Q, T, alpha=-1, add_to=np.ascontiguousarray(W))
-        return W
+        return self._project_out(self._project_out(np.ascontiguousarray(W)))
 
-    def _unit(self, W: NDArray[np.floating], least: float) -> tuple[NDArray[np.floating], float]:
+    def _project_out(self, W: Floats) -> Floats:
+        """W minus its projection on the basis, in place."""
+        Q, NQ = self.Q[:, : self.size], self.NQ[:, : self.size]
+        T = product(Q, self.D * W, transposed=True)
+        if self.with_N:
+            product(NQ, W, transposed=True, add_to=T)
+        return product(Q, T, alpha=-1, add_to=W)
+
+    def _unit(self, W: Floats, least: float) -> tuple[Floats, float]:
         """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
         length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
         long = length > least
@@ -218,7 +213,7 @@ class _Basis:
         W *= (1 / length[long]).astype(W.dtype)
         return W, float(length.min(initial=1.0))
 
-    def best(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating], NDArray[np.floating]]:
+    def best(self, k: int) -> tuple[Doubles, Floats, Floats]:
         """θ, X and N X for the best k combinations, largest first."""
         theta, Y = self._eigen(k)
         Y = Y.astype(self.Q.dtype)
@@ -234,7 +229,7 @@ class _Basis:
         self.A[:e, :e] = np.diag(theta)
         self.size = e
 
-    def _eigen(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+    def _eigen(self, k: int) -> tuple[Doubles, Floats]:
         from scipy import linalg
 
         d = self.size
@@ -246,7 +241,7 @@ class _Basis:
         return np.maximum(theta[: -k - 1 : -1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, : -k - 1 : -1])
 
 
-def whitener(P: NDArray[np.floating], cut: float) -> NDArray[np.float64]:
+def whitener(P: Floats, cut: float) -> Doubles:
     """A with AᵀPA = I on the directions where P is not negligible compared with its largest."""
     from scipy import linalg
 

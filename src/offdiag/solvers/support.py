@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.errors import OffdiagError
 from offdiag.progress import Progress, of_tasks
-from offdiag.solvers import blas, precision
+from offdiag.solvers import Doubles, Floats, Ints, blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
 from offdiag.solvers.popularity_order import Rows
@@ -40,11 +39,11 @@ STEPS = 0.1  # of conjugate gradients, as a share of |S|: beyond about this a Ch
 class Supports:
     """The support of column i is rows[ptr[i] : ptr[i + 1]], least popular item first; values are G there, then β."""
 
-    ptr: NDArray[np.int64]  # (m + 1,)
+    ptr: Ints  # (m + 1,)
     rows: NDArray[np.int32]
-    values: NDArray[np.floating]
+    values: Floats
     parent: NDArray[np.int32]  # the best more popular neighbour of each item, or -1
-    below: NDArray[np.int64]  # how many more popular items share a user with it
+    below: Ints  # how many more popular items share a user with it
 
 
 class Kept(Protocol):
@@ -54,9 +53,7 @@ class Kept(Protocol):
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
 
 
-def penalised(
-    g: NDArray[np.float64], scale: float, dtype: str, *, dropout: float, l2: float, item_power: float
-) -> NDArray[np.float64]:
+def penalised(g: Doubles, scale: float, dtype: str, *, dropout: float, l2: float, item_power: float) -> Doubles:
     """diag(H) = diag(G) + Λ, for G in its own unit, which is ``scale`` times smaller."""
     precision.check_squares(g, float(np.finfo(dtype).max) / 64)
     penalty = item_l2(l2 / scale, g, item_power)
@@ -65,11 +62,8 @@ def penalised(
 
 
 def to_size(
-    supports: Supports,
-    H: NDArray[np.float64],
-    max_bytes: int | None,
-    solve: Callable[[Supports, str], NDArray[np.float64]],
-) -> tuple[Supports, NDArray[np.float64]]:
+    supports: Supports, H: Doubles, max_bytes: int | None, solve: Callable[[Supports, str], Doubles]
+) -> tuple[Supports, Doubles]:
     """Solve and, if the weights would be too large, solve again without the weakest."""
     entries = len(supports.rows)
     if max_bytes is not None:
@@ -83,62 +77,56 @@ def to_size(
 
 
 def choose(
-    data: Rows,
-    H: NDArray[np.float64],
-    k: int,
-    dtype: Any,
-    *,
-    lo: int = 0,
-    hi: int | None = None,
-    progress: Progress | None = None,
+    data: Rows, H: Doubles, k: int, dtype: Any, *, lo: int = 0, hi: int | None = None, progress: Progress | None = None
 ) -> Supports:
-    """The k neighbours of items lo..hi; only users who have one of these items matter.
+    """The k neighbours of items lo..hi; only users who have one of these items matter."""
+    from offdiag._kernels import column_solves
 
-    Neighbours share a user with the item, unless k covers all other items: then those that share none are included.
+    n = (data.n_items if hi is None else hi) - lo
+
+    def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
+        column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
+
+    return find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress)
+
+
+def choose_from_rows(rows: Callable[[int, int], Doubles], g: Doubles, H: Doubles, k: int, dtype: Any) -> Supports:
+    """The same from rows lo..hi of the whole G."""
+    from offdiag._kernels import column_solves
+
+    def find(penalty: Doubles, fill: int, lo: int, hi: int, *room: Any) -> None:
+        column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
+
+    return find_supports(find, len(H), H, k, dtype, g, None)
+
+
+def find_supports(
+    find: Callable[..., None], n: int, H: Doubles, k: int, dtype: Any, used: NDArray[Any], progress: Progress | None
+) -> Supports:
+    """The supports of n items, found by ``find(1/H, fill, first, last, *room)`` for the items first..last.
+
+    Neighbours share a user with the item, unless k covers all other items: then every item with ``used`` > 0 is one.
     """
     from offdiag._kernels import column_solves, parallel
 
-    hi = data.n_items if hi is None else hi
-    who, share, parent, below = rooms(hi - lo, k, dtype)
-    fill = int(np.count_nonzero(np.diff(data.col_ptr))) if k >= data.n_items - 1 else 0
+    who, share = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=dtype)
+    parent, below = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
+    fill = int(np.count_nonzero(used)) if k >= len(H) - 1 else 0
     with np.errstate(divide="ignore"):
         penalty = 1 / H
 
-    def work(a: int, b: int) -> None:
-        part = slice(a, b)
-        column_solves.supports(
-            *data.arrays(), penalty, fill, lo + a, lo + b, who[part], share[part], parent[part], below[part]
-        )
+    def work(first: int, last: int) -> None:
+        find(penalty, fill, first, last, *(room[first:last] for room in (who, share, parent, below)))
 
     # Popular items take longest and go first, so no core is left with a long task at the end.
-    tasks = parallel.ranges(hi - lo, -(-(hi - lo) // ITEMS_AT_ONCE))
+    tasks = parallel.ranges(n, -(-n // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
-    return closed_up(who, share, parent, below)
+    ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
+    column_solves.close_gaps(who, share, ptr)
+    return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 
-def choose_from_rows(
-    rows: Callable[[int, int], NDArray[np.float64]], g: NDArray[np.float64], H: NDArray[np.float64], k: int, dtype: Any
-) -> Supports:
-    """The same from rows lo..hi of the whole G."""
-    from offdiag._kernels import column_solves, parallel
-
-    m = len(H)
-    who, share, parent, below = rooms(m, k, dtype)
-    fill = int(np.count_nonzero(g)) if k >= m - 1 else 0
-    with np.errstate(divide="ignore"):
-        penalty = 1 / H
-
-    def work(lo: int, hi: int) -> None:
-        part = slice(lo, hi)
-        column_solves.supports_of_rows(
-            rows(lo, hi), penalty, fill, lo, hi, who[part], share[part], parent[part], below[part]
-        )
-
-    parallel.run_parallel(work, parallel.ranges(m, -(-m // ITEMS_AT_ONCE)))
-    return closed_up(who, share, parent, below)
-
-
-def strongest(supports: Supports, H: NDArray[np.float64], G: NDArray[np.floating], entries: int) -> Supports:
+def strongest(supports: Supports, H: Doubles, G: Floats, entries: int) -> Supports:
     """The supports without their weakest entries, with G as values again: β_j²·H_jj is about what leaving out j costs.
 
     ``supports`` holds β, ``G`` the values before. On ties the earlier column keeps its entry.
@@ -164,14 +152,14 @@ def joined(parts: list[Supports]) -> Supports:
 
 def solve(
     data: Rows | RankedGram,
-    H: NDArray[np.float64],
+    H: Doubles,
     supports: Supports,
     plan: Plan,
     *,
     kept: Kept | None = None,
     steps: float = STEPS,
     progress: Progress | None = None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Replace the values of the supports by β, block by block; returns G_iS·β of each item i.
 
     Blocks found in ``kept`` are taken from there; the others are stored in it as they finish.
@@ -195,10 +183,10 @@ def solve(
 
 def solve_block(
     gram: tuple[NDArray[Any], ...],
-    H: NDArray[np.float64],
+    H: Doubles,
     supports: Supports,
     items: NDArray[np.int32],
-    explained: NDArray[np.float64],
+    explained: Doubles,
     steps: float = STEPS,
     progress: Callable[[float], None] | None = None,
 ) -> None:
@@ -216,24 +204,16 @@ def solve_block(
     with blas.one_thread():  # our own threads are enough
         parallel.run_parallel(work, tasks, progress and (lambda finished: progress(finished / len(tasks))))
     if explained[items].min(initial=0.0) < 0:
-        remedy = "set l2 or dropout > 0"
-        if diagonal.dtype == np.float32:
-            remedy += ", or dtype='float64' if they are"
-        raise OffdiagError(
-            "the regularised Gram matrix is singular at this precision: some items are combinations of others "
-            f"(duplicate columns?) and too little separates them; {remedy}"
-        )
+        raise precision.singular(diagonal.dtype)
 
 
-def taken(supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+def taken(supports: Supports, items: NDArray[np.int32], explained: Doubles) -> dict[str, NDArray[Any]]:
     """The results for a block, as one set of arrays."""
     values = [supports.values[supports.ptr[i] : supports.ptr[i + 1]] for i in items]
     return {"values": np.concatenate(values), "explained": explained[items]}
 
 
-def put(
-    supports: Supports, items: NDArray[np.int32], explained: NDArray[np.float64], found: dict[str, NDArray[Any]]
-) -> None:
+def put(supports: Supports, items: NDArray[np.int32], explained: Doubles, found: dict[str, NDArray[Any]]) -> None:
     """Put the results of a block back."""
     explained[items] = found["explained"]
     begin = 0
@@ -244,8 +224,8 @@ def put(
 
 
 def to_rows(
-    supports: Supports, rank: NDArray[np.int32], scale: NDArray[np.floating], power: float = 1.0
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+    supports: Supports, rank: NDArray[np.int32], scale: Floats, power: float = 1.0
+) -> tuple[Ints, NDArray[np.int32], Floats]:
     """B by rows in the order of the catalogue, sign(β)·|β|^power·scale[i]: indptr, indices, data, without zeros."""
     from offdiag._kernels import column_solves
 
@@ -255,7 +235,7 @@ def to_rows(
     column_solves.count_by_row(supports.rows, supports.values, counts)
     indptr = np.concatenate([[0], np.cumsum(counts[rank])])
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
-    column_solves.turned_to_rows(
+    column_solves.columns_to_rows(
         order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
     )
     return indptr, indices, data
@@ -281,23 +261,3 @@ class Told:
         if self._progress:
             rate = (self._solved + more) / max(time.perf_counter() - self._begin, 1e-9)
             self._progress(f"{SOLVING} · {rate:,.0f} items/s", (self._done + more) / self._columns)
-
-
-def rooms(n: int, k: int, dtype: Any) -> tuple[NDArray[Any], ...]:
-    return (
-        np.empty((n, k), dtype=np.int32),
-        np.empty((n, k), dtype=dtype),
-        np.empty(n, dtype=np.int32),
-        np.empty(n, dtype=np.int64),
-    )
-
-
-def closed_up(
-    who: NDArray[np.int32], share: NDArray[np.floating], parent: NDArray[np.int32], below: NDArray[np.int64]
-) -> Supports:
-    """Pack supports of different lengths one after another, in place."""
-    from offdiag._kernels import column_solves
-
-    ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
-    column_solves.closed_up(who, share, ptr)
-    return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)

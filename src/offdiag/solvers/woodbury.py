@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from offdiag.gramian import layout
-from offdiag.solvers import blas
+from offdiag.solvers import Doubles, Floats, Ints, blas
 
 # Bound on the smallest singular value of I + Δ C_SS: below it H' is singular, or C too inaccurate to tell.
 BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
@@ -31,14 +31,14 @@ PROBES = 3  # random vectors for the residual, as many as packed_rows.products t
 class Step:
     """How the items change: columns of C before, columns of C' after."""
 
-    old: NDArray[np.int64]  # (s,) where the items of Δ were, −1 for those that had no users
-    new: NDArray[np.int64]  # (s,) where they are now
-    gone: NDArray[np.int64]  # previous columns of the items without users now
-    left: NDArray[np.int64]  # where those are now, if they are kept as empty columns
-    delta: NDArray[np.float64]  # (s, s); 0 on the diagonal of the new items
-    pivots: NDArray[np.float64]  # (s,) H'_ii, read for the new items
+    old: Ints  # (s,) where the items of Δ were, −1 for those that had no users
+    new: Ints  # (s,) where they are now
+    gone: Ints  # previous columns of the items without users now
+    left: Ints  # where those are now, if they are kept as empty columns
+    delta: Doubles  # (s, s); 0 on the diagonal of the new items
+    pivots: Doubles  # (s,) H'_ii, read for the new items
     empty_pivot: float  # H'_ii of items without users
-    at: NDArray[np.int64] | None  # previous column of each current one (−1: new), if the catalogue changed
+    at: Ints | None  # previous column of each current one (−1: new), if the catalogue changed
 
 
 def flops(m: int, s: int) -> float:
@@ -46,7 +46,7 @@ def flops(m: int, s: int) -> float:
     return float(m) * m * s + 2.0 * m * s * s + 200.0 * float(s) ** 3
 
 
-def change(values: NDArray[np.floating], m: int, step: Step) -> NDArray[np.floating] | None:
+def change(values: Floats, m: int, step: Step) -> Floats | None:
     """The packed C', overwriting C if possible; None, with nothing changed, if the formula breaks down."""
     low = _low_rank(values, m, step)
     if low is None:
@@ -71,9 +71,7 @@ def change(values: NDArray[np.floating], m: int, step: Step) -> NDArray[np.float
     return values
 
 
-def _low_rank(
-    values: NDArray[np.floating], m: int, step: Step
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _low_rank(values: Floats, m: int, step: Step) -> tuple[Doubles, Doubles] | None:
     """W and signs with C' = C − W·dMat(sign)·Wᵀ in the order of the new catalogue."""
     there = step.old >= 0
     gone, stay = step.gone, step.old[there]
@@ -108,13 +106,7 @@ def _low_rank(
     return W, np.where(d < 0, -1.0, 1.0)
 
 
-def residual(
-    values: NDArray[np.floating],
-    G: NDArray[np.floating],
-    m: int,
-    penalty: NDArray[np.float64],
-    live: NDArray[np.bool_],
-) -> tuple[float, NDArray[np.float64]]:
+def residual(values: Floats, G: Floats, m: int, penalty: Doubles, live: NDArray[np.bool_]) -> tuple[float, Doubles]:
     """How far C is from the inverse of H = G + dMat(penalty), on the items that are in use.
 
     Returns the largest ‖H C z − z‖/‖z‖ for ``PROBES`` vectors z of random signs, and an estimate of ‖(C − H⁻¹)_i‖ for

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, parse_metric
 from offdiag.models import auto
 from offdiag.progress import Progress
+from offdiag.protocols import Learner
 from offdiag.tuning import ranges, screening
 from offdiag.tuning.proposals import Sampler
 from offdiag.tuning.study import Journal
@@ -33,7 +34,7 @@ class _OutOfTime(Exception):  # noqa: N818 - not an error of anybody
 
 
 def tune(
-    model: Any,
+    model: Learner | type[Learner],
     split: Any,
     metric: str = "ndcg@100",
     trials: int = 40,
@@ -61,9 +62,10 @@ def tune(
         (3, ['l2', 'user_power'])
     """
     parse_metric(metric)
-    cls, fixed = _given(model, fixed)
+    cls, fixed = _class_and_fixed(model, fixed)
     _check_budget(trials, seconds, seed)
-    bench = Bench(split.train if hasattr(split, "train") else None, validation_of(split), metric)
+    validation = validation_of(split)
+    bench = Bench(split.train, validation, metric)
     clock = _Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
@@ -80,20 +82,11 @@ def tune(
         raise _too_short(seconds) from None
     bounds = ranges.space_of(cls, scale, fixed, wanted)
     first = ranges.inside(first, {name: what for name, what in bounds.items() if name in wanted})
-    search = _Search(cls, bench, fixed, bounds, journal, clock, seed)
+    search = _Search(cls, bench, fixed, bounds, journal, clock, Sampler(bounds, seed))
     begin = [("automatic", first), *(("given", settings) for settings in given)]
-    proposed = search.proposals(begin, scale, trials, mapped=screening.applies(cls, fixed, wanted, bench))
     stopped = "trials"
     try:
-        for origin, settings in proposed:
-            search.attempt(origin, settings)
-            if clock.over():
-                raise _OutOfTime
-        search.propensities(trials)
-        for origin, settings in search.more(trials):
-            search.attempt(origin, settings)
-            if clock.over():
-                raise _OutOfTime
+        search.run(begin, scale, trials, mapped=screening.applies(cls, fixed, wanted, bench))
     except _OutOfTime:
         stopped = "seconds"
     except KeyboardInterrupt:
@@ -114,7 +107,9 @@ def tune(
     return _tuned(cls, fixed, search.trials, metric, clock, stopped)
 
 
-def _tuned(cls: Any, fixed: dict[str, Any], trials: list[Trial], metric: str, clock: _Clock, stopped: str) -> Tuned:
+def _tuned(
+    cls: type[Learner], fixed: dict[str, Any], trials: list[Trial], metric: str, clock: _Clock, stopped: str
+) -> Tuned:
     best = winner(trials)
     return Tuned(
         model=cls(**fixed | best.settings),
@@ -152,21 +147,23 @@ class _Clock:
             self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.note}", self._shown)
 
 
+@dataclasses.dataclass(eq=False)
 class _Search:
     """The loop: propose, check on the small problem, fit, measure, record."""
 
-    def __init__(
-        self, cls: Any, bench: Bench, fixed: dict[str, Any], space: ranges.Space, journal: Journal, clock: _Clock,
-        seed: int,
-    ) -> None:  # fmt: skip
-        self.cls, self.bench, self.fixed, self.space, self.journal, self.clock = (
-            cls, bench, fixed, space, journal, clock,
-        )  # fmt: skip
-        self.sampler = Sampler(space, seed)
-        for trial in journal.trials:
+    cls: type[Learner]
+    bench: Bench
+    fixed: dict[str, Any]
+    space: ranges.Space
+    journal: Journal
+    clock: _Clock
+    sampler: Sampler
+    _rival: Result | None = None  # the best complete trial on the small problem
+
+    def __post_init__(self) -> None:
+        for trial in self.trials:
             self.sampler.learn(trial)
-        self.clock.done = len(journal.trials)
-        self._rival: Result | None = None  # the best complete trial on the small problem
+        self.clock.done = len(self.trials)
 
     @property
     def trials(self) -> list[Trial]:
@@ -176,8 +173,17 @@ class _Search:
     def complete(self) -> bool:
         return any(trial.state == COMPLETE for trial in self.trials)
 
-    def proposals(
-        self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, *, mapped: bool
+    def run(self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, *, mapped: bool) -> None:
+        """All trials; raises ``_OutOfTime`` once the budget is spent."""
+        for origin, settings in self._proposals(first, scale, trials, mapped):
+            self._attempt(origin, settings)
+        self._try_propensities(trials)
+        # A resumed study may have tried the propensities of its best trial: the sampler gets the remaining trials.
+        for origin, settings in self._sampled(trials):
+            self._attempt(origin, settings)
+
+    def _proposals(
+        self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, mapped: bool
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Settings until there are enough trials; trials of an earlier run of the study are not repeated."""
         last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
@@ -192,41 +198,40 @@ class _Search:
             for settings in points[done["screening"] :]:
                 if len(self.trials) < last:
                     yield "screening", settings
-        while self.space and len(self.trials) < last:
+        yield from self._sampled(last)
+
+    def _sampled(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        while self.space and len(self.trials) < trials:
             yield "sampler", self.sampler.propose(len(self.trials))
 
-    def attempt(self, origin: str, settings: dict[str, Any]) -> None:
+    def _attempt(self, origin: str, settings: dict[str, Any]) -> None:
         """One trial: reject on the small problem, or fit and measure."""
         self.clock(origin, 0.0)
         begin = time.perf_counter()
-        number = len(self.trials)
         glance: Result | None = None
         try:
             glance = self._glance(settings)
             if glance is not None and origin == "sampler" and self._hopeless(glance):
-                self._add(number, origin, settings, PRUNED, begin, glance=glance)
+                self._add(origin, settings, PRUNED, begin, glance=glance)
                 return
             model = self.cls(**self.fixed | settings)
             result = self.bench.whole(model, self.clock)
         except NotEnoughMemory:
             raise
         except OffdiagError as error:
-            self._add(number, origin, settings, FAILED, begin, glance=glance, note=str(error))
+            self._add(origin, settings, FAILED, begin, glance=glance, note=str(error))
             return
         if getattr(model, "stopped_", None) == "interrupted":
             raise KeyboardInterrupt
         used = {*settings, *self.space}
-        learned = {name: value for name, value in model.settings_.items() if name in used}
-        error_left_out = self.bench.left_out_error(model)
-        better = not self.complete or result.mean[self.bench.metric] > float(top(self.trials).value or 0.0)
-        self._add(
-            number, origin, settings | learned, COMPLETE, begin, result=result, glance=glance, left_out=error_left_out
-        )
-        if better:
+        settings = settings | {name: value for name, value in model.settings_.items() if name in used}
+        if not self.complete or result.mean[self.bench.metric] > float(top(self.trials).value or 0.0):
             self._rival = glance
             self.clock.note = f" · best {self.bench.metric} {result.mean[self.bench.metric]:.4f}"
+        left_out = self.bench.left_out_error(model)
+        self._add(origin, settings, COMPLETE, begin, result=result, glance=glance, left_out=left_out)
 
-    def propensities(self, trials: int) -> None:
+    def _try_propensities(self, trials: int) -> None:
         """Divide the scores of the best model by powers of popularity: trials that need no fit of their own."""
         left = trials - len(self.trials)
         if left <= 0 or not self._tries_propensities(trials):
@@ -240,15 +245,10 @@ class _Search:
         self.bench.whole(model, self.clock)
         for power in powers:
             begin = time.perf_counter()
-            result = self.bench.measured(model.with_propensity(power))
+            result = self.bench.measured(cast(Any, model).with_propensity(power))
             settings = best.settings | {"propensity_power": power}
-            self._add(len(self.trials), "propensity", settings, COMPLETE, begin, result=result)
+            self._add("propensity", settings, COMPLETE, begin, result=result)
             self.clock("propensities", 1.0)
-
-    def more(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """A resumed study may have tried the propensities of its best trial: the sampler gets the remaining trials."""
-        while self.space and len(self.trials) < trials:
-            yield "sampler", self.sampler.propose(len(self.trials))
 
     def _tries_propensities(self, trials: int) -> bool:
         searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
@@ -275,7 +275,6 @@ class _Search:
 
     def _add(
         self,
-        number: int,
         origin: str,
         settings: dict[str, Any],
         state: str,
@@ -288,40 +287,34 @@ class _Search:
     ) -> None:
         metric = self.bench.metric
         sem = None if result is None or not np.isfinite(result.sem[metric]) else result.sem[metric]
+        value, small_value = (None if one is None else one.mean[metric] for one in (result, glance))
+        seconds = time.perf_counter() - begin
         trial = Trial(
-            number=number,
-            origin=origin,
-            settings=_plain(settings),
-            state=state,
-            value=None if result is None else result.mean[metric],
-            sem=sem,
-            small_value=None if glance is None else glance.mean[metric],
-            left_out_error=left_out,
-            seconds=time.perf_counter() - begin,
-            note=note,
+            len(self.trials), origin, _plain(settings), state, value, sem, small_value, left_out, seconds, note
         )
         self.journal.add(trial)
         self.sampler.learn(trial)
         self.clock.done = len(self.trials)
+        if self.clock.over():
+            raise _OutOfTime
 
 
-def _given(model: Any, fixed: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+def _class_and_fixed(
+    model: Learner | type[Learner], fixed: Mapping[str, Any] | None
+) -> tuple[type[Learner], dict[str, Any]]:
     """The class and its fixed settings: those of an instance that differ from the defaults, and ``fixed``."""
     if fixed is not None and not isinstance(fixed, Mapping):
         raise OffdiagError(f"fixed must map settings to values, received {type(fixed).__name__}")
-    held = dict(fixed or {})
-    if isinstance(model, type):
-        if not dataclasses.is_dataclass(model):
-            raise OffdiagError(f"expected a model such as od.EDLAE, received {model.__name__}")
-        return model, held
-    if not dataclasses.is_dataclass(model):
-        raise OffdiagError(f"expected a model such as od.EDLAE, received {type(model).__name__}")
-    own = {f.name: getattr(model, f.name) for f in dataclasses.fields(model) if getattr(model, f.name) != f.default}
-    return type(model), own | held
+    cls = model if isinstance(model, type) else type(model)
+    if not dataclasses.is_dataclass(cls):
+        raise OffdiagError(f"expected a model such as od.EDLAE, received {cls.__name__}")
+    own = {} if model is cls else {field.name: getattr(model, field.name) for field in dataclasses.fields(cls)}
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    return cls, {name: value for name, value in own.items() if value != defaults[name]} | dict(fixed or {})
 
 
 def _automatic(
-    cls: Any, bench: Bench, fixed: dict[str, Any], clock: _Clock
+    cls: type[Learner], bench: Bench, fixed: dict[str, Any], clock: _Clock
 ) -> tuple[dict[str, Any], dict[str, Any], ranges.Scale]:
     """The settings the model would choose itself, those held fixed, and the scale of the data.
 
@@ -334,18 +327,19 @@ def _automatic(
     settings: dict[str, Any] = {name: fields[name] for name in ranges.searched(cls)}
     l2 = 1.0
     if getattr(cls, "l2_of_ease", False):
-        linear: dict[str, Any] = {name: fields[name] for name in ("dropout", "l2", "user_power") if name in fields}
-        chosen = auto.from_data(bench.matrix, linear | {"l2": "auto"}, progress=clock)
-        l2 = chosen["l2"] / auto.share(chosen)
-        if cls.auto_of_ease:
-            known = {name: value for name, value in chosen.items() if linear[name] == "auto"}
+        model = cast(Any, cls)(**fields | {"l2": "auto"})
+        auto.from_data(bench.matrix, model, progress=clock)
+        l2 = model.l2 / auto.share(getattr(model, "dropout", 0.0))
+        if model.auto_of_ease:
+            linear = ("dropout", "l2", "user_power")
+            known = {name: getattr(model, name) for name in linear if fields.get(name) == "auto"}
             settings |= known
             fixed = fixed | {name: value for name, value in known.items() if name in fixed}
     scale = ranges.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
     return {name: value for name, value in settings.items() if name not in fixed}, fixed, scale
 
 
-def _start(cls: Any, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+def _start(cls: type[Learner], settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings:
         ranges.check_setting(cls, name)
     return {name: value for name, value in settings.items() if name not in fixed}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
 from offdiag.progress import Progress
+from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
 from offdiag.weights import Packed
 
@@ -52,7 +53,7 @@ class Bench:
         self.validation = validation
         self.small = _small(self.matrix, validation)
         self._grams: dict[float, Gram] = {}
-        self._last: Any = None
+        self._last: GramLearner | None = None
         m = self.matrix.shape[1]
         there = memory.available()
         room = MOST_GRAMS if there is None else there // 4 // max(4 * layout.size(m), 1)
@@ -66,7 +67,7 @@ class Bench:
             self._grams[user_power] = gram(self.matrix, user_power, dtype=np.float32, progress=progress)
         return self._grams[user_power]
 
-    def whole(self, model: Any, progress: Progress | None) -> Result:
+    def whole(self, model: Learner, progress: Progress | None) -> Result:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
@@ -75,34 +76,34 @@ class Bench:
             model.fit_gram(self.gram(model.user_power, progress), **words)
             self._last = model if model.starts_warm else None
         else:
-            _fit(model, self.train, self.validation, progress)
+            stops_early = getattr(model, "stops_early", False)
+            model.fit(self.train, progress=progress, **({"validation": self.validation} if stops_early else {}))
         return self.measured(model)
 
-    def measured(self, model: Any) -> Result:
+    def measured(self, model: Ranker) -> Result:
         return evaluate(model, self.validation, [self.metric])
 
-    def glance(self, model: Any, progress: Progress | None = None) -> Result | None:
+    def glance(self, model: Learner, progress: Progress | None = None) -> Result | None:
         """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
         if self.small is None or not self._by_gram(model):
             return None
         model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items))
         return evaluate(model, self.small.held_out, [self.metric])
 
-    def _by_gram(self, model: Any) -> bool:
+    def _by_gram(self, model: Learner) -> TypeGuard[GramLearner]:
         power = getattr(model, "user_power", None)
-        wanted = getattr(model, "learns_from_gram", False) and not model.prefers_data
+        wanted = getattr(model, "learns_from_gram", False) and not getattr(model, "prefers_data", False)
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
-    def left_out_error(self, model: Any) -> float | None:
+    def left_out_error(self, model: Learner) -> float | None:
         """Mean ‖e‖²/‖x‖² of training users if each were left out (exact for fixed Λ); None if there is no formula.
 
         e is the error of predicting each item from the others through the model's own inverse C.
         """
         weights = getattr(model, "weights_", None)
         settings = getattr(model, "settings_", {})
-        if not isinstance(weights, Packed) or settings.get("kept_weight", 0.0) not in (0.0, 1.0):
-            return None
-        if settings.get("propensity_power"):
+        formula = settings.get("kept_weight", 0.0) in (0.0, 1.0) and not settings.get("propensity_power")
+        if not isinstance(weights, Packed) or not formula:
             return None
         n_u = np.diff(self.matrix.indptr)
         users = np.flatnonzero(n_u >= 2)
@@ -134,14 +135,6 @@ def part_of(G: Gram, items: NDArray[np.int64]) -> Gram:
     local = np.arange(m)
     values[layout.positions(m, local, local)] = G.values[layout.positions(G.n_items, items, items)]
     return replace(G, values=values, item_counts=G.item_counts[items], item_sums=G.item_sums[items])
-
-
-def _fit(model: Any, X: Any, validation: Any, progress: Progress | None) -> None:
-    """Fit a model, with the validation users if it stops early."""
-    words: dict[str, Any] = {"progress": progress}
-    if getattr(model, "stops_early", False):
-        words["validation"] = validation
-    model.fit(X, **words)
 
 
 def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:

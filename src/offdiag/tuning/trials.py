@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from offdiag.protocols import Learner
+
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 TIE = 0.25  # standard errors: closer trials are ranked by their left-out errors
 
@@ -31,7 +33,7 @@ class Trial:
 class Tuned:
     """The best settings, a model with them, and every trial."""
 
-    model: Any  # not fitted
+    model: Learner  # not fitted
     settings: dict[str, Any]  # the searched ones and those held fixed
     value: float
     sem: float

@@ -48,14 +48,10 @@ class ImplicitFactors(Tiled):
         from offdiag._kernels import als
 
         Z = np.empty((X.shape[0], self.V.shape[1]), dtype=self.dtype)
-        # One type for each part, whatever the input: each combination would be compiled separately.
-        rows = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+        given = *rows_of(X), self.V, self.G, self.alpha, self.l2, self.power, self.items
 
         def part(first: int, last: int) -> None:
-            als.solve_rows(
-                *rows, self.V, self.G, self.alpha, self.l2, self.power, self.items,
-                first, last, Z[first:last],
-            )  # fmt: skip
+            als.solve_rows(*given, first, last, Z[first:last])
 
         als.run(part, X.indptr, self.V.shape[1])
         return Z
@@ -86,6 +82,14 @@ class ImplicitFactors(Tiled):
         if not (alpha > 0 and l2 > 0 and items >= 0 and np.isfinite(confidence).all()):
             raise ValueError("alpha and l2 of the implicit factors must be above 0")
         return cls(V, alpha, l2, power, items)
+
+
+Rows = tuple[Ints, NDArray[np.int32], NDArray[np.float64]]
+
+
+def rows_of(X: sparse.csr_array) -> Rows:
+    """One type for each part, whatever the input: each combination would be compiled separately."""
+    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
 
 
 def gram_of(V: Floats) -> Floats:

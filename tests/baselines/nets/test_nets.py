@@ -62,30 +62,30 @@ def matrices(parameters):
 
 def dae_loss(parameters, x, seen, settings):
     names = ["tanh"] * (len(parameters) // 2 - 1)
-    return multinomial(forward(parameters, seen, names), x) + settings["l2"] * matrices(parameters)
+    return multinomial(forward(parameters, seen, names), x) + settings.l2 * matrices(parameters)
 
 
 def vae_loss(parameters, x, seen, settings, noise, beta):
     hidden = np.tanh(seen @ parameters["W1"] + parameters["b1"])
     both = hidden @ parameters["W2"] + parameters["b2"]
-    mean, log_variance = both[:, : settings["rank"]], both[:, settings["rank"] :]
+    mean, log_variance = both[:, : settings.rank], both[:, settings.rank :]
     z = mean + noise * np.exp(log_variance / 2)
     logits = np.tanh(z @ parameters["W3"] + parameters["b3"]) @ parameters["W4"].T + parameters["b4"]
     kl = 0.5 * (np.exp(log_variance) + mean**2 - 1 - log_variance).sum(1).mean()
-    return multinomial(logits, x) + beta * kl + settings["l2"] * matrices(parameters)
+    return multinomial(logits, x) + beta * kl + settings.l2 * matrices(parameters)
 
 
 def cdae_loss(parameters, x, seen, settings, users):
     entered = seen @ parameters["W1"] + parameters["users"][users] + parameters["b1"]
-    hidden = np.tanh(entered) if settings["activation"] == "tanh" else expit(entered)
+    hidden = np.tanh(entered) if settings.activation == "tanh" else expit(entered)
     s = hidden @ parameters["W2"].T + parameters["b2"]
-    one, weight = x > 0, settings["positive_weight"] * x
-    if settings["loss"] == "logistic":
+    one, weight = x > 0, settings.positive_weight * x
+    if settings.loss == "logistic":
         each = np.where(one, weight * np.logaddexp(0, -s), np.logaddexp(0, s))
     else:
         each = np.where(one, weight * (1 - s) ** 2, s**2)
     penalty = (parameters["W1"] ** 2).sum() + (parameters["W2"] ** 2).sum() + (parameters["users"][users] ** 2).sum()
-    return each.sum(1).mean() + settings["l2"] * penalty
+    return each.sum(1).mean() + settings.l2 * penalty
 
 
 def randomised(net, seed=0):
@@ -127,7 +127,7 @@ def unit_and_dropped(x, p, seed):
 @pytest.mark.parametrize(("depth", "counts"), [(0, False), (2, True)])
 def test_the_gradient_of_the_denoising_loss_is_that_of_finite_differences(depth, counts):
     x = data(counts=counts)
-    settings = od.MultDAE(rank=3, width=4, depth=depth, l2=0.02)._checked()
+    settings = od.MultDAE(rank=3, width=4, depth=depth, l2=0.02)
     seen, _ = unit_and_dropped(x, 0.5, 5)
     net = mult.DenoisingNet(7, settings)
     check_gradient(net, lambda w: dae_loss(w, x.toarray(), seen, settings), np.arange(9), x)
@@ -135,7 +135,7 @@ def test_the_gradient_of_the_denoising_loss_is_that_of_finite_differences(depth,
 
 def test_the_gradient_of_the_variational_loss_is_that_of_finite_differences():
     x = data(counts=True)
-    settings = od.MultVAE(rank=3, width=4, l2=0.02, beta=0.6)._checked()
+    settings = od.MultVAE(rank=3, width=4, l2=0.02, beta=0.6)
     seen, rng = unit_and_dropped(x, 0.5, 5)
     noise = rng.standard_normal((9, 3), dtype=np.float32).astype(np.float64)
     net = mult.VariationalNet(7, settings, 10.0)
@@ -146,7 +146,7 @@ def test_the_gradient_of_the_variational_loss_is_that_of_finite_differences():
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_the_gradient_of_the_collaborative_loss_is_that_of_finite_differences(activation, loss):
     x = data(counts=True)
-    settings = od.CDAE(width=3, activation=activation, loss=loss, positive_weight=1.7, l2=0.02)._checked()
+    settings = od.CDAE(width=3, activation=activation, loss=loss, positive_weight=1.7, l2=0.02)
     norms = np.sqrt((x.toarray() ** 2).sum(1, keepdims=True))
     seen = unit_and_dropped(x, 0.5, 5)[0] * norms  # CDAE does not normalise the history
     users = np.array([8, 2, 3, 0, 1, 4, 5, 6, 7])
@@ -175,7 +175,7 @@ def test_beta_rises_in_a_line_to_its_cap():
     assert mult.annealed(0.2, 0, 0) == 0.2
     X = data(50, 9)
     net = od.MultVAE(rank=2, width=3, batch_users=10, anneal_epochs=2.0)
-    rows = net._net(X, net._checked())
+    rows = net._net(X)
     assert rows.anneal_steps == 10  # 50 users in 5 batches, twice
 
 
@@ -428,7 +428,7 @@ def test_an_interrupted_fit_keeps_the_earlier_one(split):
 def test_with_beta_0_and_no_variance_the_variational_net_is_a_denoising_one():
     """Only the mean is decoded, without divergence: the loss of the layers alone."""
     x = data()
-    settings = od.MultVAE(rank=3, width=4, beta=0.0, dropout=0.0)._checked()
+    settings = od.MultVAE(rank=3, width=4, beta=0.0, dropout=0.0)
     net = mult.VariationalNet(7, settings, 0.0)
     randomised(net)
     with torch.no_grad():
@@ -439,7 +439,7 @@ def test_with_beta_0_and_no_variance_the_variational_net_is_a_denoising_one():
 
 
 def test_a_new_user_has_the_mean_of_the_user_vectors():
-    net = cdae.CollaborativeNet(6, 4, od.CDAE(width=3)._checked())
+    net = cdae.CollaborativeNet(6, 4, od.CDAE(width=3))
     parameters = randomised(net)
     expected = parameters["b1"] + parameters["users"].mean(0)
     np.testing.assert_allclose(net.network().layers[0][1], expected, atol=1e-6)

@@ -46,18 +46,18 @@ class CDAE(Neural):
     )  # fmt: skip
     l2: float = net_fields.l2()
 
-    def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
-        return CollaborativeNet(*rows.shape, settings)
+    def _net(self, rows: sparse.csr_array) -> training.Net:
+        return CollaborativeNet(*rows.shape, self)
 
-    def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
+    def _size(self, rows: sparse.csr_array) -> int:
         n, m = rows.shape
-        return (n + 2 * m + 1) * int(settings["width"]) + m
+        return (n + 2 * m + 1) * self.width + m
 
 
 class CollaborativeNet:
-    def __init__(self, n: int, m: int, settings: dict[str, Any]) -> None:
+    def __init__(self, n: int, m: int, settings: CDAE) -> None:
         self.settings = settings
-        rng, width = np.random.default_rng([settings["seed"], 0]), settings["width"]
+        rng, width = np.random.default_rng([settings.seed, 0]), settings.width
         self.parameters: dict[str, Any] = {
             "W1": training.glorot(rng, m, width),
             "b1": training.zeros(width),
@@ -71,18 +71,18 @@ class CollaborativeNet:
 
         W1, b1, W2, b2, vectors = self.parameters.values()
         own = vectors.index_select(0, torch.from_numpy(users))
-        entered = training.gathered(training.dropped(x, self.settings["dropout"], rng), W1) + own + b1
-        hidden = torch.tanh(entered) if self.settings["activation"] == "tanh" else torch.sigmoid(entered)
+        entered = training.gathered(training.dropped(x, self.settings.dropout, rng), W1) + own + b1
+        hidden = torch.tanh(entered) if self.settings.activation == "tanh" else torch.sigmoid(entered)
         scores = torch.addmm(b2, hidden, W2.T)
-        errors = losses_of(self.settings["loss"])(scores, x, self.settings["positive_weight"])
-        if self.settings["l2"] == 0:
+        errors = losses_of(self.settings.loss)(scores, x, self.settings.positive_weight)
+        if self.settings.l2 == 0:
             return errors
-        return errors + self.settings["l2"] * ((W1**2).sum() + (W2**2).sum() + (own**2).sum())
+        return errors + self.settings.l2 * ((W1**2).sum() + (W2**2).sum() + (own**2).sum())
 
     def network(self) -> Network:
         W1, b1, W2, b2, vectors = (tensor.detach().numpy() for tensor in self.parameters.values())
         nobody = b1 + vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-        return Network(((W1, nobody), (W2, b2)), (self.settings["activation"],), False)
+        return Network(((W1, nobody), (W2, b2)), (self.settings.activation,), False)
 
 
 def losses_of(name: str) -> Any:

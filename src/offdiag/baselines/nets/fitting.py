@@ -12,10 +12,9 @@ from offdiag import memory
 from offdiag.baselines.nets import early_stopping, net_fields, training
 from offdiag.baselines.nets.checkpoints import Checkpoint, fingerprint
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import as_matrix
 from offdiag.models import fields
-from offdiag.models.fields import check_not_empty, checked_item_ids
 from offdiag.models.recommender import Recommender
+from offdiag.models.source import read_data
 from offdiag.progress import Progress
 
 if TYPE_CHECKING:
@@ -61,12 +60,9 @@ class Neural(_Settings):
         updated during training: the same call resumes from it and ends with exactly the numbers of a run that was
         never interrupted. It may then ask for more ``epochs``; everything else must be the same.
         """
-        settings = self._checked()
-        matrix = as_matrix(X)
-        check_not_empty(matrix.nnz, *matrix.shape)
-        name, (n, m) = type(self).__name__, matrix.shape
-        item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
-        sums = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+        used = self._checked_copy()
+        matrix, source = read_data(X)
+        name, m, settings = type(self).__name__, matrix.shape[1], used._settings()
         if matrix.data.max() > LARGEST:
             raise OffdiagError(
                 f"{name} computes in float32 and takes values up to {LARGEST:g}, received values up to "
@@ -74,22 +70,22 @@ class Neural(_Settings):
             )
         rows = matrix[np.flatnonzero(np.diff(matrix.indptr))]  # an empty history teaches nothing
         if validation is None:
-            rows, watched = early_stopping.set_aside(rows, settings["seed"])
+            rows, watched = early_stopping.set_aside(rows, used.seed)
         else:
-            watched = early_stopping.given(validation, item_ids)
+            watched = early_stopping.given(validation, source.item_ids)
         training.torch_or_error(name)
-        batch = min(settings["batch_users"], rows.shape[0])
+        batch = min(used.batch_users, rows.shape[0])
         memory.require(
-            4 * (6 * self._size(rows, settings) + 6 * batch * m),  # gradients, Adam's moments, the best, one in flight
+            4 * (6 * used._size(rows) + 6 * batch * m),  # gradients, Adam's moments, the best, one in flight
             f"a {name} of {m:,} items",
             "lower width, rank or batch_users, or keep fewer items (od.prepare.min_counts)",
         )
         data = [rows] + ([watched.histories, watched.targets] if watched else [])
         mark = "" if checkpoint is None else fingerprint(name, settings, data)
-        net = self._net(rows, settings)
-        run = training.train(net, rows, watched, settings, Checkpoint(checkpoint, mark, settings), progress)
+        net = used._net(rows)
+        run = training.train(net, rows, watched, used, Checkpoint(checkpoint, mark, settings), progress)
         return self._store(
-            net.network(), item_ids, sums, n, settings, epochs_=run.epoch,
+            net.network(), **vars(source), settings=settings, epochs_=run.epoch,
             best_epoch_=run.best_epoch or run.epoch, losses_=run.losses, validation_=run.validation,
         )  # fmt: skip
 
@@ -99,9 +95,9 @@ class Neural(_Settings):
             "explain with EDLAE instead"
         )
 
-    def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
+    def _net(self, rows: sparse.csr_array) -> training.Net:
         raise NotImplementedError
 
-    def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
+    def _size(self, rows: sparse.csr_array) -> int:
         """How many parameters the net has."""
         raise NotImplementedError

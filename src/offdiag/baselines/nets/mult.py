@@ -40,11 +40,11 @@ class MultDAE(Neural):
     dropout: float = net_fields.dropout()
     l2: float = net_fields.l2(default=2e-5, search=fields.Range(1e-7, 1e-3, log=True))
 
-    def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
-        return DenoisingNet(rows.shape[1], settings)
+    def _net(self, rows: sparse.csr_array) -> training.Net:
+        return DenoisingNet(rows.shape[1], self)
 
-    def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
-        return _size(_sizes(rows.shape[1], settings))
+    def _size(self, rows: sparse.csr_array) -> int:
+        return _size(_sizes(rows.shape[1], self))
 
 
 @fields.model
@@ -75,19 +75,18 @@ class MultVAE(Neural):
     anneal_epochs: float = fields.setting(100.0, low=0, help="Number of epochs over which beta rises linearly from 0.")
     l2: float = net_fields.l2()
 
-    def _net(self, rows: sparse.csr_array, settings: dict[str, Any]) -> training.Net:
-        anneal_steps = settings["anneal_epochs"] * training.steps_per_epoch(rows.shape[0], settings["batch_users"])
-        return VariationalNet(rows.shape[1], settings, anneal_steps)
+    def _net(self, rows: sparse.csr_array) -> training.Net:
+        return VariationalNet(rows.shape[1], self, self.anneal_epochs * -(-rows.shape[0] // self.batch_users))
 
-    def _size(self, rows: sparse.csr_array, settings: dict[str, Any]) -> int:
-        sizes = _sizes(rows.shape[1], settings)
-        return _size(sizes) + int((sizes[settings["depth"]] + 1) * settings["rank"])  # variances next to the means
+    def _size(self, rows: sparse.csr_array) -> int:
+        sizes = _sizes(rows.shape[1], self)
+        return _size(sizes) + (sizes[self.depth] + 1) * self.rank  # variances next to the means
 
 
-def _sizes(m: int, settings: dict[str, Any]) -> list[int]:
+def _sizes(m: int, settings: MultDAE | MultVAE) -> list[int]:
     """Units of every layer, from the items to the items."""
-    wide = [settings["width"]] * settings["depth"]
-    return [m, *wide, settings["rank"], *wide, m]
+    wide = [settings.width] * settings.depth
+    return [m, *wide, settings.rank, *wide, m]
 
 
 def _size(sizes: Sequence[int]) -> int:
@@ -97,9 +96,9 @@ def _size(sizes: Sequence[int]) -> int:
 class DenoisingNet:
     """The parameters of MultDAE: W1, b1, …, each matrix from a layer to the next, but the last one item by item."""
 
-    def __init__(self, m: int, settings: dict[str, Any]) -> None:
+    def __init__(self, m: int, settings: MultDAE | MultVAE) -> None:
         self.settings = settings
-        rng = np.random.default_rng([settings["seed"], 0])
+        rng = np.random.default_rng([settings.seed, 0])
         sizes = _sizes(m, settings)
         self.parameters: dict[str, Any] = {}
         for at, (rows, columns) in enumerate(self._shapes(sizes), 1):
@@ -114,7 +113,7 @@ class DenoisingNet:
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
         import torch
 
-        seen = training.dropped(_unit(x), self.settings["dropout"], rng)
+        seen = training.dropped(_unit(x), self.settings.dropout, rng)
         hidden = torch.tanh(training.gathered(seen, self.parameters["W1"]) + self.parameters["b1"])
         hidden = self._tanh(hidden, range(2, self.last))
         return negative_log_likelihood(self._logits(hidden), x) + self._penalty()
@@ -138,19 +137,19 @@ class DenoisingNet:
         return torch.addmm(self.parameters[f"b{self.last}"], hidden, self.parameters[f"W{self.last}"].T)
 
     def _penalty(self) -> Any:
-        if self.settings["l2"] == 0:
+        if self.settings.l2 == 0:
             return 0.0
-        return self.settings["l2"] * sum((W**2).sum() for name, W in self.parameters.items() if name[0] == "W")
+        return self.settings.l2 * sum((W**2).sum() for name, W in self.parameters.items() if name[0] == "W")
 
 
 class VariationalNet(DenoisingNet):
     """The middle layer has twice the columns: the means, then the logarithms of the variances."""
 
-    def __init__(self, m: int, settings: dict[str, Any], anneal_steps: float) -> None:
-        self.anneal_steps = anneal_steps
-        self.middle = settings["depth"] + 1
+    def __init__(self, m: int, settings: MultVAE, anneal_steps: float) -> None:
+        self.anneal_steps, self.beta = anneal_steps, settings.beta
+        self.middle = settings.depth + 1
         super().__init__(m, settings)
-        self.parameters[f"b{self.middle}"] = training.zeros(2 * settings["rank"])
+        self.parameters[f"b{self.middle}"] = training.zeros(2 * settings.rank)
 
     def _shapes(self, sizes: list[int]) -> list[tuple[int, int]]:
         shapes = super()._shapes(sizes)
@@ -161,11 +160,11 @@ class VariationalNet(DenoisingNet):
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
         import torch
 
-        mean, log_variance = self.encode(training.dropped(_unit(x), self.settings["dropout"], rng))
+        mean, log_variance = self.encode(training.dropped(_unit(x), self.settings.dropout, rng))
         noise = torch.from_numpy(rng.standard_normal(tuple(mean.shape), dtype=np.float32))
         z = mean + noise * torch.exp(0.5 * log_variance)
         logits = self._logits(self._tanh(z, range(self.middle + 1, self.last)))
-        beta = annealed(self.settings["beta"], step, self.anneal_steps)
+        beta = annealed(self.beta, step, self.anneal_steps)
         return negative_log_likelihood(logits, x) + beta * divergence(mean, log_variance) + self._penalty()
 
     def encode(self, seen: sparse.csr_array) -> tuple[Any, Any]:
@@ -176,12 +175,12 @@ class VariationalNet(DenoisingNet):
         if self.middle > 1:
             hidden = self._tanh(torch.tanh(first), range(2, self.middle))
             first = torch.addmm(self.parameters[f"b{self.middle}"], hidden, self.parameters[f"W{self.middle}"])
-        rank = self.settings["rank"]
+        rank = self.settings.rank
         return first[:, :rank], first[:, rank:]
 
     def network(self) -> Network:
         layers = [self._arrays(at) for at in range(1, self.last + 1)]
-        rank, (W, b) = self.settings["rank"], layers[self.middle - 1]
+        rank, (W, b) = self.settings.rank, layers[self.middle - 1]
         layers[self.middle - 1] = np.ascontiguousarray(W[:, :rank]), b[:rank].copy()
         names = ["tanh"] * (self.last - 1)
         names[self.middle - 1] = "identity"

@@ -7,7 +7,7 @@ Equals    torch's Adam on dense batches: sparse rows only skip products with zer
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.weights import Network
+
+if TYPE_CHECKING:
+    from offdiag.baselines.nets.fitting import Neural
 
 
 class Net(Protocol):
@@ -44,54 +47,50 @@ def torch_or_error(name: str) -> Any:
     return torch
 
 
-def steps_per_epoch(n_users: int, batch_users: int) -> int:
-    return -(-n_users // batch_users)
-
-
 def train(
     net: Net,
     matrix: sparse.csr_array,
     watched: Watched | None,
-    settings: dict[str, Any],
+    settings: Neural,
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> Run:
     """Train for ``epochs``, or until ``patience`` of them gain no nDCG; the net ends with the best parameters."""
     import torch
 
-    optimiser = torch.optim.Adam(list(net.parameters.values()), lr=settings["learning_rate"], fused=True)
+    optimiser = torch.optim.Adam(list(net.parameters.values()), lr=settings.learning_rate, fused=True)
     run = checkpoint.read() or Run()
-    if run.epoch > settings["epochs"]:
+    if run.epoch > settings.epochs:
         raise OffdiagError(
-            f"the checkpoint has {run.epoch} epochs, more than the {settings['epochs']} asked for; ask for as many, "
+            f"the checkpoint has {run.epoch} epochs, more than the {settings.epochs} asked for; ask for as many, "
             "or give another path to start again"
         )
     if run.epoch:
         _restore(run, net, optimiser)
-    while run.epoch < settings["epochs"] and not _patience_is_over(run, watched, settings["patience"]):
-        rng = np.random.default_rng([settings["seed"], run.epoch + 1])
+    while run.epoch < settings.epochs and not _patience_is_over(run, watched, settings.patience):
+        rng = np.random.default_rng([settings.seed, run.epoch + 1])
         loss = _epoch(net, matrix, optimiser, rng, settings, run)
         run.epoch += 1
         run.losses.append(loss)
         run.parameters = {name: tensor.detach().numpy() for name, tensor in net.parameters.items()}
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in run.parameters.values()):
             raise OffdiagError(
-                f"training diverged at learning_rate={settings['learning_rate']:g}; use a smaller one, "
+                f"training diverged at learning_rate={settings.learning_rate:g}; use a smaller one, "
                 "or smaller values (od.prepare.binarize)"
             )
-        said = f"training · loss {loss:.6g}"
+        stage = f"training · loss {loss:.6g}"
         if watched is not None:
             run.validation.append(watched.ndcg(net.network()))
-            said += f" · nDCG@100 {run.validation[-1]:.4f}"
+            stage += f" · nDCG@100 {run.validation[-1]:.4f}"
             if run.best_epoch == 0 or run.validation[-1] > run.validation[run.best_epoch - 1]:
                 run.best_epoch = run.epoch
                 run.best = {name: array.copy() for name, array in run.parameters.items()}
-        done = run.epoch == settings["epochs"] or _patience_is_over(run, watched, settings["patience"])
+        done = run.epoch == settings.epochs or _patience_is_over(run, watched, settings.patience)
         if checkpoint.path is not None:
             _take_moments(run, net, optimiser)
             checkpoint.write(run, last=done)
         if progress:
-            progress(said, 1.0 if done else run.epoch / settings["epochs"])
+            progress(stage, 1.0 if done else run.epoch / settings.epochs)
     _assign(net, run.best or run.parameters)
     return run
 
@@ -101,10 +100,10 @@ def _patience_is_over(run: Run, watched: Watched | None, patience: int) -> bool:
 
 
 def _epoch(
-    net: Net, matrix: sparse.csr_array, optimiser: Any, rng: np.random.Generator, settings: dict[str, Any], run: Run
+    net: Net, matrix: sparse.csr_array, optimiser: Any, rng: np.random.Generator, settings: Neural, run: Run
 ) -> float:
     """The mean loss per user over one pass."""
-    n, rows, total = matrix.shape[0], settings["batch_users"], 0.0
+    n, rows, total = matrix.shape[0], settings.batch_users, 0.0
     order = rng.permutation(n)
     for lo in range(0, n, rows):
         users = order[lo : lo + rows]

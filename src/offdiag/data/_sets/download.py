@@ -55,12 +55,9 @@ def fetch(address: str, target: Path, checksum: str | None, progress: Progress |
 
 def verify(path: Path, checksum: str) -> None:
     """Raise an error with the expected and the actual checksum if they differ."""
-    _check(_digest_of(path, checksum), checksum, path.name, "delete it and download again")
-
-
-def _digest_of(path: Path, checksum: str) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, checksum.partition(":")[0]).hexdigest()
+        digest = hashlib.file_digest(file, checksum.partition(":")[0])
+    _check(digest.hexdigest(), checksum, path.name, "delete it and download again")
 
 
 def _check(received: str, checksum: str, name: str, advice: str) -> None:

@@ -27,8 +27,7 @@ SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
     """The first n images (n, 28, 28) and their labels (n,), both uint8; all of the part when n is None."""
     prefix = {"train": "train", "test": "t10k"}[_checked_part(part)]
-    pixels = _idx(_found(folder, _spellings(f"{prefix}-images", 3)), dimensions=3)
-    labels = _idx(_found(folder, _spellings(f"{prefix}-labels", 1)), dimensions=1)
+    pixels, labels = _idx(folder, f"{prefix}-images", 3), _idx(folder, f"{prefix}-labels", 1)
     if pixels.shape[1:] != SHAPES["mnist"]:
         raise OffdiagError(f"MNIST pictures are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
     if len(pixels) != len(labels):
@@ -44,12 +43,10 @@ def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "te
     The training files data_batch_1.bin … data_batch_5.bin are read in this order; missing ones are skipped.
     """
     names = ["test_batch.bin"] if _checked_part(part) == "test" else [f"data_batch_{k}.bin" for k in range(1, 6)]
-    found = dict(archive.files(_there(folder), lambda name: name in names))
-    if not found:
-        raise _missing(folder, names)
+    found = _find(folder, names)
     records = []
-    for name in sorted(found):
-        values = np.frombuffer(found[name], dtype=np.uint8)
+    for name, content in found:
+        values = np.frombuffer(content, dtype=np.uint8)
         if not len(values) or len(values) % _RECORD:
             raise OffdiagError(
                 f"{name}: expected whole records of {_RECORD} bytes, received {len(values)} bytes; "
@@ -59,7 +56,7 @@ def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "te
     rows = np.concatenate(records)
     if rows[:, 0].max() > 9:
         raise OffdiagError(
-            f"expected labels 0 to 9 in {', '.join(sorted(found))}, received {rows[:, 0].max()}; "
+            f"expected labels 0 to 9 in {', '.join(name for name, _ in found)}, received {rows[:, 0].max()}; "
             "give the binary version of CIFAR-10 (CIFAR-100 has another layout)"
         )
     planes = rows[:, 1:].reshape(-1, 3, 32, 32)
@@ -117,9 +114,9 @@ def _smooth(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     return np.asarray(field / field.std()) if n else field
 
 
-def _idx(file: tuple[str, bytes], *, dimensions: int) -> Pixels:
+def _idx(folder: str | Path, stem: str, dimensions: int) -> Pixels:
     """An IDX file of bytes: two zeros, the type, the number of dimensions, a big-endian size for each, the entries."""
-    name, content = file
+    name, content = _find(folder, [f"{stem}{mark}idx{dimensions}-ubyte" for mark in "-."])[0]
     head = 4 + 4 * dimensions
     magic = bytes([0, 0, _IDX_UBYTE, dimensions])
     if content[:4] != magic:
@@ -136,28 +133,15 @@ def _idx(file: tuple[str, bytes], *, dimensions: int) -> Pixels:
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
-def _spellings(stem: str, dimensions: int) -> list[str]:
-    return [f"{stem}{mark}idx{dimensions}-ubyte" for mark in "-."]
-
-
-def _found(folder: str | Path, names: list[str]) -> tuple[str, bytes]:
-    found = archive.first_file(_there(folder), *names)
-    if found is None:
-        raise _missing(folder, names)
-    return found
-
-
-def _there(folder: str | Path) -> Path:
-    path = Path(folder)
-    if not path.exists():
+def _find(folder: str | Path, names: list[str]) -> list[tuple[str, bytes]]:
+    """Name and content of those files that are there, at least one."""
+    if not Path(folder).exists():
         raise OffdiagError(f"expected a folder with the files, but there is no {str(folder)!r}; give the folder's path")
-    return path
-
-
-def _missing(folder: str | Path, names: list[str]) -> OffdiagError:
-    return OffdiagError(
-        f"looked in {str(folder)!r} for {' or '.join(names)} (also with .gz), found none; give the folder that holds it"
-    )
+    found = dict(archive.files(Path(folder), lambda name: name in names))
+    if not found:
+        shown = f"{str(folder)!r} for {' or '.join(names)} (also with .gz)"
+        raise OffdiagError(f"looked in {shown}, found none; give the folder that holds it")
+    return [(name, found[name]) for name in names if name in found]
 
 
 def _first(pixels: Pixels, labels: Pixels, n: int | None, name: str) -> Images:

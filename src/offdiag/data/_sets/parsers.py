@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from offdiag.data._sets.archive import files, first_file
+from offdiag.data.failures import polars_failures
 from offdiag.data.lines import parse_lines
 from offdiag.data.parquet import check_pages, reading_parquet
 from offdiag.data.table import Table, concatenate
 from offdiag.errors import OffdiagError
 
 
-def _needed(source: Path, *names: str) -> tuple[str, bytes]:
+def _require_file(source: Path, *names: str) -> tuple[str, bytes]:
     found = first_file(source, *names)
     if found is None:
         raise OffdiagError(
@@ -26,49 +27,48 @@ def _needed(source: Path, *names: str) -> tuple[str, bytes]:
     return found
 
 
-def _delimited(content: bytes, name: str, separator: str, types: list[str | None], header: bool = False) -> list[Any]:
-    """Columns as polars Series; a type of None skips the column."""
+def _delimited(
+    content: bytes, name: str, separator: str, types: dict[str, str | None], header: bool = False
+) -> dict[str, Any]:
+    """Columns as polars Series by name; a type of None skips the column."""
     import polars as pl
 
     kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float32, "text": pl.String}
-    schema = {f"column_{i}": kinds[t or "text"] for i, t in enumerate(types)}
+    schema = {column: kinds[t or "text"] for column, t in types.items()}
     if len(separator) > 1:
         content, separator = content.replace(separator.encode(), b"\x1f"), "\x1f"
-    try:
-        frame = pl.read_csv(
+    with polars_failures(f"{name} as published", "something else", "fetch it again"):
+        return pl.read_csv(
             content,
             has_header=False,
             skip_rows=int(header),
             separator=separator,
             schema=schema,
-            columns=[f"column_{i}" for i, t in enumerate(types) if t is not None],
+            columns=[i for i, t in enumerate(types.values()) if t is not None],
             quote_char=None,
-        )
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).strip().split("\n")[0][:120]
-        raise OffdiagError(
-            f"expected {name} as published, received something else ({reason}); fetch it again"
-        ) from None
-    return frame.get_columns()
+        ).to_dict()
+
+
+def _ratings(content: bytes, name: str, separator: str, header: bool = False) -> Table:
+    types: dict[str, str | None] = {"user": "int", "item": "int", "value": "float", "time": "int"}
+    return Table(**_delimited(content, name, separator, types, header), where=name)
 
 
 def movielens_csv(source: Path) -> Table:
     """ratings.csv of ml-latest and ml-20m: userId,movieId,rating,timestamp."""
-    name, content = _needed(source, "ratings.csv")
-    user, item, value, time = _delimited(content, name, ",", ["int", "int", "float", "int"], header=True)
-    return Table(user, item, value, time, name)
+    name, content = _require_file(source, "ratings.csv")
+    return _ratings(content, name, ",", header=True)
 
 
 def movielens_100k(source: Path) -> Table:
     """u.data: user, item, rating, time, tab-separated."""
-    name, content = _needed(source, "u.data")
-    user, item, value, time = _delimited(content, name, "\t", ["int", "int", "float", "int"])
-    return Table(user, item, value, time, name)
+    name, content = _require_file(source, "u.data")
+    return _ratings(content, name, "\t")
 
 
 def movielens_1m(source: Path) -> Table:
     """ratings.dat, `::` between the fields; or a ratings.parquet with only the ids."""
-    name, content = _needed(source, "ratings.dat", "ratings.parquet")
+    name, content = _require_file(source, "ratings.dat", "ratings.parquet")
     if name.endswith(".parquet"):
         import polars as pl
 
@@ -77,8 +77,7 @@ def movielens_1m(source: Path) -> Table:
             frame = pl.read_parquet(io.BytesIO(content))
         user, item = (frame.get_column(c).cast(pl.Int64) for c in ("userID", "movieID"))
         return Table(user, item, where=name)
-    user, item, value, time = _delimited(content, name, "::", ["int", "int", "float", "int"])
-    return Table(user, item, value, time, name)
+    return _ratings(content, name, "::")
 
 
 def movie_titles(source: Path) -> dict[int, str] | None:
@@ -103,23 +102,20 @@ def netflix(source: Path) -> Table:
     import polars as pl
 
     parts: list[pl.DataFrame] = []
-    waiting: list[bytes] = []
-    size = 0
+    waiting = io.BytesIO()
     for _, content in files(source, lambda name: bool(_NETFLIX.fullmatch(name))):
-        waiting.append(content.rstrip() + b"\n")
-        size += len(content)
-        if size > 1 << 28:  # many small files are parsed together, within bounded memory
-            parts.append(_netflix_part(b"".join(waiting)))
-            waiting, size = [], 0
-    if waiting:
-        parts.append(_netflix_part(b"".join(waiting)))
+        waiting.write(content.rstrip() + b"\n")
+        if waiting.tell() > 1 << 28:  # many small files are parsed together, within bounded memory
+            parts.append(_netflix_part(waiting.getvalue()))
+            waiting = io.BytesIO()
+    if waiting.tell():
+        parts.append(_netflix_part(waiting.getvalue()))
     if not parts:
         raise OffdiagError(
             f"expected mv_*.txt, training_set.tar or combined_data_*.txt in {source.name}, received no such file; "
             "give the folder or archive as published"
         )
-    user, item, value, time = pl.concat(parts).get_columns()
-    return Table(user, item, value, time, "the Netflix files")
+    return Table(**pl.concat(parts).to_dict(), where="the Netflix files")
 
 
 def _netflix_part(content: bytes) -> Any:
@@ -127,8 +123,8 @@ def _netflix_part(content: bytes) -> Any:
 
     # Give a heading the same number of fields as the other lines.
     content = content.replace(b"\r\n", b"\n").replace(b":\n", b":,,\n")
-    first, value, date = _delimited(content, "the Netflix files", ",", ["text", "float", "text"])
-    frame = pl.DataFrame({"first": first, "value": value, "date": date})
+    types: dict[str, str | None] = {"first": "text", "value": "float", "date": "text"}
+    frame = pl.DataFrame(_delimited(content, "the Netflix files", ",", types))
     heading = pl.col("first").str.ends_with(":")
     try:
         return (
@@ -159,9 +155,8 @@ def netflix_titles(source: Path) -> dict[int, str] | None:
 
 def taste_profile(source: Path) -> Table:
     """train_triplets.txt: user, song, plays, tab-separated."""
-    name, content = _needed(source, "train_triplets.txt")
-    user, item, value = _delimited(content, name, "\t", ["text", "text", "float"])
-    return Table(user, item, value, where=name)
+    name, content = _require_file(source, "train_triplets.txt")
+    return Table(**_delimited(content, name, "\t", {"user": "text", "item": "text", "value": "float"}), where=name)
 
 
 def song_titles(source: Path) -> dict[str, str] | None:
@@ -188,14 +183,14 @@ def gowalla(source: Path) -> Table:
     """All pairs of the LightGCN files, or else the raw check-ins of SNAP: user, time, latitude, longitude, place."""
     raw = first_file(source, "loc-gowalla_totalCheckins.txt")
     if raw is not None:
-        user, time, item = _delimited(raw[1], raw[0], "\t", ["int", "text", None, None, "int"])
-        return Table(user, item, None, time, raw[0])
+        types = {"user": "int", "time": "text", "latitude": None, "longitude": None, "item": "int"}
+        return Table(**_delimited(raw[1], raw[0], "\t", types), where=raw[0])
     return concatenate([part for part in gowalla_parts(source) if part is not None])
 
 
 def citeulike(source: Path) -> Table:
     """users.dat: line u has the number of articles of user u, followed by the articles."""
-    name, content = _needed(source, "users.dat")
+    name, content = _require_file(source, "users.dat")
     return parse_lines(content, "counted", name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 from offdiag.lab import dropout, equalizer, landscape, montecarlo
 from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size
+from offdiag.papers.driver import Numbers
 
 LAMBDAS = (0.1, 0.5, 1.0)  # of Figures 2 and 3
 FIGURE_1 = (0.0, 0.6, 2.0)  # λ; the paper does not give its own
-Numbers = dict[str, float]
 
 
 def drop_of(lam: float) -> float:
@@ -114,7 +115,7 @@ def _printed_universal(k: int) -> float:
     return float(np.linalg.norm(Z.T @ Z - np.eye(len(Z)), 2))
 
 
-def _joint_spread(rng: np.random.Generator, r: int, starts: int = 20) -> float:
+def _joint_spread(rng: np.random.Generator, r: int) -> float:
     """The least relative spread of ‖Uq_i‖‖Vq_i‖ that a search over rotations finds, for a random pair."""
     from scipy.linalg import expm
     from scipy.optimize import least_squares
@@ -122,7 +123,7 @@ def _joint_spread(rng: np.random.Generator, r: int, starts: int = 20) -> float:
     U, V = rng.standard_normal((r, r)) * np.exp(-np.arange(r)), rng.standard_normal((r, r))
     upper = np.triu_indices(r, 1)
     best = np.inf
-    for _ in range(starts):
+    for _ in range(20):
         Q0 = np.linalg.qr(rng.standard_normal((r, r)))[0]
 
         def uneven(a: Matrix, Q0: Matrix = Q0) -> Matrix:
@@ -158,7 +159,7 @@ def optima(seed: int) -> tuple[Numbers, Shrinkage]:
             M = rng.standard_normal((d1, d2))
             M = M + M.T if tied else M  # tied: indefinite
             best = dropout.optimum(M, r, drop_of(lam), tied)
-            U, V, value = _searched(M, r, lam, tied, rng)
+            U, V, value = _search(M, r, lam, tied, rng)
             gaps.append(abs(value / best.value - 1))
             scores = dropout.importances(U, V)
             uneven.append(float(np.ptp(scores) / scores.mean()))
@@ -198,7 +199,7 @@ def optima(seed: int) -> tuple[Numbers, Shrinkage]:
         "rank_uncut": float(np.sum(np.diag(near) > cut.threshold)),
         "printed_tied_least_eigenvalue": float(np.linalg.eigvalsh(by_singular)[0]),
         "tied_value": signed.value,
-        "tied_searched": _searched(A, 2, 1.0, True, rng)[2],
+        "tied_searched": _search(A, 2, 1.0, True, rng)[2],
         "value_unpadded": dropout.objective(M, *unpadded, 0.5),
         "problem_5_gap": _problem_5_gap(rng),
         "lemma_a2_gap": float(np.abs(inverse - (np.eye(3) - lam / (r + lam * 3))).max()),
@@ -210,8 +211,6 @@ def optima(seed: int) -> tuple[Numbers, Shrinkage]:
 
 def _problem_5_gap(rng: np.random.Generator) -> float:
     """Problem 5, ‖M − UUᵀ‖² + λ/r·‖U‖⁴, searched for its minimum, against the closed form of Problem 4."""
-    from scipy.optimize import minimize
-
     d, r, lam = 4, 3, 1.0
     A = rng.standard_normal((d, d))
     M = A @ A.T
@@ -221,19 +220,23 @@ def _problem_5_gap(rng: np.random.Generator) -> float:
         E, total = U @ U.T - M, float(np.sum(U**2))
         return float(np.sum(E**2)) + lam / r * total**2, 4 * (E @ U + lam / r * total * U).ravel()
 
-    options: Any = {"maxiter": 5000, "gtol": 1e-11, "ftol": 0.0}
-    found = [
-        minimize(value, rng.standard_normal(d * r), jac=True, method="L-BFGS-B", options=options).fun for _ in range(4)
-    ]
-    return abs(float(min(found)) / dropout.optimum(M, r, drop_of(lam), tied=True).value - 1)
+    return abs(_lowest(value, d * r, rng)[1] / dropout.optimum(M, r, drop_of(lam), tied=True).value - 1)
 
 
-def _searched(
-    M: Matrix, r: int, lam: float, tied: bool, rng: np.random.Generator, starts: int = 4
-) -> tuple[Matrix, Matrix, float]:
-    """The lowest point that L-BFGS finds from random starts, as U, V and its value."""
+def _lowest(
+    value: Callable[[Matrix], tuple[float, Matrix]], size: int, rng: np.random.Generator
+) -> tuple[Matrix, float]:
+    """The lowest point that L-BFGS finds from four random starts, and its value."""
     from scipy.optimize import minimize
 
+    options: Any = {"maxiter": 5000, "maxfun": 20000, "gtol": 1e-11, "ftol": 0.0}
+    ends = [minimize(value, rng.standard_normal(size), jac=True, method="L-BFGS-B", options=options) for _ in range(4)]
+    best = min(ends, key=lambda end: float(end.fun))
+    return best.x, float(best.fun)
+
+
+def _search(M: Matrix, r: int, lam: float, tied: bool, rng: np.random.Generator) -> tuple[Matrix, Matrix, float]:
+    """U and V of the lowest point that a search finds, and its value."""
     (d1, d2), drop = M.shape, drop_of(lam)
 
     def parts(x: Matrix) -> tuple[Matrix, Matrix | None]:
@@ -244,14 +247,6 @@ def _searched(
         slope = landscape.gradient(M, U, drop, V)
         return landscape.value(M, U, drop, V), slope.ravel() if tied else np.concatenate([s.ravel() for s in slope])
 
-    size = d1 * r if tied else (d1 + d2) * r
-    options: Any = {"maxiter": 5000, "maxfun": 20000, "gtol": 1e-11, "ftol": 0.0}
-    found = min(
-        (
-            minimize(value, rng.standard_normal(size), jac=True, method="L-BFGS-B", options=options)
-            for _ in range(starts)
-        ),
-        key=lambda result: float(result.fun),
-    )
-    U, V = parts(found.x)
-    return U, U if V is None else V, float(found.fun)
+    point, least = _lowest(value, d1 * r if tied else (d1 + d2) * r, rng)
+    U, V = parts(point)
+    return U, U if V is None else V, least

@@ -10,7 +10,8 @@ import numpy as np
 from offdiag.lab import dropout, landscape
 from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size
-from offdiag.papers.mianjy2018.measure import FIGURE_1, Numbers, drop_of
+from offdiag.papers.driver import Numbers
+from offdiag.papers.mianjy2018.measure import FIGURE_1, drop_of
 
 
 def scalar(m: float = 2.0) -> Numbers:
@@ -38,20 +39,19 @@ def scalar(m: float = 2.0) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """For each λ, as a multiple of the bound of Theorem 4.3: how many critical points, and the flattest saddle."""
+    """For each λ, as a multiple of the bound of Theorem 4.3: the flattest saddle."""
 
     multiples: Matrix
     flattest: Matrix  # the largest, over saddles, of the smallest eigenvalue of the Hessian, over ‖M‖
-    points: Matrix
 
 
 def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
     """Section 4: every critical point of small tied problems, below and far above the bound of Theorem 4.3."""
     rng = np.random.default_rng(seed)
     multiples = np.array([0.1, 0.5, 0.9, 2.0, 5.0, 20.0, 100.0])
-    flattest, points = np.full(len(multiples), -np.inf), np.zeros(len(multiples))
-    uneven_minima = spurious = flat = 0
-    above, uneven_saddle, uneven, agree, slopes = -np.inf, -np.inf, 0, True, 0.0
+    flattest = np.full(len(multiples), -np.inf)
+    points = uneven_minima = spurious = flat = uneven = 0
+    above, agree, slopes = -np.inf, True, 0.0
     for _ in range(4 if size == "small" else 12):
         A = rng.standard_normal((4, 4))
         M, width = A @ A.T, int(rng.integers(2, 4))
@@ -61,7 +61,7 @@ def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
             drop = drop_of(multiple * bound)
             agree &= (dropout.optimum(M, width, drop, tied=True).rank == width) == (multiple < 1)
             for point in landscape.critical_points(M, width, drop):
-                points[at] += 1
+                points += 1
                 slopes = max(slopes, float(np.abs(landscape.gradient(M, point.U, drop)).max()) / top**1.5)
                 above = max(above, float(np.linalg.eigvalsh(point.U @ point.U.T - M)[-1]) / top)
                 if point.kind == "strict saddle":
@@ -71,9 +71,8 @@ def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
                 if not point.equalised:
                     uneven += 1
                     uneven_minima += point.kind != "strict saddle"
-                    uneven_saddle = max(uneven_saddle, point.signature.smallest / top)
     return {
-        "critical_points": float(points.sum()),
+        "critical_points": float(points),
         "critical_slope": slopes,
         "spurious_minima": float(spurious),
         "degenerate_points": float(flat),
@@ -83,4 +82,4 @@ def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
         "flattest_saddle_above_bound": float(flattest[multiples > 1].max()),
         "product_above_m": above,
         "condition_is_full_rank": float(agree),
-    }, Curvature(multiples, flattest, points)
+    }, Curvature(multiples, flattest)

@@ -31,7 +31,7 @@ class Toy:
         return float(off.max() / np.linalg.norm(self.contours.minima[0]))
 
 
-def toys(steps: int, seed: int, m: float = 2.0) -> list[Toy]:
+def toy_runs(steps: int, seed: int, m: float = 2.0) -> list[Toy]:
     starts = (np.array([[1.75, 0.15]]), np.array([[-0.25, -0.6]]))
     out = []
     for lam in LAMBDAS:
@@ -106,15 +106,14 @@ def target(setting: Setting, seed: int) -> Matrix:
     return np.asarray((W * np.exp(-np.arange(n) / setting.fall)) @ Y.T)
 
 
-def trainings(setting: Setting, seed: int, progress: Progress | None) -> list[Training]:
+def train_all(setting: Setting, seed: int, progress: Progress) -> list[Training]:
     M = target(setting, seed)
     cases = [(width, lam) for width in setting.widths for lam in LAMBDAS]
     out = []
     for n, (width, lam) in enumerate(cases):
 
         def report(stage: str, fraction: float, n: int = n, width: int = width, lam: float = lam) -> None:
-            if progress:
-                progress(f"Figure 3 · width {width}, λ {lam:g}", (n + fraction) / len(cases))
+            progress(f"Figure 3 · width {width}, λ {lam:g}", (n + fraction) / len(cases))
 
         trace = dropout.sgd(
             M,

@@ -12,6 +12,7 @@ from offdiag.data._sets import images
 from offdiag.lab import dropblock, resnet
 from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size
+from offdiag.papers.driver import TITLES, PictureName, picture_set
 from offdiag.progress import Progress
 
 HIDDEN, BLOCK, DROP = 80, 5, 0.5  # the last hidden layer of the paper
@@ -69,35 +70,30 @@ class Pictures(NamedTuple):
         )
 
 
-def pictures(size: Size, seed: int, *, mnist: str | None, cifar10: str | None) -> list[Pictures]:
-    """Both data sets, from files or synthetic."""
+def pictures(size: Size, seed: int, folders: dict[PictureName, str | None]) -> list[Pictures]:
+    """Each data set from its folder, or synthetic."""
     n = settings(size)["pictures"]
     return [
-        Pictures(
-            "MNIST",
-            mnist is not None,
-            *(images.mnist(mnist, n) if mnist is not None else images.invented(n, "mnist", seed)),
-        ),
-        Pictures(
-            "CIFAR-10",
-            cifar10 is not None,
-            *(images.cifar10(cifar10, n) if cifar10 is not None else images.invented(n, "cifar10", seed)),
-        ),
+        Pictures(TITLES[name], folder is not None, *picture_set(name, folder, n, seed))
+        for name, folder in folders.items()
     ]
 
 
-def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress | None) -> list[Deep]:
-    """One training run per data set."""
-    found = []
+def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress) -> list[Deep]:
+    """One training run per data set; none without torch."""
+    found: list[Deep] = []
+    if not available():
+        return found
     for title, from_files, pixels, labels in given:
         how = settings(size)
         n = how.pop("pictures")
-        if progress is not None:
-            progress(f"residual net · {title}", 0.0)
+
+        def report(stage: str, fraction: float, title: str = title) -> None:
+            progress(f"{stage} · {title}", fraction)
+
+        report("residual net", 0.0)
         Y = resnet.targets(labels)
-        net = resnet.train(
-            pixels, Y, hidden=HIDDEN, block=BLOCK, drop=DROP, seed=seed, progress=_told(progress, title), **how
-        )
+        net = resnet.train(pixels, Y, hidden=HIDDEN, block=BLOCK, drop=DROP, seed=seed, progress=report, **how)
         # a net that may produce any hidden layer is the linear net with X = I [Pal20 Prop. 3.3]
         best = dropblock.optimum(Y, np.eye(n), HIDDEN, BLOCK, DROP)
         found.append(
@@ -118,9 +114,3 @@ def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress |
 
 def _singular(M: Matrix) -> Matrix:
     return np.asarray(np.linalg.svd(M, compute_uv=False), dtype=np.float64)
-
-
-def _told(progress: Progress | None, title: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda stage, fraction: progress(f"{stage} · {title}", fraction)

@@ -4,53 +4,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
-from offdiag.papers.pal2020 import figures
-from offdiag.papers.pal2020.formulas import Numbers
-from offdiag.papers.pal2020.measure import Run, Setting
+from offdiag.lab import dropblock
+from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.pal2020 import figures, formulas, measure
+from offdiag.papers.pal2020.measure import Data, Run, Setting
 
 
-def penalty(error: float, runs: list[Run], s: Setting) -> Chapter:
-    offset = max(run.offset for run in runs)
-    return Chapter(
+def penalty(s: Setting, given: Data, runs: list[Run]) -> Chapter:
+    error = measure.lemma21(s, given)
+    offset = max(measure.offset(run.trace) for run in runs)
+    chapter = Chapter(
         "Dropping blocks is a penalty",
         f"""A linear net predicts y by UVᵀx: V leads from {s.inputs} inputs to {s.width} hidden units, U from there to
         {s.outputs} outputs. DropBlock switches hidden units off in blocks of neighbours: each block survives with
         probability θ, and what survives is divided by θ. Training sees a new random pattern at every step.
 
         The loss therefore is random. Its mean over all patterns has a formula: the plain squared error plus (1−θ)/θ
-        times the sum over blocks of ‖U_i V_iᵀ X‖². Below, a net is trained with random patterns ({s.steps:,} steps
-        of 50
-        samples); at 300 moments we note the loss under one fresh pattern and the formula.""",
-        [
-            Claim(
-                "Lemma 2.1",
-                "the mean of the random loss over all patterns is the plain loss plus a penalty, given by a formula.",
-                f"against the mean over every pattern of kept and dropped blocks, at three values of θ, the formula is "
-                f"off by at most {error:.1e} (relative)",
-                verdict(error < 1e-10),
-                "in Eq. 3 the identity matrix next to diag(w) must be of size r, the block, not d/r.",
-                "lab.dropblock.expected_loss",
-            ),
-            Claim(
-                "Figure 1 and Figure 5, top; Algorithm 1",
-                "along training, the loss that is drawn scatters around the formula.",
-                f"over {len(runs)} trainings the mean of the difference is at most {offset:.1f} standard errors from 0",
-                verdict(offset < 4),
-                code="lab.dropblock.sgd",
-            ),
-        ],
-        [
-            Drawing(
-                "training",
-                "The loss under one random pattern, and its exact mean, along training. A pattern drops whole "
-                "blocks, so a "
-                "single draw scatters widely; the smaller θ, the more.",
-                figures.training(_some(runs, s)),
-            )
-        ],
+        times the sum over blocks of ‖U_i V_iᵀ X‖². Below, a net is trained with random patterns ({s.steps:,} steps of
+        50 samples); at 300 moments we note the loss under one fresh pattern and the formula.""",
+        {"lemma21_error": error, "trace_offset": offset},
     )
+    chapter.claim(
+        "Lemma 2.1",
+        "the mean of the random loss over all patterns is the plain loss plus a penalty, given by a formula.",
+        f"against the mean over every pattern of kept and dropped blocks, at three values of θ, the formula is "
+        f"off by at most {error:.1e} (relative)",
+        verdict(error < 1e-10),
+        "in Eq. 3 the identity matrix next to diag(w) must be of size r, the block, not d/r.",
+        "lab.dropblock.expected_loss",
+    )
+    chapter.claim(
+        "Figure 1 and Figure 5, top; Algorithm 1",
+        "along training, the loss that is drawn scatters around the formula.",
+        f"over {len(runs)} trainings the mean of the difference is at most {offset:.1f} standard errors from 0",
+        verdict(offset < 4),
+        code="lab.dropblock.sgd",
+    )
+    chapter.draw(
+        "training",
+        "The loss under one random pattern, and its exact mean, along training. A pattern drops whole blocks, "
+        "so a single draw scatters widely; the smaller θ, the more.",
+        figures.training(_some(runs, s)),
+    )
+    return chapter
 
 
 def _some(runs: list[Run], s: Setting) -> list[Run]:
@@ -59,203 +55,195 @@ def _some(runs: list[Run], s: Setting) -> list[Run]:
     return chosen if len(chosen) <= 4 else [run for run in chosen if run.theta != 0.7]
 
 
-def minimum(runs: list[Run], prox: Numbers, rank: Numbers, times: float, s: Setting) -> Chapter:
+def minimum(s: Setting, runs: list[Run], seed: int) -> Chapter:
+    prox, rank, times = formulas.proxes(seed, s.trials), formulas.attainable(seed), formulas.speed()
     excess = max(run.excess for run in runs)
     below = min(float(run.trace.deterministic.min() / run.best.bound) for run in runs)
     half = [run.best.value for run in runs if run.theta == 0.5]
-    return Chapter(
+    apart = max(half) / min(half) - 1
+    blocks = ", ".join(map(str, s.blocks[:-1]))
+    chapter = Chapter(
         "Training ends at a minimum that can be written down",
         """Although the penalised loss is not convex in U and V, its least value is known: take the singular value
         decomposition of what can be fitted, shrink each singular value by a rule, and split the result into U and V so
         that all blocks are equally large. The rule depends on the block size and on θ. We compute it, build U and V
         from it, check that they attain it, and compare with where training ends.""",
-        [
-            Claim(
-                "Theorem 2.7; Figure 1 and Figure 5, bottom",
-                "training with DropBlock converges to the global minimum, which has a closed form.",
-                f"{len(runs)} trainings end between {100 * min(run.excess for run in runs):.2f} % and "
-                f"{100 * excess:.2f} % "
-                f"above the closed form, and none ever falls below it (least ratio {below:.6f})",
-                verdict(excess < 0.03 and below > 1 - 1e-9, corrected=True),
-                "in the theorem ρ runs from 1 to r, not to r − 1: with r = 1, dropout itself, nothing would be left "
-                "to try. "
-                f"As printed the minimum is missed in {100 * prox['printed_prox_wrong_share']:.0f} % of random "
-                f"cases, by up "
-                f"to {prox['printed_prox_excess']:.3g}.",
-                "lab.dropblock.optimum",
-            ),
-            Claim(
-                "Theorem 2.7, the search",
-                "the rule is found by trying all pairs (ρ, λ), in O(d²).",
-                f"one sort does: the same answer up to {prox['prox_search_distance']:.0e}, and at 2,000 singular "
-                f"values "
-                f"and blocks of 1,000 {times:.0f} times faster than the search in this run",
-                verdict(prox["prox_search_distance"] < 1e-10),
-                code="lab.dropblock.prox, lab.dropblock.prox_by_search",
-            ),
-            Claim(
-                "Theorems 2.3 and 2.7, the assumption",
-                "X has full column rank, which is said to be minor.",
-                "with more samples than features X cannot have it, and the paper's own experiments do not. On noisy "
-                f"targets (20 samples, 4 features) the formula for Y gives {rank['rank_raw']:.2f}, which no net "
-                f"attains; for "
-                f"the part of Y that X can explain it gives {rank['rank_bound']:.2f}, and a net attains that to "
-                f"{rank['rank_gap']:.0e}",
-                verdict(rank["rank_gap"] < 1e-9 and rank["rank_raw"] < 0.99 * rank["rank_bound"], corrected=True),
-                "replace Y by Y X⁺X and add ‖Y − Y X⁺X‖²: then X may have any shape and rank.",
-                "lab.dropblock.optimum",
-            ),
-            Claim(
-                "Section 5.1",
-                "Blocks of 5 are used; how much the size of a block matters here is left open.",
-                f"at θ = 0.5 the minima for blocks of {_listed(s.blocks)} differ by {max(half) / min(half) - 1:.1g} "
-                "(relative): hardly or not at all. Blocks act only on singular values that stand out, and those of a "
-                "product of Gaussian matrices do not",
-                verdict(max(half) < 1.01 * min(half)),
-                code="lab.dropblock.optimum",
-            ),
-        ],
-        [
-            Drawing(
-                "minima",
-                "The mean loss over all patterns along training (blue) and the minimum in closed form (dashed).",
-                figures.minima(_some(runs, s)),
-            )
-        ],
+        prox
+        | {
+            "rank_gap": rank["rank_gap"],
+            "rank_raw_ratio": rank["rank_raw"] / rank["rank_bound"],
+            "largest_excess": excess,
+            "smallest_ratio_to_bound": below,
+            "block_size_matters": apart,
+        },
     )
+    chapter.claim(
+        "Theorem 2.7; Figure 1 and Figure 5, bottom",
+        "training with DropBlock converges to the global minimum, which has a closed form.",
+        f"{len(runs)} trainings end between {100 * min(run.excess for run in runs):.2f} % and "
+        f"{100 * excess:.2f} % above the closed form, and none ever falls below it (least ratio {below:.6f})",
+        verdict(excess < 0.03 and below > 1 - 1e-9, corrected=True),
+        "in the theorem ρ runs from 1 to r, not to r − 1: with r = 1, dropout itself, nothing would be left to "
+        f"try. As printed the minimum is missed in {100 * prox['printed_prox_wrong_share']:.0f} % of random "
+        f"cases, by up to {prox['printed_prox_excess']:.3g}.",
+        "lab.dropblock.optimum",
+    )
+    chapter.claim(
+        "Theorem 2.7, the search",
+        "the rule is found by trying all pairs (ρ, λ), in O(d²).",
+        f"one sort does: the same answer up to {prox['prox_search_distance']:.0e}, and at 2,000 singular "
+        f"values and blocks of 1,000 {times:.0f} times faster than the search in this run",
+        verdict(prox["prox_search_distance"] < 1e-10),
+        code="lab.dropblock.prox, lab.dropblock.prox_by_search",
+    )
+    chapter.claim(
+        "Theorems 2.3 and 2.7, the assumption",
+        "X has full column rank, which is said to be minor.",
+        "with more samples than features X cannot have it, and the paper's own experiments do not. On noisy targets "
+        f"(20 samples, 4 features) the formula for Y gives {rank['rank_raw']:.2f}, which no net attains; for the part "
+        f"of Y that X can explain it gives {rank['rank_bound']:.2f}, and a net attains that to {rank['rank_gap']:.0e}",
+        verdict(rank["rank_gap"] < 1e-9 and rank["rank_raw"] < 0.99 * rank["rank_bound"], corrected=True),
+        "replace Y by Y X⁺X and add ‖Y − Y X⁺X‖²: then X may have any shape and rank.",
+        "lab.dropblock.optimum",
+    )
+    chapter.claim(
+        "Section 5.1",
+        "Blocks of 5 are used; how much the size of a block matters here is left open.",
+        f"at θ = 0.5 the minima for blocks of {blocks} and {s.blocks[-1]} differ by {apart:.1g} "
+        "(relative): hardly or not at all. Blocks act only on singular values that stand out, and those of a "
+        "product of Gaussian matrices do not",
+        verdict(max(half) < 1.01 * min(half)),
+        code="lab.dropblock.optimum",
+    )
+    chapter.draw(
+        "minima",
+        "The mean loss over all patterns along training (blue) and the minimum in closed form (dashed).",
+        figures.minima(_some(runs, s)),
+    )
+    return chapter
 
 
-def _listed(values: tuple[int, ...]) -> str:
-    return ", ".join(str(v) for v in values[:-1]) + f" and {values[-1]}"
-
-
-def capacity(found: tuple[Matrix, Matrix, Matrix], doubling: float) -> Chapter:
-    widths, fixed, scaled = found
+def capacity(seed: int) -> Chapter:
+    (widths, fixed, scaled), doubling = formulas.capacity(seed), formulas.doubling(seed)
     product = fixed[-2:] * widths[-2:]
-    return Chapter(
+    spread = float(np.ptp(scaled) / scaled[0])
+    chapter = Chapter(
         "With a fixed rate, a wide net escapes",
         """Does the noise limit what a net can represent, however wide it is? With θ fixed it does not: spread over
         more blocks, the same function pays a smaller penalty. If θ falls with the width d as θ(d) = θ̄r/(θ̄r +
-        (1−θ̄)d),
-        the price of a function no longer depends on the width.""",
-        [
-            Claim(
-                "Lemma 2.2",
-                "for fixed θ the penalty of any given function goes to 0 as the hidden layer grows.",
-                f"the least loss falls from {fixed[0]:.3f} to {fixed[-1]:.4f} of ‖Y‖² as the width grows from "
-                f"{widths[0]:g} "
-                f"to {widths[-1]:g}, in the end as 1/width (loss × width changes by "
-                f"{abs(product[1] / product[0] - 1):.1%} "
-                f"over the last doubling); the construction of the proof halves the penalty, error {doubling:.0e}",
-                verdict(doubling < 1e-12 and bool((np.diff(fixed) < 0).all()) and fixed[-1] < 0.05 * fixed[0]),
-                code="lab.dropblock.optimum",
-            ),
-            Claim(
-                "Equations 7 and 8",
-                "with θ(d) the penalty no longer vanishes.",
-                f"the least loss is {scaled[0]:.4f} of ‖Y‖² at every width, up to {np.ptp(scaled) / scaled[0]:.0e}",
-                verdict(bool(np.ptp(scaled) < 1e-9 * scaled[0])),
-                code="lab.dropblock.optimum",
-            ),
-        ],
-        [
-            Drawing(
-                "capacity",
-                "The least loss by the width of the hidden layer, for one target and blocks of two.",
-                figures.capacity(widths, fixed, scaled),
-            )
-        ],
+        (1−θ̄)d), the price of a function no longer depends on the width.""",
+        {"capacity_fixed": float(fixed[-1] / fixed[0]), "capacity_scaled_spread": spread},
     )
+    chapter.claim(
+        "Lemma 2.2",
+        "for fixed θ the penalty of any given function goes to 0 as the hidden layer grows.",
+        f"the least loss falls from {fixed[0]:.3f} to {fixed[-1]:.4f} of ‖Y‖² as the width grows from {widths[0]:g} to "
+        f"{widths[-1]:g}, in the end as 1/width (loss × width changes by {abs(product[1] / product[0] - 1):.1%} over "
+        f"the last doubling); the construction of the proof halves the penalty, error {doubling:.0e}",
+        verdict(doubling < 1e-12 and bool((np.diff(fixed) < 0).all()) and fixed[-1] < 0.05 * fixed[0]),
+        code="lab.dropblock.optimum",
+    )
+    chapter.claim(
+        "Equations 7 and 8",
+        "with θ(d) the penalty no longer vanishes.",
+        f"the least loss is {scaled[0]:.4f} of ‖Y‖² at every width, up to {spread:.0e}",
+        verdict(bool(np.ptp(scaled) < 1e-9 * scaled[0])),
+        code="lab.dropblock.optimum",
+    )
+    chapter.draw(
+        "capacity",
+        "The least loss by the width of the hidden layer, for one target and blocks of two.",
+        figures.capacity(widths, fixed, scaled),
+    )
+    return chapter
 
 
-def norm(numbers: Numbers, m: Matrix, shrunk: dict[int, Matrix], runs: list[Run]) -> Chapter:
+def norm(s: Setting, runs: list[Run], seed: int) -> Chapter:
+    numbers, (m, shrunk) = formulas.norms(seed, s.trials), formulas.shrunk()
     dropout, ridge = shrunk[min(shrunk)], shrunk[max(shrunk)]
-    return Chapter(
+    chapter = Chapter(
         "Between the nuclear norm and the Frobenius norm",
         """Which functions does the penalty like? Its convex form is a known norm of the singular values, the k-support
         norm: the largest ones are counted by their squares, as in ridge regression, the others by their sum, as in
         low-rank methods. Blocks of one unit (dropout) give the squared sum, the nuclear norm; one block that holds all
         units gives the sum of squares, the Frobenius norm.""",
-        [
-            Claim(
-                "Theorem 2.3",
-                "the convex envelope of the penalty is the squared spectral k-support norm, at the index ρ that "
-                "maximises "
-                "Eq. 11.",
-                f"on random vectors the formula agrees with its dual to {numbers['norm_dual_gap']:.0e}",
-                verdict(numbers["norm_dual_gap"] < 1e-10, corrected=True),
-                "ρ must be feasible: its share must lie between a_ρ and a_{ρ−1}. The unrestricted maximum is too "
-                "large in "
-                f"{100 * numbers['printed_norm_wrong_share']:.0f} % of random cases, by up to "
-                f"{100 * numbers['printed_norm_excess']:.0f} %.",
-                "lab.dropblock.k_support_squared",
-            ),
-            Claim(
-                "Section 2.3",
-                "DropBlock interpolates between nuclear-norm and Frobenius regularisation as the block grows.",
-                f"on a steep spectrum blocks of {', '.join(str(b) for b in shrunk)} keep "
-                f"{', '.join(str(int(np.count_nonzero(x > 1e-9 * m[0]))) for x in shrunk.values())} of {len(m)} "
-                f"singular "
-                f"values; of the largest, dropout keeps {dropout[0] / m[0]:.0%} and one block for all "
-                f"{ridge[0] / m[0]:.0%}",
-                verdict(bool(np.count_nonzero(dropout) < np.count_nonzero(ridge) == len(m))),
-                code="lab.dropblock.prox",
-            ),
-        ],
-        [
-            Drawing(
-                "spectra",
-                "Left: shrunken singular values by block size. Dropout subtracts the same from all, so that small ones "
-                "vanish; larger blocks divide the large ones by a constant instead. Right: what the optimum keeps in "
-                "the "
-                "experiment; at one θ the curves of different blocks lie on each other.",
-                figures.spectra(m, shrunk, runs),
-            )
-        ],
+        numbers,
     )
+    chapter.claim(
+        "Theorem 2.3",
+        "the convex envelope of the penalty is the squared spectral k-support norm, at the index ρ that "
+        "maximises Eq. 11.",
+        f"on random vectors the formula agrees with its dual to {numbers['norm_dual_gap']:.0e}",
+        verdict(numbers["norm_dual_gap"] < 1e-10, corrected=True),
+        "ρ must be feasible: its share must lie between a_ρ and a_{ρ−1}. The unrestricted maximum is too large "
+        f"in {100 * numbers['printed_norm_wrong_share']:.0f} % of random cases, by up to "
+        f"{100 * numbers['printed_norm_excess']:.0f} %.",
+        "lab.dropblock.k_support_squared",
+    )
+    chapter.claim(
+        "Section 2.3",
+        "DropBlock interpolates between nuclear-norm and Frobenius regularisation as the block grows.",
+        f"on a steep spectrum blocks of {', '.join(str(b) for b in shrunk)} keep "
+        f"{', '.join(str(int(np.count_nonzero(x > 1e-9 * m[0]))) for x in shrunk.values())} of {len(m)} singular "
+        f"values; of the largest, dropout keeps {dropout[0] / m[0]:.0%} and one block for all {ridge[0] / m[0]:.0%}",
+        verdict(bool(np.count_nonzero(dropout) < np.count_nonzero(ridge) == len(m))),
+        code="lab.dropblock.prox",
+    )
+    chapter.draw(
+        "spectra",
+        "Left: shrunken singular values by block size. Dropout subtracts the same from all, so that small ones "
+        "vanish; larger blocks divide the large ones by a constant instead. Right: what the optimum keeps in "
+        "the experiment; at one θ the curves of different blocks lie on each other.",
+        figures.spectra(m, shrunk, runs),
+    )
+    return chapter
 
 
-def balanced(runs: list[Run], few: list[tuple[int, float]], equal: float) -> Chapter:
+def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
+    few = formulas.few_blocks(seed)
+    norms = [dropblock.block_norms(run.best.U, run.best.V, given.X, run.block) for run in runs]
+    equal = max(float(np.ptp(norm) / norm.mean()) for norm in norms)
+    more = max(gap for k, gap in few if k > 2)
     after = max(run.spread[1] for run in runs)
     worst = max(few, key=lambda pair: pair[1])
     tight = all(run.best.tight for run in runs)
-    return Chapter(
+    chapter = Chapter(
         "All blocks end up equally large",
         """At the minimum, the theory says, every block contributes a matrix U_iV_iᵀX of the same norm, and the convex
         bound is attained. That is proved for nets whose width is free. Widths are not free in practice, so we also ask
         at a given width whether the bound is attained: it is when certain projections exist, and with few blocks they
         may not.""",
-        [
-            Claim(
-                "Definition 2.4, Theorem 2.5",
-                "at a minimum all blocks have the same norm.",
-                f"at the closed form the norms differ by {equal:.0e} (relative); training brings their spread from "
-                f"up to "
-                f"{max(run.spread[0] for run in runs):.3f} down to {after:.3f} at most",
-                verdict(equal < 1e-8 and after < 0.05),
-                code="lab.dropblock.block_norms",
-            ),
-            Claim(
-                "Theorem 2.6, Corollary 2.8",
-                "the convex bound is tight: the best net attains it.",
-                f"true in all {len(runs)} settings above; at a given width not always: with {worst[0]} blocks of 3 "
-                f"and rank 8 "
-                f"the best net found is {100 * worst[1]:.2f} % above the bound, with 3 blocks or more it attains it"
-                if max(gap for k, gap in few if k > 2) < 1e-9
-                else f"with {worst[0]} blocks of 3 the best net found is {100 * worst[1]:.2f} % above the bound",
-                verdict(tight and worst[1] > 1e-6, corrected=True),
-                "the statements minimise over the width as well. For a width that is given, the bound may be strict "
-                "when "
-                "there are few blocks; the library then says by how much.",
-                "lab.dropblock.optimum (.tight, .gap)",
-            ),
-        ],
-        [
-            Drawing(
-                "balance",
-                "Left: the spread of the block norms before and after training. Right: how far the best net of a given "
-                "number of blocks stays above the convex bound.",
-                figures.balance(runs, few),
-            )
-        ],
+        {
+            "spread_after": after,
+            "few_blocks_gap": few[0][1],
+            "more_blocks_gap": more,
+            "block_inequality": equal,
+        },
     )
+    chapter.claim(
+        "Definition 2.4, Theorem 2.5",
+        "at a minimum all blocks have the same norm.",
+        f"at the closed form the norms differ by {equal:.0e} (relative); training brings their spread from up "
+        f"to {max(run.spread[0] for run in runs):.3f} down to {after:.3f} at most",
+        verdict(equal < 1e-8 and after < 0.05),
+        code="lab.dropblock.block_norms",
+    )
+    chapter.claim(
+        "Theorem 2.6, Corollary 2.8",
+        "the convex bound is tight: the best net attains it.",
+        f"true in all {len(runs)} settings above; at a given width not always: with {worst[0]} blocks of 3 and rank 8 "
+        f"the best net found is {100 * worst[1]:.2f} % above the bound, with 3 blocks or more it attains it"
+        if more < 1e-9
+        else f"with {worst[0]} blocks of 3 the best net found is {100 * worst[1]:.2f} % above the bound",
+        verdict(tight and worst[1] > 1e-6, corrected=True),
+        "the statements minimise over the width as well. For a width that is given, the bound may be strict "
+        "when there are few blocks; the library then says by how much.",
+        "lab.dropblock.optimum (.tight, .gap)",
+    )
+    chapter.draw(
+        "balance",
+        "Left: the spread of the block norms before and after training. Right: how far the best net of a given "
+        "number of blocks stays above the convex bound.",
+        figures.balance(runs, few),
+    )
+    return chapter

@@ -13,8 +13,6 @@ from offdiag.lab.checks import Matrix
 from offdiag.papers.claims import Size
 from offdiag.progress import Progress
 
-Numbers = dict[str, float]
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -28,11 +26,12 @@ class Setting:
     thetas: tuple[float, ...]  # at the block of the paper
     block: int
     steps: int
+    trials: int  # random vectors for the formulas
 
 
 SETTINGS: dict[Size, Setting] = {
-    "paper": Setting(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 8000),
-    "small": Setting(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 2500),
+    "paper": Setting(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 8000, 200),
+    "small": Setting(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 2500, 60),
 }
 
 
@@ -57,13 +56,10 @@ class Run:
     def excess(self) -> float:
         return float(self.trace.deterministic[-1] / self.best.value - 1)
 
-    @property
-    def offset(self) -> float:
-        """The mean of (stochastic − deterministic)/deterministic over the trace, in standard errors."""
-        return z_score((self.trace.stochastic / self.trace.deterministic - 1)[1:])
 
-
-def z_score(samples: Matrix) -> float:
+def offset(trace: descent.Trace) -> float:
+    """The mean of (stochastic − deterministic)/deterministic over the trace, in standard errors."""
+    samples = (trace.stochastic / trace.deterministic - 1)[1:]
     return float(abs(samples.mean()) / (samples.std(ddof=1) / np.sqrt(len(samples))))
 
 
@@ -81,27 +77,15 @@ def rate(s: Setting, theta: float) -> float:
     return 1.3 * theta / (s.inputs * s.width)
 
 
-def descents(s: Setting, given: Data, seed: int, progress: Progress | None) -> list[Run]:
+def descents(s: Setting, given: Data, seed: int, progress: Progress) -> list[Run]:
     """Figures 1 and 5: Algorithm 1 for several θ and block sizes, all from one start."""
     pairs = [(0.5, block) for block in s.blocks]
     pairs += [(theta, s.block) for theta in s.thetas if (theta, s.block) not in pairs]
     runs = []
     for n, (theta, block) in enumerate(sorted(pairs)):
-        if progress is not None:
-            progress(f"descent · θ = {theta:g}, block {block}", n / len(pairs))
-        trace = dropblock.sgd(
-            given.Y,
-            given.X,
-            s.width,
-            block,
-            1 - theta,
-            steps=s.steps,
-            learning_rate=rate(s, theta),
-            batch=50,
-            record=300,
-            start=given.start,
-            seed=seed,
-        )
+        progress(f"descent · θ = {theta:g}, block {block}", n / len(pairs))
+        settings: dict[str, Any] = {"steps": s.steps, "batch": 50, "record": 300, "start": given.start, "seed": seed}
+        trace = dropblock.sgd(given.Y, given.X, s.width, block, 1 - theta, learning_rate=rate(s, theta), **settings)
         best = dropblock.optimum(given.Y, given.X, s.width, block, 1 - theta)
         norms = [dropblock.block_norms(U, V, given.X, block) for U, V in (given.start, (trace.U, trace.V))]
         spread = [float(norm.std() / norm.mean()) for norm in norms]
@@ -146,7 +130,7 @@ class Connect:
         return float(self.dropout.deterministic[-1] / self.trace.deterministic[-1])
 
 
-def connects(s: Setting, given: Data, seed: int, progress: Progress | None) -> list[Connect]:
+def connects(s: Setting, given: Data, seed: int, progress: Progress) -> list[Connect]:
     """Figures 3 and 6, for the inputs of the paper, whitened inputs, and correlated inputs."""
     rng = np.random.default_rng(seed)
     M = given.Y @ np.linalg.pinv(given.X)
@@ -158,18 +142,11 @@ def connects(s: Setting, given: Data, seed: int, progress: Progress | None) -> l
     }
     found = []
     for n, (name, X) in enumerate(kinds.items()):
-        if progress is not None:
-            progress(f"DropConnect · inputs {name}", n / len(kinds))
+        progress(f"DropConnect · inputs {name}", n / len(kinds))
         Y = M @ X
-        settings: dict[str, Any] = {
-            "steps": s.steps // 2,
-            "learning_rate": rate(s, 0.5),
-            "batch": 50,
-            "record": 150,
-            "seed": seed,
-        }
-        trace = dropconnect.sgd(Y, X, s.width, 0.5, **settings)
-        plain = dropblock.sgd(Y, X, s.width, 1, 0.5, **settings)
+        settings: dict[str, Any] = {"steps": s.steps // 2, "batch": 50, "record": 150, "seed": seed}
+        trace = dropconnect.sgd(Y, X, s.width, 0.5, learning_rate=rate(s, 0.5), **settings)
+        plain = dropblock.sgd(Y, X, s.width, 1, 0.5, learning_rate=rate(s, 0.5), **settings)
         rows = X / np.linalg.norm(X, axis=1, keepdims=True)
         cosine = float(np.abs(rows @ rows.T - np.eye(len(X))).max())
         printed = dropconnect.papers_form(Y, trace.U, trace.V, X, 0.5)
@@ -187,8 +164,9 @@ class Anywhere:
     trace: descent.Trace | None
 
 
-def anywhere(s: Setting, given: Data, seed: int) -> list[Anywhere]:
+def anywhere(s: Setting, given: Data, seed: int, progress: Progress) -> list[Anywhere]:
     """Figure 4: the grid, and blocks at any position with seeds kept with θ, θ^(1/r) and the printed θ′."""
+    progress("blocks · anywhere", 0.0)
     theta, r = 0.5, s.block
     printed = 1 - (1 - theta) ** (1 / (2 * r - 1))
     settings: dict[str, Any] = {"steps": s.steps // 2, "batch": 50, "record": 150, "start": given.start, "seed": seed}

@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
+from offdiag.papers.claims import Chapter, verdict
 from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
-Part = tuple[Chapter, dict[str, float]]
 
 
-def expected_loss(seed: int) -> Part:
+def expected_loss(seed: int) -> Chapter:
     rng = np.random.default_rng(seed)
     X, W1, W2 = rng.standard_normal((25, 6)), rng.standard_normal((4, 6)) / 2, rng.standard_normal((6, 4)) / 2
     variances = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
@@ -24,38 +23,33 @@ def expected_loss(seed: int) -> Part:
     means, errors = (np.array([getattr(d, name) for d in drawn]) for name in ("mean", "standard_error"))
     off = float(np.max(np.abs(means - exact) / errors))
     printed_off = float(np.min(np.abs(means - printed) / errors))
-    claim = Claim(
-        where="Section A, Eq. 1 of the paper",
-        says="Averaged over the noise, the loss of a denoising autoencoder is the loss on clean input plus a penalty "
-        "on "
-        "the size of the matrix W2·W1.",
-        measured=f"With 25 samples and s² = 2, drawing gives {means[3]:.3f} ± {errors[3]:.3f}; the corrected formula "
-        f"gives "
-        f"{exact[3]:.3f}, the printed one {printed[3]:.1f}. Over five variances the corrected one is at most {off:.1f} "
-        f"standard errors away, the printed one at least {printed_off:.0f}.",
-        verdict=verdict(off < 4, corrected=True),
-        erratum="N·s²·tr(W2W1W1ᵀW2ᵀ) stands outside the factor 1/2N and must be inside: the penalty is s²/2·‖W2W1‖². "
-        "With "
-        "the sum of section B, ε = N·s², everything that follows uses the right version.",
-        code="lab.dynamics.expected_loss",
-    )
     chapter = Chapter(
         "What noise adds to the loss",
         "Noise of variance s² is added to each input, and the net must reproduce the clean input. What is minimised "
         "then, on average? We draw the noise many times and compare with the formula.",
-        [claim],
-        [
-            Drawing(
-                "expected_loss",
-                "The mean over drawn noise (green) lies on the corrected formula; the printed one is far above.",
-                figures.expected_loss(variances, exact, printed, means, errors),
-            )
-        ],
+        {"expected_loss_off": off, "expected_loss_printed_off": printed_off},
     )
-    return chapter, {"expected_loss_off": off, "expected_loss_printed_off": printed_off}
+    chapter.claim(
+        "Section A, Eq. 1 of the paper",
+        "Averaged over the noise, the loss of a denoising autoencoder is the loss on clean input plus a penalty "
+        "on the size of the matrix W2·W1.",
+        f"With 25 samples and s² = 2, drawing gives {means[3]:.3f} ± {errors[3]:.3f}; the corrected formula "
+        f"gives {exact[3]:.3f}, the printed one {printed[3]:.1f}. Over five variances the corrected one is at most "
+        f"{off:.1f} standard errors away, the printed one at least {printed_off:.0f}.",
+        verdict(off < 4, corrected=True),
+        erratum="N·s²·tr(W2W1W1ᵀW2ᵀ) stands outside the factor 1/2N and must be inside: the penalty is s²/2·‖W2W1‖². "
+        "With the sum of section B, ε = N·s², everything that follows uses the right version.",
+        code="lab.dynamics.expected_loss",
+    )
+    chapter.draw(
+        "expected_loss",
+        "The mean over drawn noise (green) lies on the corrected formula; the printed one is far above.",
+        figures.expected_loss(variances, exact, printed, means, errors),
+    )
+    return chapter
 
 
-def one_direction(seed: int) -> Part:
+def one_direction(seed: int) -> Chapter:
     t = np.linspace(0, 12, 121)
     lams = np.array([3.0, 1.5, 0.8, 0.4, 0.15])
     eps, decay = 0.5, 0.35
@@ -84,70 +78,60 @@ def one_direction(seed: int) -> Part:
     points = [(-1.2, 1.0), (0.15, -0.05), (1.4, 0.2), (-0.1, -0.3), (-1.0, -1.4), (0.5, 1.5), (0.8, -0.8)]
     ways = [[_scalar_descent(a, b, 1.0, noise, 0.02, 1500) for a, b in points] for noise in noises]
     saddle = float(max(np.abs(way[-1][-1]).max() for way in ways))
-    claims = [
-        Claim(
-            where="Section B, Eq. 5 of the paper",
-            says="The share w(t) of a direction that a linear denoising autoencoder has learnt at time t has a closed "
-            "form.",
-            measured=f"Against an ODE solver, for {len(starts)} starts and three settings, our form of it is off by "
-            f"at most "
-            f"{worst:.0e}. Typed in as printed and computed in double precision, it fails at {undefined} of {stiff} "
-            f"points.",
-            verdict=verdict(worst < 1e-8),
-            erratum="Right where it is defined, but 0/0 for w1² = w2² (c0 = 0), the very start that section C "
-            "assumes, and "
-            "overflowing once λζt/τ exceeds 709. lab.dynamics.dae is the same curve as a quotient of sums without "
-            "cancellation, for all starts and times.",
-            code="lab.dynamics.dae",
-        ),
-        Claim(
-            where="Sections B and E",
-            says="It ends at λ/(λ + ε): with noise, directions of low variance are hardly learnt at all.",
-            measured=f"At t = 10⁶ the largest difference over λ = 3 … 0.15 is {ending:.0e}; ε = 0.5 leaves "
-            f"{lams[0] / (lams[0] + eps):.2f} of the strongest direction and {lams[-1] / (lams[-1] + eps):.2f} of the "
-            f"weakest.",
-            verdict=verdict(ending < 1e-9),
-            code="lab.dynamics.dae_fixed_point",
-        ),
-    ]
     chapter = Chapter(
         "One direction at a time",
-        "In a linear net with one hidden layer, each eigenvector of the data is learnt by one weight in each layer, "
-        "w1 and "
-        "w2. Their product w says how much of that direction comes through: 0 nothing, 1 all. λ is the variance of "
+        "In a linear net with one hidden layer, each eigenvector of the data is learnt by one weight in each layer, w1 "
+        "and w2. Their product w says how much of that direction comes through: 0 nothing, 1 all. λ is the variance of "
         "the data in that direction (times the number of samples N), ε = N·s² that of the noise, and time t counts "
-        "steps "
-        "of length α, in units of τ = N/α.\n\n"
+        "steps of length α, in units of τ = N/α.\n"
+        "\n"
         "Strong directions are learnt first, and every curve is an S: slow while w is tiny, then quick, then at rest. "
-        "Noise "
-        "lowers where a curve ends but hardly changes how fast it rises; weight decay slows it down as well. Starts "
-        "with "
-        f"w1 = −w2 run into the saddle at 0 and stay (largest weight left: {saddle:.0e}); all others arrive.",
-        claims,
-        [
-            Drawing(
-                "curves",
-                "Learning curves for five eigenvalues. Lines: closed forms. Dots: an ODE solver.",
-                figures.by_eigenvalue(t, lams, curves, dots),
-            ),
-            Drawing(
-                "surfaces",
-                "The loss of one direction (λ = 1) over its two weights, darker is lower. Gradient descent goes from "
-                "the "
-                "dots to the squares, on the curve w1·w2 = 1/(1 + ε) or, from exactly opposite weights, to the saddle.",
-                figures.surfaces(noises, ways),
-            ),
-        ],
+        "Noise lowers where a curve ends but hardly changes how fast it rises; weight decay slows it down as well. "
+        f"Starts with w1 = −w2 run into the saddle at 0 and stay (largest weight left: {saddle:.0e}); all others "
+        "arrive.",
+        {
+            "dae_against_ode": worst,
+            "dae_printed_undefined": undefined / stiff,
+            "dae_end": ending,
+            "opposite_start_left": saddle,
+        },
     )
-    return chapter, {
-        "dae_against_ode": worst,
-        "dae_printed_undefined": undefined / stiff,
-        "dae_end": ending,
-        "opposite_start_left": saddle,
-    }
+    chapter.claim(
+        "Section B, Eq. 5 of the paper",
+        "The share w(t) of a direction that a linear denoising autoencoder has learnt at time t has a closed form.",
+        f"Against an ODE solver, for {len(starts)} starts and three settings, our form of it is off by at "
+        f"most {worst:.0e}. Typed in as printed and computed in double precision, it fails at {undefined} of "
+        f"{stiff} points.",
+        verdict(worst < 1e-8),
+        erratum="Right where it is defined, but 0/0 for w1² = w2² (c0 = 0), the very start that section C assumes, "
+        "and overflowing once λζt/τ exceeds 709. lab.dynamics.dae is the same curve as a quotient of sums without "
+        "cancellation, for all starts and times.",
+        code="lab.dynamics.dae",
+    )
+    chapter.claim(
+        "Sections B and E",
+        "It ends at λ/(λ + ε): with noise, directions of low variance are hardly learnt at all.",
+        f"At t = 10⁶ the largest difference over λ = 3 … 0.15 is {ending:.0e}; ε = 0.5 leaves "
+        f"{lams[0] / (lams[0] + eps):.2f} of the strongest direction and {lams[-1] / (lams[-1] + eps):.2f} of the "
+        f"weakest.",
+        verdict(ending < 1e-9),
+        code="lab.dynamics.dae_fixed_point",
+    )
+    chapter.draw(
+        "curves",
+        "Learning curves for five eigenvalues. Lines: closed forms. Dots: an ODE solver.",
+        figures.by_eigenvalue(t, lams, curves, dots),
+    )
+    chapter.draw(
+        "surfaces",
+        "The loss of one direction (λ = 1) over its two weights, darker is lower. Gradient descent goes from the dots "
+        "to the squares, on the curve w1·w2 = 1/(1 + ε) or, from exactly opposite weights, to the saddle.",
+        figures.surfaces(noises, ways),
+    )
+    return chapter
 
 
-def weight_decay() -> Part:
+def weight_decay() -> Chapter:
     t, w0, n_gamma = np.linspace(0, 6, 121), 0.01, 0.4
     errors: dict[float, tuple[float, float]] = {}
     for lam in (0.7, 1.0, 2.5):
@@ -165,31 +149,42 @@ def weight_decay() -> Part:
     off = {start: tuple(float(np.max(np.abs(v - run[0]))) for v in run[1:]) for start, run in unequal.items()}
     far, near = off[0.001, 0.05], off[0.02, 0.05]
     best = max(ours for ours, _ in errors.values())
-    claim = Claim(
-        where="Section C, Eq. 7 of the paper",
-        says="With weight decay and equal starting weights there is a closed form as well.",
-        measured=f"Against an ODE solver the corrected form is off by at most {best:.0e}. As printed the error is "
+    truth = _integrated(t, w0**0.5, w0**0.5, np.array([2.5]), decay=n_gamma)[:, 0]
+    chapter = Chapter(
+        "Weight decay in place of noise",
+        "The usual way to hold a net back is a penalty γ/2 on its squared weights. Each direction then obeys a "
+        "logistic equation, solved by separating variables.",
+        {
+            "wdae_against_ode": best,
+            "wdae_printed_error": errors[2.5][1],
+            "wdae_printed_error_at_one": errors[1.0][1],
+            "wdae_unequal_error": far[0],
+            "wdae_unequal_error_from_mean": far[1],
+            "wdae_law_error": law,
+        },
+    )
+    chapter.claim(
+        "Section C, Eq. 7 of the paper",
+        "With weight decay and equal starting weights there is a closed form as well.",
+        f"Against an ODE solver the corrected form is off by at most {best:.0e}. As printed the error is "
         f"{errors[2.5][1]:.3f} at λ = 2.5, {errors[0.7][1]:.3f} at λ = 0.7, and {errors[1.0][1]:.0e} at λ = 1, where "
-        f"it "
-        "cannot be seen.",
-        verdict=verdict(best < 1e-8, corrected=True),
+        "it cannot be seen.",
+        verdict(best < 1e-8, corrected=True),
         erratum="E_γ = exp(2ξt/τ) lacks the eigenvalue: it must be exp(2λξt/τ) with ξ = 1 − Nγ/λ.",
         code="lab.dynamics.wdae",
     )
-    start = Claim(
-        where="Section C",
-        says="Assuming that both weights start equal is approximately right for small starting values.",
-        measured=f"Small is not enough, the weights must be alike: from (0.02, 0.05) the curve is off by "
-        f"{near[0]:.3f}, from (0.001, 0.05) by {far[0]:.3f}. "
-        f"Started from ((w1 + w2)/2)² in place of w1·w2, the formula is off by {near[1]:.0e} and {far[1]:.0e}. "
-        f"That w2² − w1² shrinks as exp(−2Nγt/τ) holds to within {law:.0e}.",
-        verdict=verdict(far[0] < 0.05),
+    chapter.claim(
+        "Section C",
+        "Assuming that both weights start equal is approximately right for small starting values.",
+        f"Small is not enough, the weights must be alike: from (0.02, 0.05) the curve is off by {near[0]:.3f}, from "
+        f"(0.001, 0.05) by {far[0]:.3f}. Started from ((w1 + w2)/2)² in place of w1·w2, the formula is off by "
+        f"{near[1]:.0e} and {far[1]:.0e}. That w2² − w1² shrinks as exp(−2Nγt/τ) holds to within {law:.0e}.",
+        verdict(far[0] < 0.05),
         erratum="Exact for equal weights only. For others start the formula at ((w1 + w2)/2)², or integrate the two "
         "equations.",
         code="lab.dynamics.simulate",
     )
-    truth = _integrated(t, w0**0.5, w0**0.5, np.array([2.5]), decay=n_gamma)[:, 0]
-    drawing = Drawing(
+    chapter.draw(
         "decay",
         "Left: the printed exponent makes strong directions too slow. Right: small weights that start at 0.001 and "
         "0.05.",
@@ -202,22 +197,7 @@ def weight_decay() -> Part:
             unequal[0.001, 0.05],
         ),
     )
-    chapter = Chapter(
-        "Weight decay in place of noise",
-        "The usual way to hold a net back is a penalty γ/2 on its squared weights. Each direction then obeys a "
-        "logistic "
-        "equation, solved by separating variables.",
-        [claim, start],
-        [drawing],
-    )
-    return chapter, {
-        "wdae_against_ode": best,
-        "wdae_printed_error": errors[2.5][1],
-        "wdae_printed_error_at_one": errors[1.0][1],
-        "wdae_unequal_error": far[0],
-        "wdae_unequal_error_from_mean": far[1],
-        "wdae_law_error": law,
-    }
+    return chapter
 
 
 def _integrated(t: Array, w1: float, w2: float, lams: Array, *, noise: float = 0.0, decay: float = 0.0) -> Array:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, Claim, Drawing, verdict
+from offdiag.papers.claims import Chapter, verdict
 from offdiag.papers.pretorius2018 import figures
-from offdiag.papers.pretorius2018.curves import Part
 
 Array = NDArray[np.float64]
 
 
-def ends(seed: int) -> Part:
+def ends(seed: int) -> Chapter:
     n, s2 = 50, 0.4
     X = np.random.default_rng(seed).standard_normal((n, 4)) * np.array([1.6, 1.0, 0.7, 0.4])
     lam = dynamics.eigenbasis(X)[0]
@@ -46,55 +45,47 @@ def ends(seed: int) -> Part:
         "DAE": dynamics.dae(t, 0.05, 0.05, one, noise, 1.0),
     }
     slower = float(dynamics.wdae_time(0.9, 0.0025, one, decay, 1.0) / dynamics.dae_time(0.9, 0.0025, one, noise, 1.0))
-    claims = [
-        Claim(
-            where="Section E",
-            says="Noise and weight decay end in the same place when the decay is λε/(λ + ε).",
-            measured=f"A net trained on {n} samples ends at {ended['DAE'][mode]:.4f} with noise, at "
-            f"{ended['WDAE'][mode]:.4f} "
-            f"with Nγ = λε/(λ + ε), and at {ended['printed'][mode]:.4f} with γ itself set to that. Both ends are "
-            f"those of the "
-            f"formulas to within {formula:.0e}.",
-            verdict=verdict(error < 1e-6, corrected=True),
-            erratum="γ stands for Nγ in sections D and E: the scalar loss of section C has Nγ. The WDAE ends at "
-            "max(0, 1 − Nγ/λ), and the two agree where Nγ = λε/(λ + ε), which is another γ for every λ.",
-            code="lab.dynamics.equivalent_decay",
-        ),
-        Claim(
-            where="Sections B, C and E",
-            says="Noise regularises like weight decay, but training is faster.",
-            measured=f"With ends made equal (λ = 1, ε = 1, Nγ = 0.5) and the same small steps, weight decay needs "
-            f"{slower:.2f} "
-            "times as long as noise to come to 90 % of the end: near 0 the DAE grows at the rate 2λ, the WDAE at "
-            "2(λ − Nγ).",
-            verdict=verdict(slower > 1),
-            code="lab.dynamics.dae_time, lab.dynamics.wdae_time",
-        ),
-    ]
-    drawing = Drawing(
-        "ends",
-        "Left: noise lowers all directions smoothly, weight decay cuts weak ones off; they meet at the dotted line. "
-        "Right: "
-        "where they end alike, the net with noise gets there first.",
-        figures.ends(np.logspace(-2, 2, 200), noise, one, t, curves),
-    )
     chapter = Chapter(
         "Where they end, and how fast",
         "Which weight decay does the work of a given noise? The ends can be made equal in one direction. Then one can "
-        "ask "
-        "which net gets there first.",
-        claims,
-        [drawing],
+        "ask which net gets there first.",
+        {
+            "equal_ends_error": error,
+            "equal_ends_printed_error": printed,
+            "ends_formula_error": formula,
+            "decay_time_over_noise_time": slower,
+        },
     )
-    return chapter, {
-        "equal_ends_error": error,
-        "equal_ends_printed_error": printed,
-        "ends_formula_error": formula,
-        "decay_time_over_noise_time": slower,
-    }
+    chapter.claim(
+        "Section E",
+        "Noise and weight decay end in the same place when the decay is λε/(λ + ε).",
+        f"A net trained on {n} samples ends at {ended['DAE'][mode]:.4f} with noise, at "
+        f"{ended['WDAE'][mode]:.4f} with Nγ = λε/(λ + ε), and at {ended['printed'][mode]:.4f} with γ itself set to "
+        f"that. Both ends are those of the formulas to within {formula:.0e}.",
+        verdict(error < 1e-6, corrected=True),
+        erratum="γ stands for Nγ in sections D and E: the scalar loss of section C has Nγ. The WDAE ends at "
+        "max(0, 1 − Nγ/λ), and the two agree where Nγ = λε/(λ + ε), which is another γ for every λ.",
+        code="lab.dynamics.equivalent_decay",
+    )
+    chapter.claim(
+        "Sections B, C and E",
+        "Noise regularises like weight decay, but training is faster.",
+        "With ends made equal (λ = 1, ε = 1, Nγ = 0.5) and the same small steps, weight decay needs "
+        f"{slower:.2f} times as long as noise to come to 90 % of the end: near 0 the DAE grows at the rate 2λ, the "
+        "WDAE at 2(λ − Nγ).",
+        verdict(slower > 1),
+        code="lab.dynamics.dae_time, lab.dynamics.wdae_time",
+    )
+    chapter.draw(
+        "ends",
+        "Left: noise lowers all directions smoothly, weight decay cuts weak ones off; they meet at the dotted line. "
+        "Right: where they end alike, the net with noise gets there first.",
+        figures.ends(np.logspace(-2, 2, 200), noise, one, t, curves),
+    )
+    return chapter
 
 
-def learning_rates() -> Part:
+def learning_rates() -> Chapter:
     lam, eps = 1.0, 0.8
     n_samples = 40  # N, so that γ and Nγ differ
     top = float(np.linalg.eigvalsh(dynamics.dae_hessian(1, 1, lam, eps, 1))[-1])
@@ -117,80 +108,69 @@ def learning_rates() -> Part:
     printed_top = 2 * lam + n_gamma / n_samples
     even = float(np.max(np.abs(dae * lam - wdae * (lam - decays))))
     fraction = float(dynamics.learning_rate_ratio(lam, noises[at], decays[at]))
-    claims = [
-        Claim(
-            where="Section D, the Hessian",
-            says="Second derivatives of the loss of one direction by its two weights.",
-            measured=f"Against second differences at 50 points the largest error is {hessian_error:.0e}.",
-            verdict=verdict(hessian_error < 1e-5),
-            code="lab.dynamics.dae_hessian",
+    chapter = Chapter(
+        "How long a step may be",
+        "Gradient descent takes steps of finite length. Too long a step overshoots where the loss curves strongly, so "
+        "the paper takes one over the largest curvature as the best learning rate.",
+        {
+            "hessian_error": hessian_error,
+            "steepest_on_the_way": steepest / (2 * lam),
+            "printed_rates_even": even,
+            "steps_printed_over_2lambda": used["DAE, N/(2λ + 3ε)"] / used["DAE, N/2λ"],
+        },
+    )
+    chapter.claim(
+        "Section D, the Hessian",
+        "Second derivatives of the loss of one direction by its two weights.",
+        f"Against second differences at 50 points the largest error is {hessian_error:.0e}.",
+        verdict(hessian_error < 1e-5),
+        code="lab.dynamics.dae_hessian",
+    )
+    chapter.claim(
+        "Section D, Eq. 8 of the paper",
+        "The best learning rates are τ/(2λ + 3ε) with noise and τ/(2λ + γ) with weight decay: one over the "
+        "curvature at w1 = w2 = 1.",
+        f"At λ = 1, ε = 0.8, N = {n_samples} the curvature there is {top:.4f}/N with noise (2λ + 3ε = "
+        f"{2 * lam + 3 * eps:.4f}) and {top_decay:.4f}/N with the equivalent decay (2λ + Nγ = "
+        f"{2 * lam + n_gamma:.4f}, as printed {printed_top:.4f}).",
+        verdict(abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12, corrected=True),
+        erratum="γ must be Nγ, and τ must be read as N: τ = N/α contains the learning rate that is looked for.",
+        code="lab.dynamics.dae_learning_rate, lab.dynamics.wdae_learning_rate",
+    )
+    chapter.claim(
+        "Section D",
+        "The curvature is largest at w1 = w2 = 1, so these rates are optimal.",
+        "A small balanced start never gets there when there is noise. On its way the largest curvature is "
+        f"{steepest:.3f}/N = 2λ/N, at its end, against {top:.3f}/N at w1 = w2 = 1. At ε = 1 the printed rate takes "
+        f"{used['DAE, N/(2λ + 3ε)']} steps to come within 1 % of the end, the rate N/2λ only {used['DAE, N/2λ']}.",
+        verdict(steepest > top - 1e-6),
+        erratum="The rates are safe, not optimal: with noise N/(2λ) is one over the largest curvature met on the way.",
+        code="lab.dynamics.dae_hessian",
+    )
+    chapter.claim(
+        "Section D, the ratio R",
+        "The DAE's best rate is R = (2λ + γ)/(2λ + 3ε) times that of the WDAE.",
+        f"With Nγ for γ and equal ends (λ = ε = 1), R = {fraction:.3f}: the DAE takes shorter steps. Each "
+        f"at its own printed rate, the DAE needs {used['DAE, N/(2λ + 3ε)']} steps and the WDAE "
+        f"{used['WDAE, N/(2λ + Nγ)']}: rate times speed of growth, α_ε·λ and α_γ·(λ − Nγ), are equal to within "
+        f"{even:.0e} for all ε, so noise gains nothing at these rates; at equal rates it does.",
+        verdict(
+            abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
+            corrected=True,
         ),
-        Claim(
-            where="Section D, Eq. 8 of the paper",
-            says="The best learning rates are τ/(2λ + 3ε) with noise and τ/(2λ + γ) with weight decay: one over the "
-            "curvature "
-            "at w1 = w2 = 1.",
-            measured=f"At λ = 1, ε = 0.8, N = {n_samples} the curvature there is {top:.4f}/N with noise (2λ + 3ε = "
-            f"{2 * lam + 3 * eps:.4f}) and {top_decay:.4f}/N with the equivalent decay (2λ + Nγ = "
-            f"{2 * lam + n_gamma:.4f}, "
-            f"as printed {printed_top:.4f}).",
-            verdict=verdict(
-                abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12, corrected=True
-            ),
-            erratum="γ must be Nγ, and τ must be read as N: τ = N/α contains the learning rate that is looked for.",
-            code="lab.dynamics.dae_learning_rate, lab.dynamics.wdae_learning_rate",
-        ),
-        Claim(
-            where="Section D",
-            says="The curvature is largest at w1 = w2 = 1, so these rates are optimal.",
-            measured=f"A small balanced start never gets there when there is noise. On its way the largest curvature "
-            f"is "
-            f"{steepest:.3f}/N = 2λ/N, at its end, against {top:.3f}/N at w1 = w2 = 1. At ε = 1 the printed rate takes "
-            f"{used['DAE, N/(2λ + 3ε)']} steps to come within 1 % of the end, the rate N/2λ only {used['DAE, N/2λ']}.",
-            verdict=verdict(steepest > top - 1e-6),
-            erratum="The rates are safe, not optimal: with noise N/(2λ) is one over the largest curvature met on the "
-            "way.",
-            code="lab.dynamics.dae_hessian",
-        ),
-        Claim(
-            where="Section D, the ratio R",
-            says="The DAE's best rate is R = (2λ + γ)/(2λ + 3ε) times that of the WDAE.",
-            measured=f"With Nγ for γ and equal ends (λ = ε = 1), R = {fraction:.3f}: the DAE takes shorter steps. "
-            f"Each at its own "
-            f"printed rate, the DAE needs {used['DAE, N/(2λ + 3ε)']} steps and the WDAE {used['WDAE, N/(2λ + Nγ)']}: "
-            f"rate times speed of growth, α_ε·λ and α_γ·(λ − Nγ), are equal to within {even:.0e} for all ε, so noise "
-            f"gains nothing at these rates; at equal rates it does.",
-            verdict=verdict(
-                abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
-                corrected=True,
-            ),
-            erratum="γ must be Nγ.",
-            code="lab.dynamics.learning_rate_ratio",
-        ),
-    ]
-    drawing = Drawing(
+        erratum="γ must be Nγ.",
+        code="lab.dynamics.learning_rate_ratio",
+    )
+    chapter.draw(
         "rates",
         "Left: the rates of Eq. 8, corrected, with ends made equal. Right: steps to within 1 % of the end from w1 = "
         "w2 = 0.1.",
         figures.rates(noises, dae, wdae, steps),
     )
-    chapter = Chapter(
-        "How long a step may be",
-        "Gradient descent takes steps of finite length. Too long a step overshoots where the loss curves strongly, so "
-        "the "
-        "paper takes one over the largest curvature as the best learning rate.",
-        claims,
-        [drawing],
-    )
-    return chapter, {
-        "hessian_error": hessian_error,
-        "steepest_on_the_way": steepest / (2 * lam),
-        "printed_rates_even": even,
-        "steps_printed_over_2lambda": used["DAE, N/(2λ + 3ε)"] / used["DAE, N/2λ"],
-    }
+    return chapter
 
 
-def whole_net(seed: int) -> Part:
+def whole_net(seed: int) -> Chapter:
     n, rate, steps = 60, 4e-3, 3000
     X = np.random.default_rng(seed).standard_normal((n, 8)) * np.array([2, 1.6, 1.3, 1, 0.8, 0.6, 0.4, 0.3])
     s2, gamma, hidden = 0.5, 0.2, 5
@@ -220,43 +200,36 @@ def whole_net(seed: int) -> Part:
     exact = float(np.max(np.abs(modes - last.values[-1])))
     above = dynamics.estimate(X, lambda rows: 1.5 * rows).values.max()
     below = dynamics.estimate(X, lambda rows: -0.5 * rows).values.min()
-    claims = [
-        Claim(
-            where="Section B",
-            says="A whole linear net learns each direction as the scalar equations say.",
-            measured=f"Nets of 8 inputs and {hidden} hidden units, started aligned with the data, are within "
-            f"{error:.1e} of the "
-            f"curves during {steps} steps; steps half as long bring them {order:.1f} times closer, so what is "
-            f"left is the "
-            "length of a step.",
-            verdict=verdict(error < 8e-3 and 1.8 < order < 2.2),
-            code="lab.dynamics.gradient_descent",
-        ),
-        Claim(
-            where="Section F",
-            says="For any net, diag(Vᵀ Σxx̂ᵀ V)/λ estimates the share learnt of each direction, a number in [0, 1].",
-            measured=f"For an aligned linear net it is the true share to within {exact:.0e}. A net that gives back "
-            f"1.5·x scores "
-            f"{above:.1f}, one that gives back −0.5·x scores {below:.1f}.",
-            verdict=verdict(exact < 1e-9, corrected=True),
-            erratum="The values need not lie in [0, 1], and directions without variance (λ ≈ 0) must be left out.",
-            code="lab.dynamics.estimate",
-        ),
-    ]
-    drawing = Drawing(
+    chapter = Chapter(
+        "From one direction to a whole net",
+        "The scalar equations hold when the weights are aligned with the directions of the data. We train whole "
+        "matrices from such a start, then look through the estimator that also serves nets that are not linear.",
+        {"whole_net_error": error, "whole_net_order": order, "estimator_error": exact},
+    )
+    chapter.claim(
+        "Section B",
+        "A whole linear net learns each direction as the scalar equations say.",
+        f"Nets of 8 inputs and {hidden} hidden units, started aligned with the data, are within "
+        f"{error:.1e} of the curves during {steps} steps; steps half as long bring them {order:.1f} times closer, "
+        "so what is left is the length of a step.",
+        verdict(error < 8e-3 and 1.8 < order < 2.2),
+        code="lab.dynamics.gradient_descent",
+    )
+    chapter.claim(
+        "Section F",
+        "For any net, diag(Vᵀ Σxx̂ᵀ V)/λ estimates the share learnt of each direction, a number in [0, 1].",
+        f"For an aligned linear net it is the true share to within {exact:.0e}. A net that gives back "
+        f"1.5·x scores {above:.1f}, one that gives back −0.5·x scores {below:.1f}.",
+        verdict(exact < 1e-9, corrected=True),
+        erratum="The values need not lie in [0, 1], and directions without variance (λ ≈ 0) must be left out.",
+        code="lab.dynamics.estimate",
+    )
+    chapter.draw(
         "whole_net",
         "Lines: closed forms. Dots: gradient descent on all weights of a net; five directions each.",
         figures.whole_net(found, theory),
     )
-    chapter = Chapter(
-        "From one direction to a whole net",
-        "The scalar equations hold when the weights are aligned with the directions of the data. We train whole "
-        "matrices "
-        "from such a start, then look through the estimator that also serves nets that are not linear.",
-        claims,
-        [drawing],
-    )
-    return chapter, {"whole_net_error": error, "whole_net_order": order, "estimator_error": exact}
+    return chapter
 
 
 def _steps_needed(lam: float, noise: Array, decay: Array, rate: Array, *, most: int = 2000) -> Array:
@@ -278,15 +251,10 @@ def _hessian_error(lam: float, eps: float) -> float:
     def loss(a: Array, b: Array) -> Array:
         return np.asarray(lam / 2 * (1 - a * b) ** 2 + eps / 2 * (a * b) ** 2)
 
-    numeric = np.empty((50, 2, 2))
-    for i in range(2):
-        for j in range(2):
-            total: Any = 0
-            for p in (-1, 1):
-                for q in (-1, 1):
-                    shift = np.zeros(2)
-                    shift[i] += p * step
-                    shift[j] += q * step
-                    total = total + p * q * loss(w1 + shift[0], w2 + shift[1])
-            numeric[:, i, j] = total / (4 * step**2)
+    numeric = np.zeros((50, 2, 2))
+    axes = np.eye(2) * step
+    for i, j, p, q in product((0, 1), (0, 1), (-1, 1), (-1, 1)):
+        shift = p * axes[i] + q * axes[j]
+        numeric[:, i, j] += p * q * loss(w1 + shift[0], w2 + shift[1])
+    numeric /= 4 * step**2
     return float(np.max(np.abs(numeric - dynamics.dae_hessian(w1, w2, lam, eps, 1.0))))

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.data._sets import images
 from offdiag.lab import dynamics
 from offdiag.papers.claims import Size
+from offdiag.papers.driver import TITLES, PictureName, picture_set
 
 Activation = Literal["linear", "tanh", "relu"]
 Kind = Literal["AE", "WDAE", "DAE"]
@@ -51,7 +51,7 @@ SIZES: dict[tuple[str, Size], Sizes] = {
 class Pictures:
     """Rows of pixels minus the mean image, and the directions they vary in."""
 
-    name: str  # "mnist" or "cifar10"
+    name: PictureName
     words: str  # what the page calls them
     X: NDArray[np.float64]  # (samples, pixels)
     basis: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -82,16 +82,12 @@ class Curves:
         return np.asarray(np.where(passed.any(axis=0), time, np.inf))
 
 
-def pictures(name: Literal["mnist", "cifar10"], folder: str | None, size: Size, seed: int) -> Pictures:
+def pictures(name: PictureName, folder: str | None, size: Size, seed: int) -> Pictures:
     sizes = SIZES[name, size]
-    if folder is None:
-        pixels = images.invented(sizes.samples, name, seed)[0]
-    else:
-        pixels = (images.mnist if name == "mnist" else images.cifar10)(folder, sizes.samples)[0]
-    title = "MNIST" if name == "mnist" else "CIFAR-10"
+    pixels, _ = picture_set(name, folder, sizes.samples, seed)
     pooled = _pooled(pixels / 255, sizes.pool)
     words = (
-        f"{sizes.samples} {'pictures of' if folder else 'synthetic images in place of'} {title}, "
+        f"{sizes.samples} {'pictures of' if folder else 'synthetic images in place of'} {TITLES[name]}, "
         f"{pooled.shape[1]}×{pooled.shape[2]} pixels{' in three colours' if name == 'cifar10' else ''}"
     )
     X = pooled.reshape(sizes.samples, -1)

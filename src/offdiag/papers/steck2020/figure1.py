@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from offdiag.errors import OffdiagError
 from offdiag.papers.claims import Claim, Verdict, ahead, never_behind, verdict
 
 if TYPE_CHECKING:
-    from offdiag import Interactions, Result
+    from offdiag import Interactions
     from offdiag.cli.console import Work
     from offdiag.data.split import Split
 
 RANKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUP = 10  # size of a group of similar items, as in the paper
+SIDES = ("encoder", "decoder")
 EDLAE, ZERO, DLAE = "EDLAE", "zero diagonal", "DLAE"
 Cosines = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]  # model -> (encoder, decoder), see `balanced`
 NEAR_ORTHOGONAL = 0.1  # a cosine of at most this, i.e. an angle of 84 degrees or more
@@ -34,21 +36,27 @@ class Figure1:
 
     source: str
     train: Interactions
-    n_test: int
     held_out: float
     seed: int
-    settings: dict[str, Any]
-    metric: str
-    full_rank: Result
-    full_rank_bytes: int
-    full_rank_seconds: float
+    full_rank: diagnostics.RankPoint  # EDLAE, its settings those of all models
     curve: diagnostics.RankCurve
     rank: int  # of the histograms
     cosines: Cosines
-    cosines_as_fitted: dict[str, tuple[float, float]]  # their medians for U and V as the solver returns them
+    cosines_as_fitted: dict[str, list[float]]  # their medians for U and V as the solver returns them
     diagonals: dict[str, NDArray[np.floating]]
-    claims: list[Claim]
     seconds: float
+
+    @property
+    def metric(self) -> str:
+        return self.curve.metric
+
+    @property
+    def n_test(self) -> int:
+        return self.full_rank.result.n_users
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        return claims(self.curve, self.cosines)
 
 
 def parsed_ranks(text: str | None) -> list[int] | None:
@@ -106,13 +114,16 @@ def run(
     work.begin("full-rank EDLAE")
     began = time.perf_counter()
     full.fit(split.train, progress=work)
-    full_seconds = time.perf_counter() - began
-    full_result = od.evaluate(full, split.test, metrics=[metric])
+    seconds = time.perf_counter() - began
+    result = od.evaluate(full, split.test, metrics=[metric])
     work.begin("finding similar items")
     groups = diagnostics.similar_groups(full.weights_, GROUP)
-    full_bytes = full.weights_.nbytes
     # One dropout and one l2 for all models; "auto" was resolved by the fit above, from the same data.
     settings = {name: full.settings_[name] for name in ("dropout", "l2", "user_power")}
+    mean, sem, n_bytes = result.mean[metric], result.sem[metric], full.weights_.nbytes
+    full_rank = diagnostics.RankPoint(
+        EDLAE, inter.n_items, mean, sem, n_bytes, seconds, full.objective_, settings, result
+    )
     del full
     models = {
         EDLAE: od.LowRankEDLAE(**settings, seed=seed),
@@ -130,30 +141,10 @@ def run(
         weights = curve.fitted[name, rank].weights_
         U, V = diagnostics.balanced(weights)
         cosines[name] = (diagnostics.median_cosines(U, groups), diagnostics.median_cosines(V, groups))
-        as_fitted[name] = (
-            middle(diagnostics.median_cosines(weights.U, groups)),
-            middle(diagnostics.median_cosines(weights.V, groups)),
-        )
+        as_fitted[name] = [middle(diagnostics.median_cosines(E, groups)) for E in (weights.U, weights.V)]
         diagonals[name] = diagnostics.diagonal(weights)
-    return Figure1(
-        source=source,
-        train=split.train,
-        n_test=full_result.n_users,
-        held_out=held_out,
-        seed=seed,
-        settings=settings,
-        metric=metric,
-        full_rank=full_result,
-        full_rank_bytes=full_bytes,
-        full_rank_seconds=full_seconds,
-        curve=curve,
-        rank=rank,
-        cosines=cosines,
-        cosines_as_fitted=as_fitted,
-        diagonals=diagonals,
-        claims=claims(curve, cosines),
-        seconds=time.perf_counter() - start,
-    )
+    took = time.perf_counter() - start
+    return Figure1(source, split.train, held_out, seed, full_rank, curve, rank, cosines, as_fitted, diagonals, took)
 
 
 def middle(values: NDArray[Any]) -> float:
@@ -177,7 +168,7 @@ def claims(curve: diagnostics.RankCurve, cosines: Cosines) -> list[Claim]:
         ),
         _behind(curve, high),
     ]  # fmt: skip
-    for side, name in enumerate(("encoder", "decoder")):
+    for side, name in enumerate(SIDES):
         medians = {model: middle(pair[side]) for model, pair in cosines.items()}
         found.append(
             Claim(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import wording
-from offdiag.papers.steck2020.figure1 import DLAE, EDLAE, GROUP, ZERO, Figure1, middle
+from offdiag.diagnostics import RankPoint
+from offdiag.papers.steck2020.figure1 import DLAE, EDLAE, GROUP, SIDES, ZERO, Figure1, middle
 from offdiag.plots import Figure, ranks
 from offdiag.report import writer
 from offdiag.report.page import html
@@ -22,7 +23,7 @@ def drawings(figure: Figure1) -> dict[str, Figure]:
     """The panels, by file name."""
     cosines = ranks.cosines(figure.cosines)
     return {
-        "figure1-accuracy": ranks.accuracy(figure.curve, figure.full_rank, colours=COLOURS),
+        "figure1-accuracy": ranks.accuracy(figure.curve, figure.full_rank.result, colours=COLOURS),
         "figure1-edlae": cosines[EDLAE],
         "figure1-zero-diagonal": cosines[ZERO],
         "figure1-dlae": cosines[DLAE],
@@ -36,7 +37,7 @@ def as_json(figure: Figure1) -> dict[str, Any]:
     sides = {
         f"{name} {side}": values
         for name, pair in figure.cosines.items()
-        for side, values in zip(("encoder", "decoder"), pair, strict=True)
+        for side, values in zip(SIDES, pair, strict=True)
     }
     return {
         "paper": "steck2020",
@@ -50,20 +51,15 @@ def as_json(figure: Figure1) -> dict[str, Any]:
             "held_out": figure.held_out,
         },
         "seed": figure.seed,
-        "settings": figure.settings,
+        "settings": figure.full_rank.settings,
         "metric": figure.metric,
-        "full_rank": {
-            "mean": figure.full_rank.mean[figure.metric],
-            "sem": figure.full_rank.sem[figure.metric],
-            "n_bytes": figure.full_rank_bytes,
-            "seconds": figure.full_rank_seconds,
-        },
+        "full_rank": {name: getattr(figure.full_rank, name) for name in ("mean", "sem", "n_bytes", "seconds")},
         "accuracy": [point.to_dict() for point in figure.curve.points],
         "rank": figure.rank,
         "group": GROUP,
         "median_cosines": {name: _spread(values, -1.0, 1.0) for name, values in sides.items()},
         "median_cosines_as_fitted": {
-            name: {"encoder": pair[0], "decoder": pair[1]} for name, pair in figure.cosines_as_fitted.items()
+            name: dict(zip(SIDES, pair, strict=True)) for name, pair in figure.cosines_as_fitted.items()
         },
         "diagonal": {
             name: _spread(values, float(np.min(values)), float(np.max(values)))
@@ -124,7 +120,7 @@ def page(figure: Figure1) -> str:
 
 
 def settings_text(figure: Figure1) -> str:
-    return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in figure.settings.items())
+    return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in figure.full_rank.settings.items())
 
 
 def _panels(figure: Figure1) -> list[tuple[str, str, Figure]]:
@@ -153,17 +149,13 @@ HEAD = ("model", "rank", "metric", "standard error", "dropout", "l2", "MB", "sec
 
 
 def rows(figure: Figure1) -> list[list[str]]:
-    def row(model: str, rank: str, mean: float, sem: float, settings: dict[str, Any], n_bytes: int) -> list[str]:
-        chosen = [writer.setting_text(settings[name]) for name in ("dropout", "l2")]
-        return [model, rank, f"{mean:.4f}", f"{sem:.4f}", *chosen, f"{n_bytes / 1e6:.1f}"]
+    def row(p: RankPoint, rank: str, objective: str) -> list[str]:
+        chosen = [writer.setting_text(p.settings[name]) for name in ("dropout", "l2")]
+        costs = [f"{p.n_bytes / 1e6:.1f}", f"{p.seconds:.1f}"]
+        return [p.model, rank, f"{p.mean:.4f}", f"{p.sem:.4f}", *chosen, *costs, objective]
 
-    rows = [
-        [*row(p.model, f"{p.rank:,}", p.mean, p.sem, p.settings, p.n_bytes), f"{p.seconds:.1f}", f"{p.objective:.6g}"]
-        for p in figure.curve.points
-    ]
-    mean, sem = figure.full_rank.mean[figure.metric], figure.full_rank.sem[figure.metric]
-    full = row(EDLAE, "full", mean, sem, figure.settings, figure.full_rank_bytes)
-    return [*rows, [*full, f"{figure.full_rank_seconds:.1f}", ""]]
+    points = [row(p, f"{p.rank:,}", f"{p.objective:.6g}") for p in figure.curve.points]
+    return [*points, row(figure.full_rank, "full", "")]
 
 
 def _cosine_caption(figure: Figure1, name: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from offdiag import tuning
 from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.models.recommender import Recommender
 from offdiag.papers.steck2020.measure import measured
 from offdiag.papers.steck2020.row_store import RowStore, fingerprint
 from offdiag.papers.steck2020.rows import BY_KEY, EXTRAS, Row, first_settings, published_settings
@@ -121,13 +122,9 @@ def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) 
 
 def _fixed(job: Job, row: Row) -> dict[str, Any]:
     """The settings that are not tuned: those that define the row, the rank of the table, and the seed."""
-    fields = _model(row, {}).get_params()
-    fixed = dict(row.fixed)
-    if row.group == "rank":
-        fixed["rank"] = job.rank
-    if "seed" in fields:
-        fixed["seed"] = job.plan.seed
-    return fixed
+    rank = {"rank": job.rank} if row.group == "rank" else {}
+    seed = {"seed": job.plan.seed} if "seed" in _model(row, {}).get_params() else {}
+    return row.fixed | rank | seed
 
 
 def _first(job: Job, row: Row) -> dict[str, Any] | None:
@@ -135,10 +132,11 @@ def _first(job: Job, row: Row) -> dict[str, Any] | None:
     return None if settings is None else {name: value for name, value in settings.items() if name not in fixed}
 
 
-def _model(row: Row, settings: dict[str, Any]) -> Any:
+def _model(row: Row, settings: dict[str, Any]) -> Recommender:
     import offdiag as od
 
-    return getattr(od, row.model)(**settings)
+    model: Recommender = getattr(od, row.model)(**settings)
+    return model
 
 
 def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[str, Any]:
@@ -155,7 +153,7 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
         )  # fmt: skip
     if tuned.stopped == "interrupted":  # its study is on disk: the next run resumes it
         raise KeyboardInterrupt
-    found = _measured(job, tuned.model, progress)
+    found = _measured(job, _model(row, tuned.settings), progress)
     return found | {
         "trials": len(tuned.trials),
         "tune_seconds": tuned.seconds,
@@ -164,13 +162,12 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
     }
 
 
-def _measured(job: Job, model: Any, progress: Progress | None) -> dict[str, Any]:
+def _measured(job: Job, model: Recommender, progress: Progress | None) -> dict[str, Any]:
     """Fit on the training users and measure, once, on the test users."""
-    fitted, seconds, peak = measured(lambda: _fit(model, job.data, progress))
-    return _line(job, fitted, seconds, peak)
+    return _line(job, *measured(lambda: _fit(model, job.data, progress)))
 
 
-def _fit(model: Any, data: Data, progress: Progress | None) -> Any:
+def _fit(model: Recommender, data: Data, progress: Progress | None) -> Recommender:
     words: dict[str, Any] = {"progress": progress}
     if model.stops_early:
         words["validation"] = data.split.validation
@@ -182,14 +179,14 @@ def _fit(model: Any, data: Data, progress: Progress | None) -> Any:
     return model
 
 
-def _line(job: Job, model: Any, seconds: float, peak: int | None) -> dict[str, Any]:
+def _line(job: Job, model: Recommender, seconds: float, peak: int | None) -> dict[str, Any]:
     import offdiag as od
 
     result = od.evaluate(model, job.data.split.test, METRICS)
     assert job.data.split.validation is not None  # ``sources`` always creates one
     chosen_by = od.evaluate(model, job.data.split.validation, [JUDGE])
     return {
-        "settings": {name: _plain(value) for name, value in model.settings_.items()},
+        "settings": {name: _json_value(value) for name, value in model.settings_.items()},
         "mean": result.mean,
         "sem": {name: value if np.isfinite(value) else None for name, value in result.sem.items()},
         "n_users": result.n_users,
@@ -205,7 +202,7 @@ def _line(job: Job, model: Any, seconds: float, peak: int | None) -> dict[str, A
     }
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from offdiag.data.split import Split
-from offdiag.files import checkpoints
+from offdiag.files import checkpoints, json_lines
 from offdiag.report import writer
 
 FORMAT = 1  # of a record; a record of another format is computed again
@@ -26,12 +26,10 @@ class RowStore:
     def find(self, name: str, fingerprint: str) -> dict[str, Any] | None:
         """The record, or None if it is missing, damaged or made with other settings."""
         try:
-            record = json.loads(self.path(name, fingerprint).read_text(encoding="utf-8"))
+            (record,) = json_lines.read(self.path(name, fingerprint))
         except (OSError, ValueError):
             return None
-        if not isinstance(record, dict) or record.get("fingerprint") != fingerprint:
-            return None
-        return record
+        return record if record.get("fingerprint") == fingerprint else None
 
     def keep(self, name: str, fingerprint: str, record: dict[str, Any]) -> None:
         """Write the record completely or not at all."""

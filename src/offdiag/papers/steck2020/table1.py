@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from offdiag.errors import OffdiagError
-from offdiag.evaluation import paired_t_test
 from offdiag.papers.claims import Claim
 from offdiag.papers.steck2020 import fits, sources, table1_claims
-from offdiag.papers.steck2020.fits import JUDGE, METRICS, Job, Plan
+from offdiag.papers.steck2020.fits import Job, Plan
 from offdiag.papers.steck2020.row_store import RowStore, digest
-from offdiag.papers.steck2020.rows import Row, chosen, missing, published_figures, published_settings
+from offdiag.papers.steck2020.rows import BY_KEY, Row, chosen, missing, published_figures, published_settings
 from offdiag.progress import Progress
 
 TRIALS = 20
@@ -109,14 +108,10 @@ def _part(
     ladder = fits.by_rank(job, records, inner)
     best = reference(records)
     for record in records:
-        record["published"] = published_figures(_row(record), data.name)
+        record["published"] = published_figures(BY_KEY[record["row"]], data.name)
         record |= difference(record, best)
     found = table1_claims.judged(records, ladder)
     return Part(data, rank, records, left_out, found, ladder, time.perf_counter() - start)
-
-
-def _row(record: dict[str, Any]) -> Row:
-    return chosen([record["row"]])[-1]
 
 
 def _steps(some: list[Row], data: str, plan: Plan) -> list[tuple[Row, str, float]]:
@@ -149,14 +144,10 @@ def reference(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 def difference(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """This line minus the other, user by user, for the metric that decides."""
-    values = np.asarray(record["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE])
-    mean, sem, _, p = paired_t_test(values)
+    mean, sem, _, p = table1_claims.paired(record, other)
     return {
         "difference": mean,
         "difference_sem": sem if np.isfinite(sem) else None,
         "difference_p": p if np.isfinite(p) else None,
         "is_reference": record is other,
     }
-
-
-__all__ = ["JUDGE", "METRICS", "TRIALS", "Part", "Table1", "run"]

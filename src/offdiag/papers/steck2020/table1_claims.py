@@ -30,9 +30,14 @@ def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list
     ]
 
 
+def paired(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float, float, float]:
+    """The t-test of the differences between two lines, user by user, in the metric that decides."""
+    return paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
+
+
 def gap(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
     """Mean and standard error of the difference between two lines, user by user."""
-    mean, sem, *_ = paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
+    mean, sem, *_ = paired(one, other)
     return mean, sem if np.isfinite(sem) else 0.0
 
 

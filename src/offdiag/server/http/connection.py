@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         """Answer a request that never reaches the application, and close."""
         body = json_bytes({"error": text})
         head = b"%bdate: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
-        self.write(head % (status_line(status), self._hub.date(), len(body), headers) + body)
+        self.write(head % (status_line(status), self._hub.date, len(body), headers) + body)
         self._hub.count_refusal(status)
         self._close(linger=True)
 

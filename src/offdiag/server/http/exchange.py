@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from starlette.types import Message
 
 from offdiag.server.http.wire import Head, Malformed
-from offdiag.server.limits import Refusal
 from offdiag.server.replies import status_line
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Exchange:
     async def receive(self) -> Message:
         while not (self._lost or self.complete):
             if self._spoilt is not None:
-                raise Refusal(self._spoilt.status, self._spoilt.text, connection="close")
+                raise self._spoilt
             if self._arrived or (self._ended and not self._delivered):
                 data, self._arrived = bytes(self._arrived), bytearray()
                 self._delivered = self._ended
@@ -115,7 +114,7 @@ class Exchange:
     def _start(self, message: Message) -> bytes:
         status, headers = message["status"], message.get("headers", [])
         self._wants_continue = False
-        lines = [status_line(status), b"date: ", self._hub.date(), b"\r\n"]
+        lines = [status_line(status), b"date: ", self._hub.date, b"\r\n"]
         for name, value in headers:
             lines += (name, b": ", value, b"\r\n")
             if name == b"content-length":

@@ -39,7 +39,7 @@ class Hub:
         self._turns = 0
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
-        self._date = b""
+        self.date = b""
         self._every = min(LOOK, limits.seconds / 4)
         self._look()
 
@@ -130,12 +130,9 @@ class Hub:
 
     # Time
 
-    def date(self) -> bytes:
-        return self._date
-
     def _look(self) -> None:
         now = self.now()
-        self._date = formatdate(usegmt=True).encode()
+        self.date = formatdate(usegmt=True).encode()
         for connection in [one for one in (*self.connections, *self._turned_away) if one.deadline <= now]:
             connection.expire()
         self._looking = self._loop.call_later(self._every, self._look)

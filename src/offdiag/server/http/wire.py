@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from offdiag.server.limits import Refusal
+
 MOST_FIELDS = 100  # header fields of one request
 CHUNK_LINE = 256  # bytes of the line before a chunk, including extensions
 MOST_CHUNKS = 8192  # chunks of one body: each costs time, however short it is
@@ -32,12 +34,11 @@ _LENGTH = re.compile(rb"\d{1,19}")
 _NAMED = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
 
 
-class Malformed(Exception):  # noqa: N818 - an answer, not a failure
-    """A rejected request: its status and one line for the client. The connection cannot be used after it."""
+class Malformed(Refusal):
+    """A request that cannot be parsed. The connection cannot be used after it."""
 
     def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
+        super().__init__(status, text, connection="close")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-// Questions to the service. Every failure is a `Trouble` with one line to show.
+// Requests to the service. Every failure is a `Trouble` with one line to show.
 
 export class Trouble extends Error {
   constructor(status, text) {
@@ -17,9 +17,8 @@ export function useToken(text) {
 }
 
 export async function get(path, params = {}, signal) {
-  const asked = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value !== null && value !== undefined) asked.set(name, value);
-  return answer(`${path}?${asked}`, { signal });
+  const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
+  return answer(`${path}?${new URLSearchParams(given)}`, { signal });
 }
 
 export async function post(path, body, signal) {
@@ -28,25 +27,16 @@ export async function post(path, body, signal) {
 
 async function answer(url, options) {
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-  let response;
-  try {
-    response = await fetch(url, { ...options, headers });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Trouble(0, "The service does not answer. It may be restarting, or the connection is gone.");
-  }
-  let said;
-  try {
-    said = await response.json();
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Trouble(response.status, `The service sent something that is not JSON (status ${response.status}).`);
-  }
+  const explain = (status, text) => (error) => { throw error.name === "AbortError" ? error : new Trouble(status, text); };
+  const response = await fetch(url, { ...options, headers })
+    .catch(explain(0, "The service does not answer. It may be restarting, or the connection is gone."));
+  const said = await response.json()
+    .catch(explain(response.status, `The service sent something that is not JSON (status ${response.status}).`));
   if (!response.ok) throw new Trouble(response.status, typeof said.error === "string" ? said.error : `Status ${response.status}.`);
   return said;
 }
 
-/** Only the last call of a kind matters: a new one ends the one before. */
+/** Only the last call of a kind matters: a new one aborts the one before. */
 export function latest() {
   let running = null;
   return () => {

@@ -1,9 +1,8 @@
-// The page: what is chosen, what is asked for it, and where the answers go.
+// The page: what is chosen, what it requests, and where the answers are shown.
 
-import { count, h } from "./dom.js";
+import { $, count, h, keepFocus } from "./dom.js";
 import { get, latest, post, useToken } from "./api.js";
 import { cards } from "./card.js";
-import { keepFocus } from "./focus.js";
 import { oneList, twoLists } from "./lists.js";
 import { showPicked } from "./picked.js";
 import { search } from "./search.js";
@@ -13,12 +12,11 @@ import { FIRST, format, keyOf, parse } from "./state.js";
 const MOST = 100; // items in a list
 const REASONS = 3;
 const RETRY = 3000; // milliseconds between looks for a service that was gone
-const $ = (id) => document.getElementById(id);
 const titles = new Map();
-const silent = new Set(); // models that give no reasons
+const withoutReasons = new Set(); // models that give no reasons
 const beginList = latest();
 const beginCard = latest();
-let strange = new Set(); // ids of the address that this model does not know
+let unknown = new Set(); // ids of the address that this model does not know
 let state = parse(location.hash);
 let models = [];
 let notice = "";
@@ -29,7 +27,7 @@ const left = (ids, id) => ids.filter((one) => keyOf(one) !== keyOf(id));
 const modelName = () => state.model ?? models[0];
 const otherName = () => (state.other && state.other !== modelName() ? state.other : null);
 const say = (text) => { $("said").textContent = text; };
-const titleOf = (id) => (titles.get(keyOf(id)) ?? String(id)) + (strange.has(keyOf(id)) ? " (not in this catalogue)" : "");
+const titleOf = (id) => (titles.get(keyOf(id)) ?? String(id)) + (unknown.has(keyOf(id)) ? " (not in this catalogue)" : "");
 const pickedAgain = () => showPicked(state, titleOf, act);
 
 const act = {
@@ -59,7 +57,7 @@ function learn(items) {
   for (const item of items) titles.set(keyOf(item.id), item.title);
 }
 
-/** A step of the reader: it goes into the address, and everything follows from it. */
+/** A step of the user: it is stored in the address, and everything is derived from that. */
 function change(step, said) {
   state = { ...state, ...step, open: null };
   notice = "";
@@ -118,7 +116,7 @@ async function showLists() {
       ? await post("compare", { ...body, models: [modelName(), other] }, signal)
       : await recommended({ ...body, model: state.model }, signal);
     learn(other ? said.lists.flat() : said.items);
-    strange = unknownIn(said, other);
+    unknown = unknownIn(said, other);
     await findTitles(signal);
     pickedAgain();
     calm();
@@ -136,26 +134,26 @@ function unknownIn(said, other) {
 }
 
 async function recommended(body, signal) {
-  if (!silent.has(modelName())) {
+  if (!withoutReasons.has(modelName())) {
     try {
       return await post("recommend", { ...body, reasons: REASONS }, signal);
     } catch (error) {
       if (error.status !== 409) throw error;
-      silent.add(modelName());
+      withoutReasons.add(modelName());
     }
   }
   return post("recommend", body, signal);
 }
 
-/** A link names items by id only; one question brings the titles that are not known yet. */
+/** A link names items by id only; one request fetches the titles that are not known yet. */
 async function findTitles(signal) {
-  const missing = [...state.history, ...state.block].filter((id) => !titles.has(keyOf(id)) && !strange.has(keyOf(id)));
+  const missing = [...state.history, ...state.block].filter((id) => !titles.has(keyOf(id)) && !unknown.has(keyOf(id)));
   if (!missing.length) return;
   learn((await post("recommend", { history: [], k: missing.length, allow: missing, model: state.model }, signal)).items);
 }
 
 function render(said, other) {
-  const lost = state.history.filter((id) => strange.has(keyOf(id))).length;
+  const lost = state.history.filter((id) => unknown.has(keyOf(id))).length;
   const n = state.history.length - lost;
   const length = other ? said.lists[0].length : said.items.length;
   const popular = other ? said.fallback.every(Boolean) : said.fallback === "popular";
@@ -165,7 +163,7 @@ function render(said, other) {
     popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Without a history"}; these are the most used items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
     lost && !popular ? `${lost === 1 ? "One more is" : `${count(lost)} more are`} not in this catalogue and left out.` : "",
     other ? `${count(said.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
-      : popular || !length ? "" : silent.has(modelName()) ? "This model gives no reasons."
+      : popular || !length ? "" : withoutReasons.has(modelName()) ? "This model gives no reasons."
         : "Bars show what speaks most for an item or against it; open it to see all.",
   ].filter(Boolean).join(" ");
   const nothing = h("p", { class: "soft" }, "Nothing is left to recommend: everything is in your history or blocked.");
@@ -183,7 +181,7 @@ async function openPanel(item, model, button, panel) {
   );
 }
 
-/** What a link shows opened, or what was open before the list was made anew. */
+/** Opens the panel that a link names, or that was open before the list was rebuilt. */
 function reopen() {
   if (state.open === null) return;
   const line = [...document.querySelectorAll("li[data-id]")].find((one) => one.dataset.id === keyOf(state.open));
@@ -191,7 +189,7 @@ function reopen() {
   if (button?.getAttribute("aria-expanded") === "false") button.click();
 }
 
-/** Work that the thin line at the top shows; what fails is told, what was overtaken is nobody's business. */
+/** Work that the thin line at the top shows. A failure is shown, a request that was superseded is not. */
 async function during(work, also = () => {}) {
   busy(1);
   try {
@@ -211,7 +209,7 @@ function busy(step) {
   document.body.classList.toggle("working", working > 0);
 }
 
-/** Says what did not work, and tries again by itself where the service was gone. */
+/** Shows what failed, and retries by itself if the service was unreachable. */
 function failed(error) {
   $("results").setAttribute("aria-busy", "false");
   if (error.status === 401) {

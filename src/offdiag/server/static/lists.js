@@ -18,13 +18,13 @@ export function oneList(said, act, popular) {
 }
 
 function reasons(parts, scale, write) {
-  return h("ul", { class: "reasons" }, parts.map((part) => h("li", { class: part.contribution < 0 ? "against" : null },
+  return h("ul", { class: "reasons" }, parts.map((part) => h("li", {},
     bar(part.contribution, ...scale),
     h("span", { class: "name" }, part.title),
     h("span", { class: "unseen" }, ` adds ${write(part.contribution)}`))));
 }
 
-/** Two lists; an item's badge tells where the other model has it. */
+/** Two lists; the badge of an item shows its rank in the other one. */
 export function twoLists(said, act) {
   const columns = said.models.map((model, side) => {
     const items = said.lists[side];
@@ -39,7 +39,7 @@ export function twoLists(said, act) {
   return h("div", { class: "columns" }, columns);
 }
 
-/** Where the other model has it: a badge beside the title, or a line below it for what only this one recommends. */
+/** Its rank in the other model: a badge next to the title, or a line below it for what only this one recommends. */
 function difference(item, k) {
   const there = item.other_rank;
   if (there === null) return { below: h("p", { class: "only" }, "only here; the other model cannot recommend it") };

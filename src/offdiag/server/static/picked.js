@@ -1,12 +1,10 @@
 // What is chosen: the history, and what is blocked.
 
-import { count, h, iconButton } from "./dom.js";
-import { keepFocus } from "./focus.js";
+import { $, count, h, iconButton, keepFocus } from "./dom.js";
 import { keyOf } from "./state.js";
 
 const SHOWN = 100; // lines of each kind: a browser is slow to lay out thousands of buttons
-const $ = (id) => document.getElementById(id);
-const whole = new Set(); // the lists of which all was asked for
+const whole = new Set(); // the lists that are shown completely
 
 export function showPicked(state, titleOf, act) {
   const line = (id, verb, undo, name, panel) => h("li", { "data-id": keyOf(id) },
@@ -24,7 +22,7 @@ export function showPicked(state, titleOf, act) {
 
   const kept = (id) => line(id, "Unblock", act.unblock, h("span", { class: "name" }, titleOf(id)), null);
 
-  /** The newest are the last, so a long list loses its beginning, until it is asked for. */
+  /** The newest are the last: of a long list the beginning is hidden until it is requested. */
   function fill(name, ids, make) {
     const hidden = whole.has(name) ? 0 : Math.max(ids.length - SHOWN, 0);
     const earlier = h("li", {}, h("button", {

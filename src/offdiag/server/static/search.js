@@ -1,19 +1,16 @@
 // The search field: a combobox that is driven by arrows, Enter and Escape, or by the pointer.
 
-import { count, h } from "./dom.js";
+import { $, count, h } from "./dom.js";
 import { get, latest } from "./api.js";
 import { keyOf } from "./state.js";
 
 const WAIT = 140; // milliseconds after the last key
 const SHOWN = 12;
 
-/** `model()` names the model, `has(id)` tells what is chosen already, `pick(item)` takes one, `failed(error)` hears.
- *  Gives a function that asks again what got no answer. */
+/** `model()` is the name of the model, `has(id)` whether an item is chosen, `pick(item)` chooses one, `failed(error)` shows
+ *  an error. Returns a function that repeats a request without an answer. */
 export function search({ model, has, pick, failed, say }) {
-  const field = document.getElementById("query");
-  const box = document.getElementById("hits-box");
-  const list = document.getElementById("hits");
-  const note = document.getElementById("hits-note");
+  const [field, box, list, note] = ["query", "hits-box", "hits", "hits-note"].map($);
   const begin = latest();
   let found = [];
   let at = -1;

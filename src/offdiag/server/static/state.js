@@ -5,22 +5,17 @@ export const FIRST = 20; // length of a list before anyone asks for more
 /** The service takes 7 for "7" where only one of them can be meant, so here they are the same item. */
 export const keyOf = (id) => String(id);
 
-export function empty() {
-  return { history: [], block: [], model: null, other: null, k: FIRST, open: null };
-}
-
 export function parse(hash) {
-  const state = empty();
   const given = new URLSearchParams(hash.replace(/^#/, ""));
-  state.history = ids(given.get("h"));
-  state.block = ids(given.get("b"));
-  state.model = given.get("m");
-  state.other = given.get("c");
   const k = Number(given.get("k"));
-  if (Number.isInteger(k) && k >= 1 && k <= 100) state.k = k;
-  const [open] = ids(given.get("o"));
-  if (open !== undefined) state.open = open;
-  return state;
+  return {
+    history: ids(given.get("h")),
+    block: ids(given.get("b")),
+    model: given.get("m"),
+    other: given.get("c"),
+    k: Number.isInteger(k) && k >= 1 && k <= 100 ? k : FIRST,
+    open: ids(given.get("o"))[0] ?? null,
+  };
 }
 
 export function format(state) {
@@ -34,7 +29,7 @@ export function format(state) {
   return out.toString();
 }
 
-/** A list of ids as the address holds it; anything else in its place is nothing. */
+/** A list of ids as the address holds it; anything else is an empty list. */
 function ids(text) {
   let found;
   try { found = JSON.parse(text); } catch { return []; }

@@ -1,4 +1,4 @@
-// What opens under an item: why it has its place, what is similar, and what lies behind a single weight.
+// The panel under an item: why it has its rank, which items are similar, and what a single weight is made of.
 
 import { bar, column, count, h, iconButton, number, scaleOf } from "./dom.js";
 import { post } from "./api.js";
@@ -27,13 +27,7 @@ export async function fillPanel(panel, item, { history, model, act, learn }) {
   );
 }
 
-async function attempt(question) {
-  try {
-    return { said: await question };
-  } catch (error) {
-    return { error };
-  }
-}
+const attempt = (question) => question.then((said) => ({ said }), (error) => ({ error }));
 
 function explanation({ said, error }, model) {
   if (error) return [h("h4", {}, "Why?"), h("p", { class: "soft" }, error.message)];
@@ -117,8 +111,8 @@ async function fillPair(detail, part, item, model) {
 }
 
 function similar({ said, error }, act, item) {
-  if (error) return [h("h4", {}, "Similar items"), h("p", { class: "soft" }, error.message)];
-  if (!said.items.length) return [h("h4", {}, "Similar items"), h("p", { class: "soft" }, "There are no others.")];
+  const problem = error ? error.message : said.items.length ? null : "There are no others.";
+  if (problem) return [h("h4", {}, "Similar items"), h("p", { class: "soft" }, problem)];
   return [
     h("h4", {}, "Similar items"),
     h("ul", { class: "similar" }, said.items.map((other) => h("li", {},

@@ -1,0 +1,117 @@
+"""A cluster that cannot be reached or used gives one line, and never a hang."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import polars as pl
+import pytest
+
+import offdiag as od
+from offdiag.cluster import session
+
+pytestmark = pytest.mark.slow
+distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
+
+
+def enter(address, **options):
+    with od.cluster.connect(address, **options):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "words"),
+    [
+        ("tcp://127.0.0.1:9", {"timeout": 1}, "no Dask scheduler answered"),
+        ("tcp://host.invalid:8786", {"timeout": 1}, "no Dask scheduler answered"),
+        ("ftp://127.0.0.1:8786", {"timeout": 1}, "no Dask scheduler answered"),
+        ("local:x", {}, "local:N"),
+        ("local:0", {}, "local:N"),
+        ("local:2", {"workers": 3}, "give one"),
+        (None, {"workers": 0}, "at least 1"),
+        ("local:1", {"memory_limit": "much"}, "memory_limit"),
+        ("tcp://127.0.0.1:9", {"workers": 2}, "leave them out"),
+    ],
+)
+def test_a_wrong_address_or_option_is_one_line(mistake, address, options, words):
+    assert words in mistake(enter, address, **options)
+
+
+@pytest.mark.parametrize("speaks", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_is_no_scheduler_is_one_line_and_no_hang(mistake, speaks):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                connections.append(server.accept()[0])
+                connections[-1].sendall(speaks)
+
+        connections = []
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert "no Dask scheduler answered" in mistake(enter, address, timeout=1)
+        for connection in connections:
+            connection.close()
+
+
+def test_a_call_that_hangs_is_given_up():
+    with pytest.raises(TimeoutError, match="no answer"):
+        session.within(0.05, lambda: time.sleep(5))
+    assert session.within(5, lambda: 3) == 3
+    with pytest.raises(ValueError, match="own"):
+        session.within(5, lambda: int("own"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]}).write_parquet(tmp_path / "table.parquet")
+    return tmp_path
+
+
+def test_the_command_reports_each_mistake_in_one_line(fails):
+    fit = ("fit", "table.parquet", "--out", "model.od", "--cluster")
+    assert "no Dask scheduler answered" in fails(*fit, "tcp://127.0.0.1:9")
+    assert "add --value COLUMN" in fails(*fit, "local:1", "--at-least", "3")
+    assert "--cluster fits edlae" in fails(*fit, "local:1", "--model", "popularity")
+    assert "--keep is for full-rank models" in fails(*fit, "local:1", "--model", "sparse", "--keep", "3")
+    assert "is for text files" in fails(*fit, "local:1", "--separator", ";")
+
+
+def test_ctrl_c_reaches_the_program_and_not_its_workers(tmp_path):
+    """A terminal sends the signal to all of them; workers would print tracebacks."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import os, signal, time
+import offdiag as od
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without one
+    try:
+        with od.cluster.connect("local:1", memory_limit="1GB", timeout=60) as client:
+            os.killpg(0, signal.SIGINT)
+            for _ in range(600):  # not one long sleep: a signal that another thread takes does not end it
+                time.sleep(0.1)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, start_new_session=True, timeout=120)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted\n", "")
+
+
+def test_without_a_client_or_the_extra_the_error_names_the_remedy(mistake, monkeypatch):
+    inter = od.synthetic.interactions(20, 10, 60, seed=0)
+    monkeypatch.setattr(distributed, "get_client", lambda: (_ for _ in ()).throw(ValueError("none")))
+    assert "od.cluster.connect" in mistake(od.cluster.gram, inter)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "offdiag[cluster]" in mistake(od.cluster.gram, inter)
+
+
+def test_another_version_on_the_workers_is_named(client, monkeypatch):
+    monkeypatch.setattr(od, "__version__", "0.0.7")
+    with pytest.raises(od.OffdiagError, match=r"expected offdiag 0\.0\.7 on every worker"):
+        od.cluster.session.check_workers(client)
