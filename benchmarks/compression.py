@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from defaults import METRIC, SHARED, splits
 from measure import machine
-from readme import replace_between
 from run import say
 
 import offdiag as od
@@ -27,7 +27,6 @@ from offdiag.solvers import pruning
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "compression.json"
-PAGE = HERE.parent / "docs" / "compression.md"
 NAMES = ("ml-1m", "citeulike-a, items ≥ 10 users", "lastfm, items ≥ 5 users", "retail baskets, items ≥ 10")
 STORAGES = ("int8", "float16", "float32")
 SHARES = (5, 10, 20, 40)  # of the bytes of the packed weights
@@ -94,45 +93,6 @@ def study(folder: Path, name: str) -> dict[str, Any]:
     return out
 
 
-def percent(row: dict[str, Any], whole: float) -> str:
-    return f"{100 * row['difference'] / whole:+.2f} ± {100 * row['sem'] / whole:.2f} %"
-
-
-def sizes_table(results: dict[str, Any]) -> str:
-    lines = [
-        "| data | items | weights | stored as | bytes | of the dense | weights per item | nDCG@100 | change, paired |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, r in results["data"].items():
-        whole = f"| {name} | {r['items']:,} | all | float32, packed | {r['bytes'] / 1e6:.2f} MB | 1 "
-        lines.append(f"{whole}| {r['items'] - 1:,} | {r['ndcg']:.4f} ± {r['sem']:.4f} | – |")
-        for row in r["sizes"]:
-            how = "each column alike" if "keep" in row else "one threshold"
-            lines.append(
-                f"| | | {how} | {row['storage']} | {row['bytes'] / 1e6:.2f} MB | {row['bytes'] / r['bytes']:.3f} "
-                f"| {row['entries'] / r['items']:.0f} | {row['ndcg']:.4f} | {percent(row, r['ndcg'])} |"
-            )
-    return "\n".join(lines)
-
-
-def choices_table(results: dict[str, Any]) -> str:
-    data = results["data"]
-    lines = [f"| strength, within | {' | '.join(data)} |", "|---|" + "---|" * len(data)]
-    powers = {0.0: "\\|W_ji\\|", 0.25: "\\|W_ji\\|·n_j^¼", 0.5: "\\|W_ji\\|·n_j^½"}
-    keys = [(row["power"], row["how"]) for row in next(iter(data.values()))["choices"]]
-    for at, (power, how) in enumerate(keys):
-        cells = [percent(r["choices"][at], r["choices"][at]["whole"]) for r in data.values()]
-        lines.append(f"| {powers[power]}, {how} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def page(text: str, results: dict[str, Any]) -> str:
-    """The document with updated tables."""
-    for name, make in (("sizes", sizes_table), ("choices", choices_table)):
-        text = replace_between(text, f"compression {name}", make(results))
-    return text
-
-
 def main() -> None:
     words = sys.argv[1:]
     folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
@@ -146,7 +106,7 @@ def main() -> None:
         found = results["data"] | {name: study(folder, name)}
         results = {"metric": METRIC, "machine": machine(), "data": {n: found[n] for n in NAMES if n in found}}
         RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(PAGE.read_text(), results))
+    documents.renew("compression-sizes", "compression-choices")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from measure import machine
-from readme import renew
 from run import say
 
 import offdiag as od
@@ -163,7 +163,7 @@ def main() -> None:
         RESULTS.write_text(text + "\n")
     ratios = [r["auto"]["ndcg"] / r["best"]["ndcg"] for r in results["data"].values()]
     say(f"worst ratio to the best of the search: {np.min(ratios):.4f}")
-    renew()
+    documents.renew("defaults")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from defaults import studies
-from readme import replace_between
 from run import say
 
 import offdiag as od
@@ -74,28 +74,6 @@ def _sem(values: Any) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def table(results: dict[str, Any]) -> str:
-    lines = []
-    for name, r in results["data"].items():
-        lines += [
-            f"**{name}**: {r['users']:,} training users × {r['items']:,} items, {r['test_users']:,} test users; "
-            f"`od.EDLAE()`, no setting given: {r['edlae']:.4f}",
-            "",
-            "| weight of kept entries | non-linear | gain by emphasis | linear, rank 256 | gain by emphasis |",
-            "|---|---|---|---|---|",
-        ]
-        for weight in KEPT_WEIGHTS:
-            cells = [f"{weight:g}"]
-            for kind in ("EmphasizedDAE", "LowRankEDLAE"):
-                row = r["models"][f"{kind} {weight:g}"]
-                cells.append(f"{row['mean']:.4f} ± {row['sem']:.4f} (dropout {row['dropout']:g})")
-                gain = f"{row['minus_no_emphasis']:+.4f} ± {row['minus_no_emphasis_sem']:.4f}"
-                cells.append(gain if weight < 1 else "")
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
 def picture(results: dict[str, Any]) -> bytes:
     """Accuracy against the weight of kept entries, a panel per data set."""
     figure, axes = papers.panels(1, len(results["data"]), width=3.6)
@@ -117,7 +95,7 @@ def picture(results: dict[str, Any]) -> bytes:
 
 def renew() -> None:
     PAGE.with_suffix(".png").write_bytes(picture(json.loads(RESULTS.read_text())))
-    PAGE.write_text(replace_between(PAGE.read_text(), "emphasis", table(json.loads(RESULTS.read_text()))))
+    documents.renew("emphasis")
 
 
 def main() -> None:

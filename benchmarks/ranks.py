@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from defaults import SHARED, loaders
 from measure import machine
-from readme import replace_between
 from run import say
 
 import offdiag as od
@@ -26,7 +26,6 @@ from offdiag import diagnostics
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ranks.json"
-PAGE = HERE.parent / "docs" / "ranks.md"
 DATA = ("ml-1m", "steam", "citeulike-a, items ≥ 10 users")
 RANKS = (10, 20, 50, 100, 200, 500)
 MODELS = {"LowRankEDLAE": od.LowRankEDLAE(), "LowRankDLAE": od.LowRankDLAE()}
@@ -53,35 +52,6 @@ def study(train: Any, test: Any) -> dict[str, Any]:
     return out
 
 
-def table(results: dict[str, Any]) -> str:
-    lines = []
-    for name, r in results["data"].items():
-        lines += [
-            f"**{name}**: {r['users']:,} training users × {r['items']:,} items, {r['test_users']:,} test users",
-            "",
-            "| rank | LowRankEDLAE | LowRankDLAE | size | time of EDLAE | of full-rank accuracy |",
-            "|---|---|---|---|---|---|",
-        ]
-        full = r["EDLAE"]
-        by = {(p["model"], p["rank"]): p for p in r["points"]}
-        for rank in sorted({p["rank"] for p in r["points"]}):
-            e, d = by["LowRankEDLAE", rank], by["LowRankDLAE", rank]
-            lines.append(
-                f"| {rank:,} | {e['mean']:.4f} ± {e['sem']:.4f} | {d['mean']:.4f} | {_size(e['n_bytes'])} "
-                f"| {e['seconds']:.1f} s | {e['mean'] / full['mean']:.3f} |"
-            )
-        lines.append(
-            f"| full | {full['mean']:.4f} ± {full['sem']:.4f} | {r['DLAE']['mean']:.4f} | {_size(full['n_bytes'])} "
-            f"| {full['seconds']:.1f} s | 1 |"
-        )
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
-def _size(n: float) -> str:
-    return f"{n / 1e6:.1f} MB"
-
-
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED
     if not folder.is_dir():
@@ -92,11 +62,7 @@ def main() -> None:
         say(f"{name}:")
         results["data"][name] = study(*loaders(folder)[name]())
         RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    renew()
-
-
-def renew() -> None:
-    PAGE.write_text(replace_between(PAGE.read_text(), "ranks", table(json.loads(RESULTS.read_text()))))
+    documents.renew("ranks")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import documents
 from measure import machine
-from readme import replace_between
 from run import say
 
 import offdiag as od
@@ -27,7 +27,6 @@ from offdiag.weights import LowRank
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "sampled.json"
-PAGE = HERE.parent / "docs" / "theory" / "denoising.md"
 SHARED = HERE.parent.parent / "shared" / "data"
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0, "user_power": 0.0}
 TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
@@ -61,19 +60,7 @@ def main(folder: Path, epochs: list[int]) -> None:
         report["sampled"].append({"epochs": n, "excess": excess, **cost, **accuracy})
         say(f"{n} epochs: {excess:+.3%} above the minimum, {cost['seconds']:.0f} s, {accuracy}")
     RESULTS.write_text(json.dumps(report, indent=2) + "\n")
-    renew(report)
-
-
-def renew(report: dict[str, Any]) -> None:
-    """Update the table of the page from the report."""
-    lines = ["| | J above the minimum | seconds of CPU | Recall@20 | nDCG@20 |", "|---|---|---|---|---|"]
-    rows = [("closed form", {"excess": 0.0} | report["closed_form"])]
-    rows += [(f"{r['epochs']} epochs of masks", r) for r in report["sampled"]]
-    lines += [
-        f"| {name} | {r['excess']:.2%} | {r['cpu_seconds']:.0f} | {r['recall_all@20']:.4f} | {r['ndcg@20']:.4f} |"
-        for name, r in rows
-    ]
-    PAGE.write_text(replace_between(PAGE.read_text(), "sampled", "\n".join(lines)))
+    documents.renew("sampled")
 
 
 if __name__ == "__main__":

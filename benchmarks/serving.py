@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from measure import machine
 from numpy.typing import NDArray
-from readme import replace_between
 from run import say
 from scipy import sparse
 
@@ -40,14 +40,9 @@ from offdiag.weights import Dense, Packed, Sparse
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "serving.json"
-PAGE = HERE.parent / "docs" / "serving.md"
 BYTECODE = os.path.join(tempfile.gettempdir(), "offdiag-bytecode")
 LENGTH, K, NEIGHBOURS = 30, 20, 100
 STEP, FIRST = 3, 1  # ids are 1, 4, 7, …
-GOALS: dict[str, tuple[int | None, float | None]] = {
-    "dense": (400, 25.0),
-    "sparse": (800, None),
-}  # requests per second, p99 in ms
 
 
 def made(kind: str, m: int, folder: Path, seed: int = 0) -> Path:
@@ -196,49 +191,7 @@ def main() -> None:
             report |= {"machine": machine(), "runs": runs}
     if not words.dry:
         RESULTS.write_text(json.dumps(report, indent=2) + "\n")
-        renew(report)
-
-
-def renew(report: dict[str, Any]) -> None:
-    """Update the tables of the page from the report."""
-    text = PAGE.read_text()
-    if "runs" in report:
-        text = replace_between(text, "serving", load_table(report["runs"]))
-    if "soak" in report:
-        text = replace_between(text, "soak", soak_table(report["soak"]))
-    PAGE.write_text(text)
-
-
-def load_table(runs: list[dict[str, Any]]) -> str:
-    lines = [
-        "| weights | file | requests/s | p50 | p99 | bare scoring | ratio | `model.recommend` | cold start |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for run in runs:
-        alone, (rate, late) = run["bare_per_second"], GOALS.get(run["kind"], (None, None))
-        at_least, at_most = (f" (goal ≥ {rate})" if rate else ""), (f" (goal ≤ {late:g})" if late else "")
-        lines.append(
-            f"| {run['kind']} | {run['bytes'] / 1e6:,.0f} MB | {run['per_second']:,.0f}{at_least} "
-            f"| {run['p50_ms']:.1f} ms | {run['p99_ms']:.1f} ms{at_most} | {alone['scoring']:,.0f}/s "
-            f"| {run['ratio_to_scoring']:.2f} | {alone['recommend']:,.0f}/s | {run['cold_start_seconds']:.1f} s |"
-        )
-    return "\n".join(lines)
-
-
-def soak_table(soak: dict[str, Any]) -> str:
-    rows = [
-        ("good requests", f"{soak['good']:,}"),
-        ("of them failed", f"{soak['good_failed']:,}"),
-        ("malformed requests", f"{soak['bad']:,}"),
-        ("of them not a 4xx with an error line", f"{soak['bad_wrong']:,}"),
-        ("files taken up, refused as rubbish", f"{soak['reloads_done']:,}, {soak['reloads_failed']:,}"),
-        ("p99 of the good ones", f"{soak['p99_ms']:.1f} ms"),
-        (
-            "own memory after warm-up, and at the end",
-            f"{soak['memory_warm_mb']:.1f} MB, {soak['memory_end_mb']:.1f} MB",
-        ),
-    ]
-    return "\n".join([f"| {soak['minutes']:g} minutes | |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])
+        documents.renew(*(name for name, part in (("serving", "runs"), ("soak", "soak")) if part in report))
 
 
 if __name__ == "__main__":

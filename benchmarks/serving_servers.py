@@ -24,16 +24,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from measure import machine
-from readme import replace_between
 from serving import asked, made, wrk
 from serving_attack import GET, flood, request
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 RESULTS = ROOT / "benchmarks" / "results" / "serving_servers.json"
-PAGE = ROOT / "docs" / "serving.md"
 NEVER = float("inf")
 APPLICATION = "import sys\nfrom offdiag.server.app import create\napp = create([{!r}], hosts=frozenset())\n"
 SERVERS = {
@@ -152,29 +151,10 @@ def main() -> None:
             except ModuleNotFoundError as error:
                 print(name, "is left out:", error)
                 continue
-            print(table(report["servers"]).splitlines()[-1], flush=True)
+            print(name, report["servers"][name], flush=True)
     if not words.only:
         RESULTS.write_text(json.dumps(report, indent=2) + "\n")
-        page = PAGE.read_text()
-        PAGE.write_text(replace_between(page, "servers", table(report["servers"])))
-
-
-def table(servers: dict[str, dict[str, Any]]) -> str:
-    lines = [
-        "| server | raw cases answered against the RFCs | of them `Upgrade` | errors without a line of JSON "
-        "| headers that never end | lists/s, 8 connections | p99, 256 connections | flood: memory, p99 of others |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, seen in servers.items():
-        few, many, flooded = seen["8 connections"], seen["256 connections"], seen["flood"]
-        late = flooded["health"]["p99_ms"]
-        lines.append(
-            f"| {name} | {seen['against the RFCs']} of {seen['cases']} | {seen['of them Upgrade']} "
-            f"| {seen['errors without a line']} | {seen['slow headers']} | {few['per_second']:,.0f} "
-            f"| {many['p99_ms']:.0f} ms | +{flooded['memory_growth_mb']:,.0f} MB, "
-            f"{f'{late:,.0f} ms' if late < NEVER else 'no answer in 60 s'} |"
-        )
-    return "\n".join(lines)
+        documents.renew("servers")
 
 
 if __name__ == "__main__":

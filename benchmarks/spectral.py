@@ -10,15 +10,14 @@ Writes results/spectral.json.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from defaults import studies
-from readme import replace_between
 from run import say
 
 import offdiag as od
@@ -27,7 +26,6 @@ from offdiag.weights import Symmetric
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "spectral.json"
-PAGE = HERE.parent / "docs" / "theory" / "spectral.md"
 DATA = ("ml-1m", "lastfm, items ≥ 5 users", "steam", "citeulike-a, items ≥ 10 users")
 METRIC = "ndcg@100"
 RANKS = (50, 100, 200, 400)
@@ -123,47 +121,14 @@ def study(split: Split) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(results: dict[str, Any]) -> str:
-    lines = []
-    for name, r in results["data"].items():
-        lines += [
-            f"**{name}**: {r['users']:,} training users × {r['items']:,} items, {r['test_users']:,} test users",
-            "",
-            "| model | nDCG@100 | minus EDLAE, paired | size | settings by validation |",
-            "|---|---|---|---|---|",
-        ]
-        for model, row in r["models"].items():
-            shown = "none: the defaults" if model.endswith("()") else chosen(row["settings"])
-            behind = f"{row['minus_edlae']:+.4f} ± {row['minus_edlae_sem'] or 0:.4f}"
-            accuracy = f"{row['mean']:.4f} ± {row['sem']:.4f}"
-            lines.append(f"| {model} | {accuracy} | {behind} | {row['n_bytes'] / 1e6:.1f} MB | {shown} |")
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
-def chosen(settings: dict[str, Any]) -> str:
-    """Settings in a few words; the l2 of Spectral is part of its shrinkage."""
-    if "shrink" not in settings:
-        return ", ".join(f"{key} {settings[key]:.3g}" for key in ("dropout", "l2", "user_power") if key in settings)
-    name, _, numbers = settings["shrink"].partition(":")
-    pairs = [pair.split("=") for pair in numbers.split(",") if pair]
-    shown = ", ".join(f"{key} {float(value):.3g}" for key, value in pairs if key != "start")
-    powers = ", ".join(f"{key} {settings[key]:g}" for key in ("rank", "user_power", "item_power"))
-    return f"{name} {shown}, {powers}".replace(" ,", ",")
-
-
 def validated(model: Any, split: Split) -> float:
     assert split.validation is not None
     return od.evaluate(model, split.validation, [METRIC]).mean[METRIC]
 
 
-def renew() -> None:
-    PAGE.write_text(replace_between(PAGE.read_text(), "spectral", table(json.loads(RESULTS.read_text()))))
-
-
 def main() -> None:
     studies(RESULTS, DATA, study, metric=METRIC)
-    renew()
+    documents.renew("spectral")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import documents
 import numpy as np
 from measure import machine, measured
-from readme import replace_between
 from run import say
 from scipy import sparse
 
@@ -24,7 +24,6 @@ import offdiag as od
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "theory.json"
-PAGE = HERE.parent / "docs" / "theory" / "README.md"
 
 
 def fastest(call: Callable[[], Any], repeats: int) -> tuple[Any, float]:
@@ -115,12 +114,12 @@ def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank
     od.Spectral(rank=3).fit(X[:200, :200] + sparse.eye_array(200, dtype=np.float32))  # compiles
     last = [0.0]
 
-    def told(stage: str, share: float) -> None:
+    def report(stage: str, share: float) -> None:
         if time.perf_counter() - last[0] > 20:
             last[0] = time.perf_counter()
             say(f"  {stage} {100 * share:.0f} %")
 
-    model, cost = measured(lambda: od.Spectral(rank=rank).fit(X, progress=told))
+    model, cost = measured(lambda: od.Spectral(rank=rank).fit(X, progress=report))
     start = time.perf_counter()
     shrinks = ("hard", "ridge", "weight-decay", "dropout", "dropblock", "early-stop")
     others = [model.with_shrink(shrink) for shrink in shrinks]
@@ -134,34 +133,6 @@ def spectral(n: int = 1_000_000, m: int = 1_000_000, nnz: int = 50_000_000, rank
     }  # fmt: skip
 
 
-def table(r: dict[str, Any]) -> str:
-    rows = [["what", "measured", "goal"]]
-    if "prox" in r:
-        p = r["prox"]
-        rows.append(["k-support prox of 1,000,000 singular values", f"{p['million_seconds']:.2f} s", "0.5 s"])
-        rows.append(
-            ["the same at 2,000 compared with the paper's search over pairs", f"{p['ratio']:,.0f} times as fast", "100"]
-        )
-    if "equaliser" in r:
-        e = r["equaliser"]
-        measured = f"{e['ratio']:,.0f} times as fast, spread {e['spread']:.0e}"
-        rows.append(["Givens equaliser compared with Algorithm 2 at width 200", measured, "20, 1e-12"])
-    if "svd" in r:
-        v = r["svd"]
-        data = f"{v['users']:,} × {v['items']:,}, {v['interactions']:,} interactions"
-        what = f"rank {v['rank']} of {data}, compared with scikit-learn's randomised SVD"
-        times = f"{v['offdiag']['seconds']:.0f} s and {v['scikit_learn']['seconds']:.0f} s"
-        shares = f"{100 * v['captured']:.3f} % and {100 * v['captured_by_scikit_learn']:.3f} % of the squares"
-        rows.append([what, f"{times}; {shares}; {v['memory_ratio']:.2f} of its memory", "–"])
-    if "spectral" in r:
-        s = r["spectral"]
-        what = f"`Spectral`, {s['users']:,} × {s['items']:,}, {s['interactions']:,} interactions, rank {s['rank']}"
-        rows.append([what, f"{s['bytes_with_data'] / 1e9:.1f} GB, {s['seconds'] / 60:.0f} minutes", "16 GB"])
-        rows.append(["another shrinkage of it", f"{1e3 * s['seconds_of_another_shrinkage']:.1f} ms", "nothing"])
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([head, "|---|---|---|", *body])
-
-
 def main() -> None:
     tasks = {"prox": prox, "equaliser": equaliser, "svd": svd, "spectral": spectral}
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -169,7 +140,7 @@ def main() -> None:
         results[name] = tasks[name]()
         results["machine"] = machine()
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    PAGE.write_text(replace_between(PAGE.read_text(), "theory", table(results)))
+    documents.renew("theory")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/results.md is the generator's output for the committed JSON, and the generator uses what is available."""
+"""Generated tables and docs/results.md are the generators' output for the committed JSON."""
 
 import importlib
 import json
@@ -24,8 +24,35 @@ def test_the_committed_page_is_made_from_the_committed_results(results_page):
     assert (ROOT / "docs" / "results.md").read_text() == results_page.page(), "run python benchmarks/results_page.py"
 
 
+@pytest.fixture(scope="module")
+def documents(results_page):
+    return importlib.import_module("documents")
+
+
+def generated_tables():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return {name for page in pages for name in re.findall(r"<!-- end (\S+) -->", page.read_text())} - {"settings"}
+
+
+@pytest.mark.parametrize("name", sorted(generated_tables()))
+def test_a_table_of_a_document_is_made_from_the_committed_results(documents, name):
+    page = (ROOT / documents.TABLES[name][0]).read_text()
+    made = documents.table(name)
+    assert documents.place(page, name, made) == page, "run python benchmarks/documents.py"
+    for table in re.findall(r"(?:^\|.*(?:\n|$))+", made, re.M):
+        assert len({line.replace("\\|", "").count("|") for line in table.splitlines()}) == 1, table
+
+
+def test_every_table_has_a_place_and_a_page_without_one_is_an_error(documents, monkeypatch, tmp_path):
+    assert set(documents.TABLES) == generated_tables()
+    with pytest.raises(SystemExit, match="no place for the table 'speed'"):
+        documents.place("nothing here", "speed", "| a |")
+    monkeypatch.setattr(documents, "RESULTS", tmp_path)
+    assert documents.table("speed") is None
+
+
 def test_no_committed_result_names_a_path_of_a_machine():
-    for path in (ROOT / "benchmarks" / "results").glob("table1-*.json"):
+    for path in (ROOT / "benchmarks" / "results").glob("*.json"):
         assert not re.search(r"/(home|work|tmp|root)/", path.read_text()), path.name
 
 

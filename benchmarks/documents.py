@@ -1,0 +1,62 @@
+"""Tables in documents from the JSON of benchmark runs: ``python benchmarks/documents.py`` renews all of them.
+
+A table stands in its document between ``<!-- name -->`` and ``<!-- end name -->``; templates/tables/name.md makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from offdiag.report.page import markdown
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+ROOT = HERE.parent
+TABLES = {  # table: its document, and the results it needs; the first of them is ``found`` in the template
+    "why": ("README.md", ("speed", "table1-ml-1m")),
+    "speed": ("docs/performance.md", ("speed",)),
+    "defaults": ("docs/performance.md", ("defaults",)),
+    "compression-sizes": ("docs/compression.md", ("compression",)),
+    "compression-choices": ("docs/compression.md", ("compression",)),
+    "ranks": ("docs/ranks.md", ("ranks",)),
+    "serving": ("docs/serving.md", ("serving",)),
+    "soak": ("docs/serving.md", ("serving",)),
+    "servers": ("docs/serving.md", ("serving_servers",)),
+    "sampled": ("docs/theory/denoising.md", ("sampled",)),
+    "emphasis": ("docs/theory/emphasis.md", ("emphasis",)),
+    "spectral": ("docs/theory/spectral.md", ("spectral",)),
+    "theory": ("docs/theory/README.md", ("theory",)),
+}
+
+
+def table(name: str) -> str | None:
+    """One table as Markdown, or None while a result it needs has not been measured."""
+    paths = [RESULTS / f"{result}.json" for result in TABLES[name][1]]
+    if not all(path.exists() for path in paths):
+        return None
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    words: dict[str, Any] = {"found": results[0], "results": results}
+    return markdown(HERE / "templates", f"tables/{name}.md", **words).strip()
+
+
+def place(text: str, name: str, made: str) -> str:
+    """The document with the table in its place."""
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    if not pattern.search(text):
+        raise SystemExit(f"the document has no place for the table {name!r}")
+    return pattern.sub(lambda found: found.group(1) + made + "\n" + found.group(2), text)
+
+
+def renew(*names: str) -> None:
+    """Write these tables, or all of them, into their documents."""
+    for name in names or TABLES:
+        path = ROOT / TABLES[name][0]
+        if made := table(name):
+            path.write_text(place(path.read_text(encoding="utf-8"), name, made), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()
