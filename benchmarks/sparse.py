@@ -103,13 +103,13 @@ def dense(folder: Path) -> dict[str, Any]:
     gain = per_user[0] - per_user[1]
     for name in ("SparseEDLAE", "EDLAE"):
         (HERE / "results" / f".{name}.npy").unlink()
-    measured = {
+    gains = {
         name: {"difference": float(np.nanmean(row)), "sem": float(np.nanstd(row) / np.isfinite(row).sum() ** 0.5)}
         for name, row in zip(PUBLISHED, gain, strict=True)
     }
     ratios = {what: ours[what] / whole[what] for what in ("seconds", "extra_peak_bytes", "weights_bytes")}
-    say(f"  → ratios {ratios}, sparse − dense {measured}")
-    return {"sparse": ours, "dense": whole, "ratio": ratios, "sparse_minus_dense": measured}
+    say(f"  → ratios {ratios}, sparse − dense {gains}")
+    return {"sparse": ours, "dense": whole, "ratio": ratios, "sparse_minus_dense": gains}
 
 
 def rate(folder: Path) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def rate(folder: Path) -> dict[str, Any]:
         items = items[np.isin(items, full)][: 4096 * 256 // length].astype(np.int32)
         shelf = gram_rows.Shelf(data, supports.below, plan.n_head, np.float32)
         shelf.hold(supports, items)
-        measured: dict[str, Any] = {}
+        rates: dict[str, Any] = {}
         for name, steps in (("conjugate gradients", support.STEPS), ("cholesky", 0.0)):
             values = supports.values.copy()
             seconds, product = [], []
@@ -142,13 +142,13 @@ def rate(folder: Path) -> dict[str, Any]:
                 seconds.append(time.perf_counter() - begin)
             supports.values[:] = values
             flops = len(items) * length**3 / 3 / min(seconds)
-            measured[name] = {
+            rates[name] = {
                 "flops": flops,
                 "of_sgemm": flops / max(product),
                 "items_per_second": len(items) / min(seconds),
             }
-            say(f"  {length} neighbours, {name}: {flops / 1e9:.1f} GFLOP/s, {measured[name]['of_sgemm']:.2f} of sgemm")
-        out[str(length)] = measured | {"sgemm": max(product)}
+            say(f"  {length} neighbours, {name}: {flops / 1e9:.1f} GFLOP/s, {rates[name]['of_sgemm']:.2f} of sgemm")
+        out[str(length)] = rates | {"sgemm": max(product)}
     return out
 
 
