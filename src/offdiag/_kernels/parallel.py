@@ -7,13 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from offdiag._kernels import interrupts
 
 
 def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",), inline: str = "never") -> Any:
     """Compile on first use, to run without the interpreter lock; cache the machine code for later runs if possible."""
+    from numba import njit
+
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy", "inline": inline}
     try:
         loop = njit(cache=True, **options)(function)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian.layout import positions
 from offdiag.gramian.packed import Gram
@@ -85,7 +87,6 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     g = G.own_diagonal()
     if is_plain(matrix, G.user_power, float(g.max(initial=0.0)), float(G.item_sums.max(initial=0.0))):
         return G, None
-    from offdiag._kernels import exact_sums, parallel
     from offdiag.solvers import popularity_order
 
     pattern = sparse_gram(matrix, G.user_power)
@@ -95,13 +96,13 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     wide = np.zeros(G.n_items, dtype=bool)
 
     def work(lo: int, hi: int) -> None:
-        exact_sums.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
+        _kernels.exact_sums.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
 
     parallel.run_parallel(work, parallel.ranges(G.n_items, 8 * parallel.n_threads()))
     if wide.any():
         raise OffdiagError(TOO_WIDE)
     sums, sums_rest = np.zeros(G.n_items), np.zeros(G.n_items)
-    exact_sums.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
+    _kernels.exact_sums.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
     high = replace(pattern, values=values, item_sums=sums)
     low = pruned(replace(pattern, values=rest, item_sums=sums_rest))
     if isinstance(G, Gram):

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, wording
+from offdiag import _kernels, memory, wording
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
@@ -120,9 +121,7 @@ class Gram(Users):
             >>> od.gram([[1, 1, 0], [0, 1, 1]]).moved(np.array([1, -1, 0])).toarray().tolist()
             [[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
         """
-        from offdiag._kernels import packed_rows
-
-        values = packed_rows.moved(self.values, self.n_items, at)
+        values = _kernels.packed_rows.moved(self.values, self.n_items, at)
         return replace(self, values=values, **self._moved_facts(at))
 
     @classmethod
@@ -297,13 +296,11 @@ def _accumulate(
     progress: Progress | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns users per item and column sums."""
-    from offdiag._kernels import pair_counts, parallel
-
     n, m = matrix.shape
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
     counts, pairs, item_sums = np.zeros(m, np.int64), np.zeros(m, np.int64), np.zeros(m)
-    pair_counts.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
+    _kernels.pair_counts.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
 
     h, e, _ = layout.layout(m)
     P = layout.rectangle(values, m) if m else values
@@ -312,10 +309,10 @@ def _accumulate(
 
     def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
         if counting:
-            pair_counts.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
+            _kernels.pair_counts.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
         else:
             acc = np.empty(m)
-            pair_counts.gram_values(
+            _kernels.pair_counts.gram_values(
                 indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc
             )
 
@@ -326,7 +323,7 @@ def _accumulate(
         col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
         users = np.empty(col_ptr[-1], dtype=np.int32)
         positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-        pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
+        _kernels.pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
         # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
         parts = [(lo + a, lo + b) for a, b in shares(pairs[lo:hi], 32 * parallel.n_threads())]
         tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]

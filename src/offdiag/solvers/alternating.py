@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.solvers import Doubles, Floats
 from offdiag.solvers.blas import product
 from offdiag.solvers.products import Product
@@ -148,34 +150,26 @@ def solve_h(problem: Problem, b: Floats, tolerance: float) -> Floats:
 
 def row_dots(A: Floats, B: Floats) -> Doubles:
     """A[i]·B[i] for every i, in float64."""
-    from offdiag._kernels import embeddings, parallel
-
     out = np.empty(len(A))
-    parallel.run_parallel(embeddings.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(_kernels.embeddings.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def add_rows(out: Floats, d: Doubles, V: Floats) -> Floats:
     """out += d∘V, in place."""
-    from offdiag._kernels import embeddings, parallel
-
     d = d.astype(out.dtype)
-    parallel.run_parallel(embeddings.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
+    parallel.run_parallel(_kernels.embeddings.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
     return out
 
 
 def combine_rows(a: Doubles, A: Floats, b: Doubles, B: Floats) -> Floats:
     """a∘A + b∘B."""
-    from offdiag._kernels import embeddings, parallel
-
     out, a, b = np.empty_like(A), a.astype(A.dtype), b.astype(A.dtype)
-    parallel.run_parallel(embeddings.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(_kernels.embeddings.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def _ranges(A: Floats) -> list[tuple[int, int]]:
-    from offdiag._kernels import parallel
-
     return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # small ones need no thread
 
 

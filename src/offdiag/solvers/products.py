@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, shares
@@ -86,13 +88,13 @@ class PairProduct:
         self._edges = _shares(np.diff(G.indptr))
 
     def __call__(self, V: Floats) -> Floats:
-        from offdiag._kernels import parallel, sparse_gram_rows
-
         V = _checked(V, self)
         out = np.empty_like(V)
 
         def work(lo: int, hi: int) -> None:
-            sparse_gram_rows.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
+            _kernels.sparse_gram_rows.times(
+                self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out
+            )
 
         parallel.run_parallel(work, self._edges)
         return out
@@ -132,8 +134,6 @@ class DataProduct:
         self._edges = _shares(np.bincount(matrix.indices, minlength=self.m))
 
     def __call__(self, V: Floats) -> Floats:
-        from offdiag._kernels import embeddings, parallel
-
         V = _checked(V, self)
         out = np.zeros_like(V)
         threads = min(parallel.n_threads(), max(len(self._blocks), 1))
@@ -141,12 +141,12 @@ class DataProduct:
         for first in range(0, len(self._blocks), threads):
             blocks = self._blocks[first : first + threads]
             push = [(b.items, b.ptr, b.columns, b.data, b.weight, V, y) for b, y in zip(blocks, Y, strict=False)]
-            parallel.run_parallel(embeddings.push_rows, push)
+            parallel.run_parallel(_kernels.embeddings.push_rows, push)
 
             def gather(lo: int, hi: int, blocks: list[_Block] = blocks) -> None:
                 for b, y in zip(blocks, Y, strict=False):
                     start, stop = np.searchsorted(b.items, (lo, hi))
-                    embeddings.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
+                    _kernels.embeddings.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
 
             parallel.run_parallel(gather, self._edges)
         return out
@@ -199,6 +199,4 @@ def _checked(V: Floats, product: Product) -> Floats:
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
     """Ranges of items with about equal numbers of interactions, covering all items."""
-    from offdiag._kernels import parallel
-
     return shares(counts, TASKS_PER_THREAD * parallel.n_threads() if counts.sum() > 1 << 14 else 1)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Doubles, Floats, Ints, blas, precision
 from offdiag.solvers.cholesky import penalties
@@ -80,22 +82,19 @@ def choose(
     data: Rows, H: Doubles, k: int, dtype: Any, *, lo: int = 0, hi: int | None = None, progress: Progress | None = None
 ) -> Supports:
     """The k neighbours of items lo..hi; only users who have one of these items matter."""
-    from offdiag._kernels import column_solves
-
     n = (data.n_items if hi is None else hi) - lo
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
+        _kernels.column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
 
     return find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress)
 
 
 def choose_from_rows(rows: Callable[[int, int], Doubles], g: Doubles, H: Doubles, k: int, dtype: Any) -> Supports:
     """The same from rows lo..hi of the whole G."""
-    from offdiag._kernels import column_solves
 
     def find(penalty: Doubles, fill: int, lo: int, hi: int, *room: Any) -> None:
-        column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
+        _kernels.column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
 
     return find_supports(find, len(H), H, k, dtype, g, None)
 
@@ -107,8 +106,6 @@ def find_supports(
 
     Neighbours share a user with the item, unless k covers all other items: then every item with ``used`` > 0 is one.
     """
-    from offdiag._kernels import column_solves, parallel
-
     who, share = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=dtype)
     parent, below = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
     fill = int(np.count_nonzero(used)) if k >= len(H) - 1 else 0
@@ -122,7 +119,7 @@ def find_supports(
     tasks = parallel.ranges(n, -(-n // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
-    column_solves.close_gaps(who, share, ptr)
+    _kernels.column_solves.close_gaps(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 
@@ -191,12 +188,10 @@ def solve_block(
     progress: Callable[[float], None] | None = None,
 ) -> None:
     """The columns of some items, from the arrays of a Shelf that holds the rows they need."""
-    from offdiag._kernels import column_solves, parallel
-
     diagonal = H.astype(supports.values.dtype)
 
     def work(first: int, last: int) -> None:
-        column_solves.solve_columns(
+        _kernels.column_solves.solve_columns(
             items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal, steps
         )
 
@@ -227,15 +222,13 @@ def to_rows(
     supports: Supports, rank: NDArray[np.int32], scale: Floats, power: float = 1.0
 ) -> tuple[Ints, NDArray[np.int32], Floats]:
     """B by rows in the order of the catalogue, sign(β)·|β|^power·scale[i]: indptr, indices, data, without zeros."""
-    from offdiag._kernels import column_solves
-
     m = len(rank)
     order = np.argsort(rank).astype(np.int32)
     counts = np.zeros(m, dtype=np.int64)
-    column_solves.count_by_row(supports.rows, supports.values, counts)
+    _kernels.column_solves.count_by_row(supports.rows, supports.values, counts)
     indptr = np.concatenate([[0], np.cumsum(counts[rank])])
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
-    column_solves.columns_to_rows(
+    _kernels.column_solves.columns_to_rows(
         order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
     )
     return indptr, indices, data
