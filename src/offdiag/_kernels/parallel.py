@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag._kernels import interrupts
 
@@ -80,3 +81,10 @@ def ranges(n: int, parts: int) -> list[tuple[int, int]]:
     """0..n in at most ``parts`` ranges of nearly equal length."""
     edges = np.linspace(0, n, min(max(parts, 1), max(n, 1)) + 1).astype(np.int64)
     return [(int(a), int(b)) for a, b in pairwise(edges) if b > a]
+
+
+def shares(cost: NDArray[Any], parts: int) -> list[tuple[int, int]]:
+    """Ranges of items whose costs are about equal; together they cover all items."""
+    edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))
+    return [(int(a), int(b)) for a, b in pairwise(edges)]

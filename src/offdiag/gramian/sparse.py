@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +16,8 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, is_exact
 from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
 from offdiag.progress import Progress, of_tasks
+from offdiag.solvers import popularity_order
+from offdiag.weights import Sparse
 
 ITEMS_AT_ONCE = 256  # a task for one core
 BELIEVED = 1e-9  # of √(G_ii G_jj): how far below 0 a rounded sum may fall
@@ -102,8 +103,6 @@ class SparseGram(Users):
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> SparseGram:
         """From the arrays of a file, fully checked because compiled loops trust them."""
-        from offdiag.weights import Sparse
-
         G = cls(**arrays, user_power=float(about["user_power"]))
         G._check_facts()
         Sparse.from_arrays({"indptr": G.indptr, "indices": G.indices, "data": G.values}, G.n_items)
@@ -205,8 +204,6 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user; the
     pairs are counted before memory is allocated for them.
     """
-    from offdiag.solvers import popularity_order
-
     matrix = as_matrix(X)
     user_power = checked_power(user_power)
     m = matrix.shape[1]
@@ -219,23 +216,18 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     lengths = np.zeros(m, dtype=np.int64)
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
 
-    def done(begin: float) -> Callable[[int], None] | None:
-        return of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
+    def count(kernel: Any, begin: float, *out: Any) -> None:
+        done = of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
+        parallel.run_parallel(lambda lo, hi: kernel(*data.arrays(), lo, hi, *out), tasks, done)
 
-    parallel.run_parallel(
-        lambda lo, hi: _kernels.sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, done(0.0)
-    )
+    count(_kernels.sparse_gram_rows.row_lengths, 0.0, lengths)
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     ones = user_power == 0 and not len(data.data)
     exact = ones and int(item_counts.max(initial=0)) <= EXACT_FLOAT32
     dtype = np.dtype(np.float32 if exact else np.float64)
     _require(int(ptr[-1]), dtype, m)
     indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
-    parallel.run_parallel(
-        lambda lo, hi: _kernels.sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values),
-        tasks,
-        done(0.5),
-    )
+    count(_kernels.sparse_gram_rows.count_rows, 0.5, ptr, indices, values)
     activity = np.bincount(n_u).astype(np.int64)
     return SparseGram(ptr, indices, values, activity, item_counts, item_sums, user_power)
 

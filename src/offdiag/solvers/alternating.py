@@ -110,7 +110,8 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     R = problem.times_h(V * (1 + t * beta).astype(dtype)[:, None])
     product(HU, S, alpha=-1, add_to=R)
     add_rows(R, -(problem.rho + problem.extra * beta - t * (omega - t * problem.h * beta)), V)
-    P = product(R, _inverse(S).astype(dtype))
+    A = whitener(S, 100 * float(np.finfo(dtype).eps))
+    P = product(R, (A @ A.T).astype(dtype))  # (VᵀV)⁻¹ where it is not negligible, 0 elsewhere
     P *= (1 / problem.h).astype(dtype)[:, None]
     HP = problem.times_h(P)
     along = float(row_dots(P, R).sum())
@@ -171,10 +172,3 @@ def combine_rows(a: Doubles, A: Floats, b: Doubles, B: Floats) -> Floats:
 
 def _ranges(A: Floats) -> list[tuple[int, int]]:
     return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # small ones need no thread
-
-
-def _inverse(S: Floats) -> Doubles:
-    """S⁻¹ where S is not negligible, 0 elsewhere."""
-    A = whitener(S, 100 * float(np.finfo(S.dtype).eps))
-    out: Doubles = A @ A.T
-    return out

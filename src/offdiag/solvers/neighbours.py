@@ -15,7 +15,7 @@ from scipy import sparse
 
 from offdiag import _kernels
 from offdiag._kernels import parallel
-from offdiag.gramian import layout
+from offdiag.gramian import layout, user_weights
 from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Doubles, Floats
 
@@ -32,11 +32,8 @@ class Source:
 
 def from_data(matrix: sparse.csr_array, weight: Doubles) -> Source:
     """From interactions; user u counts ``weight[u]`` times."""
-    by_item = matrix.tocsc()
-    with np.errstate(over="ignore"):  # an overflow shows in the similarities
-        squares = np.repeat(weight, np.diff(matrix.indptr)) * matrix.data.astype(np.float64) ** 2
-        g = np.bincount(matrix.indices, weights=squares, minlength=matrix.shape[1]).astype(np.float64)
-    rows, columns = ((X.indptr, X.indices, X.data) for X in (matrix, by_item))
+    rows, columns = ((X.indptr, X.indices, X.data) for X in (matrix, matrix.tocsc()))
+    g = user_weights.diagonal(*rows, weight, matrix.shape[1])
     return Source(g, functools.partial(_kernels.neighbour_lists.neighbours_from_data, *rows, weight, *columns))
 
 

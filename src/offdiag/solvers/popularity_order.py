@@ -15,6 +15,7 @@ from scipy import sparse
 
 from offdiag import _kernels
 from offdiag._kernels import parallel
+from offdiag.gramian import user_weights
 from offdiag.solvers import Doubles, Floats, Ints
 
 
@@ -72,9 +73,4 @@ def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.in
 
 def diagonal(data: Rows) -> Doubles:
     """g = diag(G)."""
-    with np.errstate(over="ignore"):
-        squares = np.repeat(data.weight, np.diff(data.indptr))
-        if len(data.data):
-            squares *= data.data.astype(np.float64) ** 2
-        g: Doubles = np.bincount(data.indices, weights=squares, minlength=data.n_items).astype(np.float64)
-    return g
+    return user_weights.diagonal(data.indptr, data.indices, data.data, data.weight, data.n_items)

@@ -97,7 +97,7 @@ def leading(
                 break
             refilled = False
             captured, unit = float(theta.sum()), _units(theta, plain, dtype)
-            gain = _gain(theta, before, unit)
+            gain = float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
             before = np.append(theta, np.zeros(k - len(theta)))
             first_gain = first_gain or gain
             if progress:
@@ -119,11 +119,6 @@ def leading(
     if progress and stopped != "interrupted":
         progress(f"finding the subspace · captured {captured:.6g}", 1.0)
     return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped, max(gain, 0.0))
-
-
-def _gain(theta: Doubles, before: Doubles, unit: Doubles) -> float:
-    """The gain of the round, in the units of ``tolerance``."""
-    return float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
 
 
 def _units(theta: Doubles, plain: bool, dtype: np.dtype[np.floating]) -> Doubles:
@@ -246,11 +241,12 @@ def whitener(P: Floats, cut: float) -> Doubles:
     from scipy import linalg
 
     P = np.asarray(P, dtype=np.float64)
-    if len(P):
-        L, info = linalg.lapack.dpotrf(P, lower=1)
-        if info == 0 and np.diag(L).min() ** 2 > cut * np.diag(P).max():  # nothing is negligible: the cheap way
-            inverse, _ = linalg.lapack.dtrtri(L, lower=1)
-            return np.ascontiguousarray(np.tril(inverse).T)
-    e, Y = linalg.eigh((P + P.T) / 2) if len(P) else (np.zeros(0), np.zeros((0, 0)))
-    live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny) if len(e) else np.zeros(0, dtype=bool)
+    if not len(P):
+        return np.zeros((0, 0))
+    L, info = linalg.lapack.dpotrf(P, lower=1)
+    if info == 0 and np.diag(L).min() ** 2 > cut * np.diag(P).max():  # nothing is negligible: the cheap way
+        inverse, _ = linalg.lapack.dtrtri(L, lower=1)
+        return np.ascontiguousarray(np.tril(inverse).T)
+    e, Y = linalg.eigh((P + P.T) / 2)
+    live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny)
     return np.ascontiguousarray(Y[:, live] / np.sqrt(e[live]))

@@ -137,14 +137,9 @@ def strongest(supports: Supports, H: Doubles, G: Floats, entries: int) -> Suppor
 
 def joined(parts: list[Supports]) -> Supports:
     """The supports of consecutive ranges of items, joined into one."""
-    lengths = np.concatenate([np.diff(part.ptr) for part in parts])
-    return Supports(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.parent for part in parts]),
-        np.concatenate([part.below for part in parts]),
-    )
+    ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
+    others = zip(*((part.rows, part.values, part.parent, part.below) for part in parts), strict=True)
+    return Supports(ptr, *map(np.concatenate, others))
 
 
 def solve(
