@@ -130,9 +130,9 @@ def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first,
             for a in range(rank):
                 z[a] = np.nan
             continue
-        begun = norm
+        start_norm = norm
         for _ in range(steps):
-            if norm <= 1e-20 * begun or norm < 1e-30:  # the row is solved to the last bit
+            if norm <= 1e-20 * start_norm or norm < 1e-30:  # the row is solved to the last bit
                 break
             _times(indptr, indices, data, V, G, alpha, penalty, u, p, q)
             curvature = 0.0

@@ -119,7 +119,7 @@ def _choose(
     whole = work.submit(same, H)
     jobs = [(whole, k, dtype, lo, hi) for lo, hi in parallel.shares(filled, TASKS * len(homes))]
     found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
-    return support.joined([support.Supports(*found[at]) for at in range(len(found))])
+    return support.join([support.Supports(*found[at]) for at in range(len(found))])
 
 
 def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: str, lo: int, hi: int) -> tuple[Any, ...]:
@@ -216,4 +216,4 @@ def _solve_block(
     shelf.hold(supports, items)
     explained = np.zeros(m)
     support.solve_block(shelf.arrays(), H, supports, items, explained)
-    return support.taken(supports, items, explained)
+    return support.take(supports, items, explained)

@@ -116,10 +116,10 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     HP = problem.times_h(P)
     along = float(row_dots(P, R).sum())
     bp, op = row_dots(P, V), row_dots(HP, V)
-    bend = float(
+    curvature = float(
         (product(P, HP, transposed=True).astype(np.float64) * S).sum() - 2 * t * (bp @ op) + problem.kappa @ bp**2
     )
-    step = dtype.type(RELAX * along / bend if bend > 0 and np.isfinite(along) else 0.0)
+    step = dtype.type(RELAX * along / curvature if curvature > 0 and np.isfinite(along) else 0.0)
     P *= step
     P += U
     if refresh:

@@ -27,7 +27,7 @@ class Source:
     """Where similarities come from: g = diag(G), and a compiled loop that compares the items lo..hi with all."""
 
     g: Doubles
-    compare: Callable[..., None]  # (said, heard, shrink, lo, hi, who, best)
+    compare: Callable[..., None]  # (left, right, shrink, lo, hi, who, best)
 
 
 def from_data(matrix: sparse.csr_array, weight: Doubles) -> Source:
@@ -41,9 +41,9 @@ def from_gram(values: Floats, m: int, scale: float) -> Source:
     """From the packed G = scale·values, a block of its rows at a time."""
     items = np.arange(m)
 
-    def compare(said: Doubles, heard: Doubles, shrink: float, lo: int, hi: int, *best: Any) -> None:
+    def compare(left: Doubles, right: Doubles, shrink: float, lo: int, hi: int, *best: Any) -> None:
         rows = values[layout.positions(m, items[lo:hi], items)].astype(np.float64) * scale
-        _kernels.neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, *best)
+        _kernels.neighbour_lists.neighbours_from_rows(rows, left, right, shrink, lo, hi, *best)
 
     return Source(values[layout.diagonal_positions(m)].astype(np.float64) * scale, compare)
 
@@ -53,12 +53,12 @@ def nearest(
 ) -> sparse.csc_array:
     """Column i holds the similarities of its neighbours."""
     m = len(source.g)
-    said, heard = source.g**balance, source.g ** (1 - balance)  # of the predicting and of the predicted item
+    left, right = source.g**balance, source.g ** (1 - balance)  # of the predicting and of the predicted item
     k = max(min(neighbours, m - 1), 1)
     who, best = np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
 
     def work(lo: int, hi: int) -> None:
-        source.compare(said, heard, shrink, lo, hi, who, best)
+        source.compare(left, right, shrink, lo, hi, who, best)
 
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))

@@ -60,7 +60,7 @@ class Columns:
             W = self._stored
             rows = W.indices.astype(np.int32, copy=False) if W.nnz else np.zeros(1, dtype=np.int32)
             yield 0, (W.indptr.astype(np.int64), rows, W.data)
-            self._tell(stage, 1.0)
+            self._report(stage, 1.0)
             return
         m, dtype = self.m, self.weights.dtype
         width = self.width(m, dtype.itemsize)
@@ -69,9 +69,9 @@ class Columns:
             hi = min(lo + width, m)
             values = self.weights.columns(lo, hi, block[: hi - lo]).reshape(-1)
             yield lo, (np.arange(hi - lo + 1) * m, everything, values)
-            self._tell(stage, hi / m)
+            self._report(stage, hi / m)
 
-    def _tell(self, stage: str, fraction: float) -> None:
+    def _report(self, stage: str, fraction: float) -> None:
         if self._progress:
             self._progress(stage, fraction)
 
@@ -190,7 +190,7 @@ def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> For
     return form
 
 
-def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
+def store(columns: Columns, choice: Choice, form: Form) -> Compressed:
     """The kept entries, stored in the form computed for them."""
     m = columns.m
     ends = np.cumsum(form.sizes)

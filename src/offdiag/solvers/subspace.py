@@ -166,9 +166,10 @@ class _Basis:
         d = self.size
         W = np.ascontiguousarray(W[:, : self.Q.shape[1] - d])
         eps = float(np.finfo(W.dtype).eps)
-        W, _ = self._unit(W, float(np.finfo(W.dtype).tiny))
+        W, _ = unit_columns(W, self.D * W, float(np.finfo(W.dtype).tiny))
         for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
-            W, shortest = self._unit(self._project_out(W), least)
+            W = self._project_out(W)
+            W, shortest = unit_columns(W, self.D * W, least)
             A = whitener(product(W, self.D * W, transposed=True), 100 * eps)
             W = product(W, A.astype(W.dtype))
             # The rounding residue of Q in W grows by 1/shortest, and by A if columns of W are nearly parallel.
@@ -199,15 +200,6 @@ class _Basis:
             product(NQ, W, transposed=True, add_to=T)
         return product(Q, T, alpha=-1, add_to=W)
 
-    def _unit(self, W: Floats, least: float) -> tuple[Floats, float]:
-        """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
-        length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
-        long = length > least
-        if not long.all():
-            W = np.ascontiguousarray(W[:, long])
-        W *= (1 / length[long]).astype(W.dtype)
-        return W, float(length.min(initial=1.0))
-
     def best(self, k: int) -> tuple[Doubles, Floats, Floats]:
         """θ, X and N X for the best k combinations, largest first."""
         theta, Y = self._eigen(k)
@@ -234,6 +226,16 @@ class _Basis:
         theta, Y = linalg.eigh((A + A.T) / 2, driver="evd", check_finite=False)
         k = min(k, d)
         return np.maximum(theta[: -k - 1 : -1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, : -k - 1 : -1])
+
+
+def unit_columns(W: Floats, DW: Floats, least: float) -> tuple[Floats, float]:
+    """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
+    length = np.sqrt(np.einsum("ij,ij->j", W, DW, dtype=np.float64))
+    long = length > least
+    if not long.all():
+        W = np.ascontiguousarray(W[:, long])
+    W *= (1 / length[long]).astype(W.dtype)
+    return W, float(length.min(initial=1.0))
 
 
 def whitener(P: Floats, cut: float) -> Doubles:

@@ -135,7 +135,7 @@ def strongest(supports: Supports, H: Doubles, G: Floats, entries: int) -> Suppor
     return replace(supports, ptr=before[supports.ptr], rows=supports.rows[kept], values=G[kept])
 
 
-def joined(parts: list[Supports]) -> Supports:
+def join(parts: list[Supports]) -> Supports:
     """The supports of consecutive ranges of items, joined into one."""
     ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
     others = zip(*((part.rows, part.values, part.parent, part.below) for part in parts), strict=True)
@@ -158,18 +158,18 @@ def solve(
     """
     explained = np.zeros(len(H))
     shelf: Shelf | None = None
-    within = Told(progress, len(H))
+    reported = ColumnProgress(progress, len(H))
     for number, items in enumerate(plan.blocks):
         found = kept.restored(number, items) if kept else None
         if found is None:
             shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
             shelf.hold(supports, items)
-            solve_block(shelf.arrays(), H, supports, items, explained, steps, within.within(len(items)))
+            solve_block(shelf.arrays(), H, supports, items, explained, steps, reported.within(len(items)))
             if kept:
-                kept.store(number, items, taken(supports, items, explained))
+                kept.store(number, items, take(supports, items, explained))
         else:
             put(supports, items, explained, found)
-        within.add(len(items), solved=found is None)
+        reported.add(len(items), solved=found is None)
     return explained
 
 
@@ -197,7 +197,7 @@ def solve_block(
         raise precision.singular(diagonal.dtype)
 
 
-def taken(supports: Supports, items: NDArray[np.int32], explained: Doubles) -> dict[str, NDArray[Any]]:
+def take(supports: Supports, items: NDArray[np.int32], explained: Doubles) -> dict[str, NDArray[Any]]:
     """The results for a block, as one set of arrays."""
     values = [supports.values[supports.ptr[i] : supports.ptr[i + 1]] for i in items]
     return {"values": np.concatenate(values), "explained": explained[items]}
@@ -229,7 +229,7 @@ def to_rows(
     return indptr, indices, data
 
 
-class Told:
+class ColumnProgress:
     """Progress over all columns, with the number solved per second, which excludes columns from a checkpoint."""
 
     def __init__(self, progress: Progress | None, columns: int) -> None:
@@ -238,14 +238,14 @@ class Told:
 
     def within(self, columns: int) -> Callable[[float], None]:
         """A callback for the next block: takes the finished share of its columns."""
-        return lambda part: self._tell(part * columns)
+        return lambda part: self._report(part * columns)
 
     def add(self, columns: int, *, solved: bool) -> None:
         self._done += columns
         self._solved += columns if solved else 0
-        self._tell(0.0)
+        self._report(0.0)
 
-    def _tell(self, more: float) -> None:
+    def _report(self, more: float) -> None:
         if self._progress:
             rate = (self._solved + more) / max(time.perf_counter() - self._begin, 1e-9)
             self._progress(f"{SOLVING} · {rate:,.0f} items/s", (self._done + more) / self._columns)
