@@ -24,24 +24,17 @@ NUMBERS = st.one_of(
 
 @st.composite
 def matrices(draw, width=5, most=7):
-    n = draw(st.integers(1, most))
-    rows = draw(
-        st.lists(st.lists(st.one_of(st.just(0.0), NUMBERS), min_size=width, max_size=width), min_size=n, max_size=n)
-    )
-    return np.array(rows)
+    row = st.lists(st.one_of(st.just(0.0), NUMBERS), min_size=width, max_size=width)
+    return np.array(draw(st.lists(row, min_size=1, max_size=most)))
 
 
 def truth(X, power):
     """The exact sums of the users' contributions, as fractions; each contribution is rounded once."""
     m = X.shape[1]
-    G = [[Fraction(0)] * m for _ in range(m)]
     weight = weights_of((X > 0).sum(axis=1), power)
-    for x, w in zip(X, weight, strict=True):
-        part = exact.on_grid(np.outer(x, x) * w)
-        for i in range(m):
-            for j in range(m):
-                G[i][j] += Fraction(part[i, j])
-    return G, [sum(map(Fraction, column), Fraction(0)) for column in X.T.tolist()]
+    parts = [exact.on_grid(np.outer(x, x) * w) for x, w in zip(X, weight, strict=True)]
+    G = [[sum(Fraction(part[i, j]) for part in parts) for j in range(m)] for i in range(m)]
+    return G, [sum(map(Fraction, column)) for column in X.T.tolist()]
 
 
 def check(G, low, X, power):
@@ -69,10 +62,9 @@ def test_counted_sums_are_the_sums_of_fractions(X, power, count):
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("name", ["EDLAE", "SparseEDLAE", "Popularity"])
 @given(X=matrices(most=8), data=st.data())
-def test_the_state_depends_only_on_who_is_there(X, data, name, power):
+def test_the_state_depends_only_on_the_current_users(X, data, name, power):
     """Neither on earlier users nor on the order, to the last bit."""
-    keep = X.any(axis=1)
-    X = X[keep]
+    X = X[X.any(axis=1)]
     if len(X) < 3 or not X[:2].any():
         return
     some = data.draw(st.lists(st.integers(2, len(X) - 1), unique=True, min_size=1))
@@ -85,9 +77,8 @@ def test_the_state_depends_only_on_who_is_there(X, data, name, power):
     fresh = getattr(od, name)(**settings).fit(X[left])
     past.gram_of(fresh)
     for a, b in ((model._past.gram, fresh._past.gram), (model._past.low, fresh._past.low)):
-        assert (a is None) == (b is None)
-        if a is not None:
-            assert {k: v.tobytes() for k, v in a.arrays().items()} == {k: v.tobytes() for k, v in b.arrays().items()}
+        one, other = (None if G is None else {k: v.tobytes() for k, v in G.arrays().items()} for G in (a, b))
+        assert one == other
     check(model._past.gram, model._past.low, X[left], 0.0 if name == "Popularity" else power)
 
 
@@ -112,7 +103,7 @@ def test_ordinary_values_need_no_remainders(values):
         assert exact.count(od.gram(X, power), X)[1] is None
 
 
-def test_remainders_go_with_who_brought_them():
+def test_remainders_vanish_with_the_users_who_caused_them():
     X = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=np.float64)
     model = od.EDLAE(l2=1.0, dropout=0.2, user_power=0.0).fit(X)
     model.update(np.array([[0.1, 0.3, 0.7]]))

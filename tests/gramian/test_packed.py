@@ -31,46 +31,24 @@ def test_the_mean_weight_of_an_interaction_is_one_within_half_a_step(X, power):
     assert np.isclose(G.diagonal().sum(), X.nnz, rtol=0.0055 if power else 1e-12)
 
 
-@given(interactions(max_items=6), interactions(max_items=6))
-def test_adding_then_forgetting_users_restores_the_gram_bit_for_bit(old, new):
-    m = max(old.shape[1], new.shape[1])
-    old.resize((old.shape[0], m))
-    new.resize((new.shape[0], m))
-    G, extra = od.gram(old), od.gram(new)
-    back = (G + extra) - extra
-    assert back.values.tobytes() == G.values.tobytes()
-    assert np.array_equal(back.activity, G.activity)
-    assert np.array_equal(back.item_sums, G.item_sums)
-    assert np.array_equal((G + extra).toarray(), od.gram(sparse.vstack([old, new])).toarray())
-
-
-@given(interactions(max_items=6), interactions(max_items=6), powers)
-def test_weighted_grams_add_with_the_scale_of_the_union(old, new, power):
-    """The normalisation is derived from sums, so adding parts equals one pass over everything."""
-    m = max(old.shape[1], new.shape[1])
-    old.resize((old.shape[0], m))
-    new.resize((new.shape[0], m))
-    whole = od.gram(sparse.vstack([old, new]), power)
-    parts = od.gram(old, power) + od.gram(new, power)
-    assert parts.scale == whole.scale
-    assert (parts - od.gram(new, power)).scale == od.gram(old, power).scale
-    np.testing.assert_allclose(parts.toarray(), whole.toarray(), rtol=1e-6, atol=1e-6)
-
-
-@given(
-    interactions(max_items=6), interactions(max_items=6), st.sampled_from([0.5, 1.0, 0.37, -0.5, -1.0]), st.randoms()
-)
-def test_weighted_users_of_ones_come_and_go_bit_for_bit(old, new, power, random):
-    """Weights of 24 digits: no sum is rounded, so it depends on neither order nor history."""
-    m = max(old.shape[1], new.shape[1])
-    old.resize((old.shape[0], m))
-    new.resize((new.shape[0], m))
+@given(interactions(), interactions(), st.sampled_from([0.0, 0.5, 1.0, 0.37, -0.3, -0.5, -1.0]), st.randoms())
+def test_users_of_ones_come_and_go_bit_for_bit(old, new, power, random):
+    """Weights of 24 digits: no sum is rounded, so it depends on neither order nor history; nor does the scale."""
+    new.resize((new.shape[0], old.shape[1]))
     both = sparse.vstack([old, new]).tocsr()
     shuffled = both[random.sample(range(both.shape[0]), both.shape[0])]
-    G, extra, whole = (od.gram(X, power, dtype=np.float64) for X in (old, new, both))
-    assert (G + extra).values.tobytes() == whole.values.tobytes()
-    assert od.gram(shuffled, power, dtype=np.float64).values.tobytes() == whole.values.tobytes()
-    assert (whole - extra).values.tobytes() == G.values.tobytes()
+    G, extra = od.gram(old, power), od.gram(new, power)
+    assert G.dtype == (np.float32 if power == 0 else np.float64)
+    for one, other in (
+        (G + extra, od.gram(both, power)),
+        (od.gram(shuffled, power), od.gram(both, power)),
+        ((G + extra) - extra, G),
+    ):
+        assert one.values.dtype == other.values.dtype
+        assert one.values.tobytes() == other.values.tobytes()
+        assert np.array_equal(one.activity, other.activity)
+        assert np.array_equal(one.item_sums, other.item_sums)
+        assert one.scale == other.scale
 
 
 def test_an_item_whose_last_user_is_forgotten_vanishes_without_a_trace():
@@ -107,7 +85,7 @@ def test_counts_beyond_what_float32_holds_are_accumulated_exactly():
 
 @settings(max_examples=20)
 @given(interactions())
-def test_unsorted_duplicate_and_explicit_zero_entries_are_summed_and_the_input_is_left_alone(X):
+def test_unsorted_and_duplicate_entries_are_summed_in_a_copy(X):
     coo = X.tocoo()
     messy = sparse.csr_array(
         (
@@ -138,7 +116,7 @@ def test_bad_data_is_named(X, message):
         od.gram(X)
 
 
-def test_a_table_or_a_broken_sparse_matrix_is_refused_before_compiled_code_sees_it():
+def test_a_table_or_a_broken_sparse_matrix_is_refused():
     import pandas as pd
 
     with pytest.raises(od.OffdiagError, match="od.read"):
@@ -157,7 +135,7 @@ def test_many_small_integer_duplicates_do_not_overflow():
     assert od.gram(X).toarray()[0, 0] == 300**2
 
 
-def test_forgetting_users_one_by_one_leaves_nothing_of_their_items_behind():
+def test_forgetting_users_one_by_one_leaves_nothing_of_their_items():
     stay = np.array([[0, 1, 1]] * 2, dtype=np.float64)
     leave = np.zeros((6, 3))
     leave[:, 0] = [0.1, 0.2, 0.3, 0.7, 1.3, 2.2]
@@ -168,16 +146,6 @@ def test_forgetting_users_one_by_one_leaves_nothing_of_their_items_behind():
     assert G.toarray()[0].tolist() == [0, 0, 0]
     assert G.item_sums[0] == 0
     assert od.EDLAE(dropout=0.5, l2=0.0, user_power=0.0).fit_gram(G).weights_.toarray()[0].tolist() == [0, 0, 0]
-
-
-@given(interactions(), interactions(), powers)
-def test_without_a_dtype_zeros_and_ones_come_and_go_without_a_trace(X, other, power):
-    new = sparse.csr_array(np.resize(other.toarray(), (other.shape[0], X.shape[1])))
-    G, coming = od.gram(X, power), od.gram(new, power)
-    assert G.dtype == (np.float32 if power == 0 else np.float64)
-    back = (G + coming) - coming
-    assert back.values.tobytes() == G.values.tobytes()
-    assert back.dtype == G.dtype
 
 
 def test_grams_of_different_precision_meet_in_the_wider_one():
@@ -203,13 +171,13 @@ def test_grams_that_do_not_belong_together_are_refused():
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
-def test_bands_of_items_do_not_change_the_gram_and_progress_runs_to_one(monkeypatch, power):
+def test_bands_of_items_do_not_change_the_gram(monkeypatch, power):
     X = sparse.csr_array((np.random.default_rng(0).random((200, 61)) < 0.3).astype(np.float32))
     whole = od.gram(X, power)
     monkeypatch.setattr(packed, "SMALL_BAND", 8)
-    heard = []
-    banded = od.gram(X, power, progress=lambda stage, fraction: heard.append((stage, fraction)))
+    reported = []
+    banded = od.gram(X, power, progress=lambda *report: reported.append(report))
     assert banded.values.tobytes() == whole.values.tobytes()
-    assert len(heard) >= 61
-    assert [fraction for _, fraction in heard] == sorted(fraction for _, fraction in heard)
-    assert heard[-1] == ("counting pairs", 1.0)
+    assert len(reported) >= 61
+    assert reported == sorted(reported)
+    assert reported[-1] == ("counting pairs", 1.0)

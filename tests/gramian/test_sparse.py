@@ -16,6 +16,7 @@ from tests.laws import oracles
 from tests.laws.strategies import interactions, powers
 
 kinds = st.sampled_from(["binary", "counts", "ratings"])
+seeds = st.integers(0, 2**32 - 1)
 
 
 def same_arrays(G, other):
@@ -23,6 +24,12 @@ def same_arrays(G, other):
     for name, array in G.arrays().items():
         assert array.dtype == other.arrays()[name].dtype, name
         np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
+
+
+def same_pairs(G, other, rtol):
+    np.testing.assert_array_equal(G.indptr, other.indptr)
+    np.testing.assert_array_equal(G.indices, other.indices)
+    np.testing.assert_allclose(G.values, other.values, rtol=rtol)
 
 
 def changed(G, X, sign, whole=False):
@@ -80,22 +87,8 @@ def test_counts_beyond_single_precision_are_kept_in_double_and_come_back(monkeyp
     same_arrays(changed(less, X[:1], +1), G)
 
 
-@given(st.data(), kinds, st.integers(0, 2**32 - 1), st.booleans())
-def test_users_come_and_go_without_a_trace(data, kind, seed, whole):
-    X = data.draw(interactions(values=kind, max_users=16))
-    rng = np.random.default_rng(seed)
-    there = np.ones(X.shape[0], dtype=bool)
-    G = sparse_gram(X)
-    for _ in range(6):
-        move = rng.random(X.shape[0]) < 0.4
-        G = changed(changed(G, X[move & there], -1, whole), X[move & ~there], +1, whole)
-        there ^= move
-        same_arrays(G, sparse_gram(X[there]))  # integers and halves: no sum is rounded
-
-
-@given(st.data(), kinds, st.sampled_from([0.5, 1.0, -0.3]), st.integers(0, 2**32 - 1), st.booleans())
-def test_with_user_weights_pairs_that_nobody_shares_any_more_are_gone(data, kind, power, seed, whole):
-    X = data.draw(interactions(values=kind, max_users=16))
+def with_changes(X, power, seed, whole):
+    """A Gram after random users have left and returned, next to a new one of those who are there."""
     rng = np.random.default_rng(seed)
     there = np.ones(X.shape[0], dtype=bool)
     G = sparse_gram(X, power)
@@ -103,10 +96,21 @@ def test_with_user_weights_pairs_that_nobody_shares_any_more_are_gone(data, kind
         move = rng.random(X.shape[0]) < 0.4
         G = changed(changed(G, X[move & there], -1, whole), X[move & ~there], +1, whole)
         there ^= move
-        fresh = sparse_gram(X[there], power)
-        np.testing.assert_array_equal(G.indptr, fresh.indptr)
-        np.testing.assert_array_equal(G.indices, fresh.indices)
-        np.testing.assert_allclose(G.values, fresh.values, rtol=1e-9)
+        yield G, sparse_gram(X[there], power)
+
+
+@given(st.data(), kinds, seeds, st.booleans())
+def test_users_come_and_go_without_a_trace(data, kind, seed, whole):
+    X = data.draw(interactions(values=kind, max_users=16))
+    for G, fresh in with_changes(X, 0.0, seed, whole):
+        same_arrays(G, fresh)  # integers and halves: no sum is rounded
+
+
+@given(st.data(), kinds, st.sampled_from([0.5, 1.0, -0.3]), seeds, st.booleans())
+def test_weighted_pairs_that_no_user_shares_any_more_are_removed(data, kind, power, seed, whole):
+    X = data.draw(interactions(values=kind, max_users=16))
+    for G, fresh in with_changes(X, power, seed, whole):
+        same_pairs(G, fresh, rtol=1e-9)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -119,15 +123,13 @@ def test_what_rounding_leaves_of_a_pair_is_not_kept(whole, values):
     G = sparse_gram(X, 0.5)
     order = [3, 8, 0, 6, 1, 9, 4, 7, 2, 5]
     pair = 0.0
-    for weight in [n**-0.5 * values**2 for n in range(2, 12)]:
-        pair += weight
+    for n in range(2, 12):
+        pair += n**-0.5 * values**2
     for user in order:
         pair -= (user + 2) ** -0.5 * values**2
         G = changed(G, X[[user]], -1, whole)
     assert pair != 0  # plain sums would leave this
-    fresh = sparse_gram(X[10:], 0.5)
-    np.testing.assert_array_equal(G.indices, fresh.indices)
-    np.testing.assert_allclose(G.values, fresh.values, rtol=1e-12)
+    same_pairs(G, sparse_gram(X[10:], 0.5), rtol=1e-12)
 
 
 def test_values_of_a_half_are_not_taken_for_traces():
@@ -145,7 +147,7 @@ def test_what_would_drown_in_rounding_is_refused():
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
-def test_who_was_never_there_cannot_be_taken_out_of_a_sum(power):
+def test_users_who_were_never_added_cannot_be_subtracted(power):
     X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 1]])
     with pytest.raises(od.OffdiagError, match="cannot all have been"):
         changed(sparse_gram(X, power), np.array([[0, 1, 1, 0]]), -1, whole=True)
@@ -154,11 +156,7 @@ def test_who_was_never_there_cannot_be_taken_out_of_a_sum(power):
 @given(st.data(), kinds, powers)
 def test_a_packed_gram_becomes_one_by_rows(data, kind, power):
     X = data.draw(interactions(values=kind))
-    G = gramian_sparse.of_packed(gram(X, power, dtype=np.float64))
-    fresh = sparse_gram(X, power)
-    np.testing.assert_array_equal(G.indices, fresh.indices)
-    np.testing.assert_allclose(G.values, fresh.values, rtol=1e-13)
-    np.testing.assert_array_equal(G.indptr, fresh.indptr)
+    same_pairs(gramian_sparse.of_packed(gram(X, power, dtype=np.float64)), sparse_gram(X, power), rtol=1e-13)
 
 
 @given(st.data(), kinds, powers)
@@ -178,7 +176,7 @@ def test_another_catalogue_drops_adds_and_reorders(data, kind, power):
 
 
 @given(interactions(values="ratings"), powers)
-def test_its_arrays_bring_it_back_and_nonsense_is_refused(X, power):
+def test_its_arrays_restore_it_and_wrong_ones_are_refused(X, power):
     G = sparse_gram(X, power)
     about = {"user_power": power}
     same_arrays(SparseGram.from_arrays(G.arrays(), about), G)
@@ -189,7 +187,7 @@ def test_its_arrays_bring_it_back_and_nonsense_is_refused(X, power):
         SparseGram.from_arrays(G.arrays() | {"item_counts": G.item_counts[:-1]}, about)
 
 
-def test_too_little_memory_is_told_before_room_is_made(monkeypatch):
+def test_too_little_memory_is_an_error_before_any_is_allocated(monkeypatch):
     X = sparse.csr_array(np.ones((3, 200), dtype=np.float32))
     monkeypatch.setattr(memory, "available", lambda: 100_000)
     with pytest.raises(od.NotEnoughMemory, match=r"40,000 pairs.*322 kB.*100 kB"):
@@ -197,12 +195,11 @@ def test_too_little_memory_is_told_before_room_is_made(monkeypatch):
 
 
 def test_progress_runs_to_one_and_a_strange_power_is_refused():
-    told = []
+    reported = []
     X = sparse.random_array((50, 700), density=0.05, rng=np.random.default_rng(0), format="csr")
-    sparse_gram(X, progress=lambda stage, share: told.append((stage, share)))
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert told[-1] == ("counting pairs", 1.0)
+    sparse_gram(X, progress=lambda *report: reported.append(report))
+    assert reported == sorted(reported)
+    assert reported[-1] == ("counting pairs", 1.0)
     with pytest.raises(od.OffdiagError, match="user_power"):
         sparse_gram(X, np.inf)
 

@@ -20,7 +20,7 @@ def test_sums_of_user_weights_are_not_rounded(lengths, power):
         assert Fraction(float(np.sum(weight))) == exact == Fraction(float(np.sum(weight[::-1])))
 
 
-def test_the_mean_weight_is_nearly_one_and_stays_when_few_users_come_or_go():
+def test_the_mean_weight_stays_near_one_as_users_come_and_go():
     rng = np.random.default_rng(0)
     n_u = rng.integers(1, 300, 5_000)
     scales = [user_weights.scale_of(np.bincount(n_u[k:], minlength=300), 0.5) for k in range(100)]
@@ -45,6 +45,6 @@ def test_packed_and_sparse_grams_share_their_facts():
 
 
 @pytest.mark.parametrize("power", [np.nan, np.inf, "half"])
-def test_a_user_power_that_is_no_finite_number_is_refused(power):
+def test_a_user_power_that_is_not_a_finite_number_is_refused(power):
     with pytest.raises(od.OffdiagError, match="user_power must be a finite number, received .*; 0 weights all"):
         user_weights.checked_power(power)

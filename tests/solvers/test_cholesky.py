@@ -23,7 +23,7 @@ def solve(G, dropout, l2, b, dtype="float64"):
 
 
 @given(interactions(values="ratings"), dropouts, l2s, kept_weights, dtypes)
-def test_every_full_rank_model_equals_its_normal_equations_solved_column_by_column(X, dropout, l2, b, dtype):
+def test_every_full_rank_model_solves_its_normal_equations(X, dropout, l2, b, dtype):
     G = oracles.gram(X.toarray())
     B, solution = solve(G, dropout, l2, b, dtype)
     expected = oracles.weights(G, dropout, l2, b)
@@ -57,7 +57,7 @@ def test_no_perturbation_lowers_the_objective(X, dropout, l2, b, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 @pytest.mark.parametrize("b", [0.0, 0.2, 1.0])
-def test_the_closed_form_minimises_the_stochastic_objective_over_every_mask(dropout, b):
+def test_the_closed_form_minimises_the_mean_loss_over_all_masks(dropout, b):
     """Enumerates all masks, minimises that sum numerically from scratch, and compares: the whole chain at once."""
     rng = np.random.default_rng(3)
     X = (rng.random((5, 4)) < 0.6).astype(float)
@@ -75,7 +75,7 @@ def test_the_closed_form_minimises_the_stochastic_objective_over_every_mask(drop
 
 
 @pytest.mark.parametrize("b", [0.0, 0.5])
-def test_sampled_dropout_agrees_with_the_closed_form_within_four_standard_errors(b):
+def test_sampled_dropout_agrees_with_the_closed_form(b):
     rng = np.random.default_rng(0)
     X = (rng.random((40, 8)) < 0.4).astype(float)
     dropout, q = 0.3, 0.7
@@ -106,7 +106,7 @@ def test_near_certain_dropout_tends_to_conditional_co_occurrence():
     np.testing.assert_allclose(p / (1 - p) * B, expected, atol=1e-5)
 
 
-def test_full_emphasis_is_not_the_limit_of_small_kept_weights_on_the_diagonal():
+def test_full_emphasis_is_not_the_limit_of_small_kept_weights():
     """The paper says otherwise: the diagonal tends to p(1 − ΛC)/(ΛC), not to 0; the off-diagonal is continuous."""
     G = oracles.gram(np.random.default_rng(1).random((30, 5)) < 0.5)
     zero, _ = solve(G, 0.3, 0.0, 0.0)
@@ -151,7 +151,7 @@ def test_huge_counts_stay_accurate_in_float32():
     np.testing.assert_allclose(B, oracles.weights(G, 0.33, 1000.0, 0.0), atol=1e-5)
 
 
-def test_a_catalogue_beyond_the_packed_format_or_the_memory_names_figure_and_alternative():
+def test_a_catalogue_that_is_too_large_is_an_error_with_an_alternative():
     with pytest.raises(NotEnoughMemory, match=r"70,000 items.*9\.8 GB.*SparseEDLAE"):
         cholesky.check_feasible(70_000, 4)
     with pytest.raises(NotEnoughMemory, match=r"needs .*TB.*available.*LowRankEDLAE"):
@@ -192,8 +192,8 @@ def test_the_packed_inverse_is_the_inverse(dtype, m):
     A = np.random.default_rng(m).standard_normal((m, 2 * m))
     A = A @ A.T / m + np.eye(m)
     values = layout.pack(A.astype(dtype))
-    heard = []
-    cholesky.invert(values, m, lambda stage, fraction: heard.append(fraction))
+    reported = []
+    cholesky.invert(values, m, lambda stage, fraction: reported.append(fraction))
     np.testing.assert_allclose(layout.unpack(values, m) @ A, np.eye(m), atol=3e-4 if dtype == "float32" else 1e-10)
-    assert heard == sorted(heard)
+    assert reported == sorted(reported)
     assert lapack.MAX_ITEMS * (lapack.MAX_ITEMS + 1) // 2 < 2**31

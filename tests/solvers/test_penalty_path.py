@@ -41,7 +41,7 @@ def test_the_weights_of_a_model_lie_on_a_ray(X, dropout, l2):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_left_out_errors_are_those_of_fitting_again_without_each_user(weighted):
+def test_left_out_errors_are_those_of_a_fit_without_each_user(weighted):
     X = example().toarray().astype(np.float64)
     X = X[X.any(axis=1)][:, X.any(axis=0)]
     weight = X.sum(axis=1) ** -0.5 if weighted else np.ones(len(X))

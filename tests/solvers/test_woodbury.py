@@ -5,50 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offdiag._kernels import packed_rows
 from offdiag.gramian import layout
-from offdiag.solvers import blas, woodbury
+from offdiag.solvers import woodbury
 
 sizes = st.integers(1, 24)
 seeds = st.integers(0, 2**32 - 1)
-dtypes = st.sampled_from([np.float32, np.float64])
-
-
-def symmetric(m, seed):
-    A = np.random.default_rng(seed).standard_normal((m, m))
-    return A + A.T
 
 
 def positive(m, seed):
     A = np.random.default_rng(seed).standard_normal((m, m + 3))
     return A @ A.T + 0.5 * np.eye(m)
-
-
-@given(sizes, seeds, dtypes)
-def test_products_of_a_packed_matrix(m, seed, dtype):
-    A = symmetric(m, seed).astype(dtype)
-    V = np.random.default_rng(seed).standard_normal((3, m))
-    np.testing.assert_allclose(packed_rows.products(layout.pack(A), m, V), V @ A.astype(float), atol=1e-12)
-
-
-@given(sizes, seeds, dtypes, st.integers(0, 5), st.sampled_from([-1.0, 0.5]))
-def test_outer_products_are_added_in_place(m, seed, dtype, k, alpha):
-    A = symmetric(m, seed).astype(dtype)
-    W = np.random.default_rng(seed).standard_normal((m, k)).astype(dtype)
-    values = layout.pack(A)
-    blas.add_outer(values, W, alpha)
-    np.testing.assert_allclose(
-        layout.unpack(values, m), A + alpha * W @ W.T, atol=1e-5 if dtype == np.float32 else 1e-12
-    )
-
-
-@given(sizes, seeds, st.data())
-def test_items_move_come_and_go(m, seed, data):
-    A = symmetric(m, seed)
-    at = np.array(data.draw(st.permutations([*range(m), -1, -1]))[: data.draw(st.integers(1, m + 2))])
-    expected = np.where((at[:, None] >= 0) & (at >= 0), A[np.ix_(at, at)], 0)
-    assert np.array_equal(layout.unpack(packed_rows.moved(layout.pack(A), m, at), len(at)), expected)
-    assert np.array_equal(layout.columns(layout.pack(A), m, np.array([m - 1, 0])), A[:, [m - 1, 0]])
 
 
 @given(sizes, seeds, st.data())
@@ -128,25 +94,3 @@ def test_the_residual_is_rounding_for_an_inverse_and_bounds_an_error(dtype):
     size, distance = woodbury.residual(layout.pack(0 * C.astype(dtype)), layout.pack(G), m, penalty, live)
     assert size >= 0.9
     assert np.isinf(distance).all()  # C·(HC − I) is 0, and C as wrong as can be
-
-
-def test_fingerprints_see_the_last_number_of_any_array():
-    for size in range(1, 9):
-        array = np.arange(size, dtype=np.float32)
-        other = array.copy()
-        other[-1] += 1
-        assert not np.array_equal(packed_rows.fingerprints(array), packed_rows.fingerprints(other))
-
-
-def test_fingerprints_see_every_change_and_every_move():
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 256, 3 << 20, dtype=np.uint8)
-    first = packed_rows.fingerprints(words)
-    assert len(first) == 3
-    assert np.array_equal(first, packed_rows.fingerprints(words.copy()))
-    for change in (0, 12_345, len(words) - 1):
-        other = words.copy()
-        other[change] ^= 1
-        assert not np.array_equal(first, packed_rows.fingerprints(other))
-    assert not np.array_equal(first, packed_rows.fingerprints(np.roll(words, 4)))
-    assert len({packed_rows.fingerprints(np.zeros(n, np.uint8)).tobytes() for n in range(1, 40, 8)}) == 5

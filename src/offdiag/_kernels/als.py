@@ -130,9 +130,9 @@ def improve_rows(indptr, indices, data, V, G, alpha, l2, power, m, steps, first,
             for a in range(rank):
                 z[a] = np.nan
             continue
-        begun = norm
+        start_norm = norm
         for _ in range(steps):
-            if norm <= 1e-20 * begun or norm < 1e-30:  # the row is solved to the last bit
+            if norm <= 1e-20 * start_norm or norm < 1e-30:  # the row is solved to the last bit
                 break
             _times(indptr, indices, data, V, G, alpha, penalty, u, p, q)
             curvature = 0.0
@@ -166,12 +166,8 @@ def row_losses(indptr, indices, data, V, Z, alpha, first, last, out):
 
 def shares(indptr: Any, rank: int, parts: int) -> list[tuple[int, int]]:
     """Rows in up to ``parts`` shares of about equal work, n_u + rank per row; one share if the work is small."""
-    n = len(indptr) - 1
-    work = np.asarray(indptr, dtype=np.int64) + rank * np.arange(n + 1)
-    parts = int(min(parts, n, work[-1] * rank // SMALL))
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], max(parts, 1) + 1)[1:-1])
-    edges = np.unique(np.concatenate(([0], cuts, [n])))
-    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    work = np.diff(indptr).astype(np.int64) + rank
+    return parallel.shares(work, int(min(parts, len(work), work.sum() * rank // SMALL)))
 
 
 def run(work: Any, indptr: Any, rank: int) -> None:

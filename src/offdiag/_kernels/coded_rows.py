@@ -96,14 +96,14 @@ def select(indptr, history, data, seen_ptr, W_ptr, gaps, codes, table, scale, al
             j = np.int64(-1)
             for q in range(np.int64(W_ptr[r]), np.int64(W_ptr[r + 1])):
                 j += np.int64(gaps[q]) + 1
-                said = x * (table[np.int64(codes[q])] if coded else np.float32(codes[q]))
+                part = x * (table[np.int64(codes[q])] if coded else np.float32(codes[q]))
                 if stamp[j] != u:
                     stamp[j] = u
-                    acc[j] = said
+                    acc[j] = part
                     touched[n] = j
                     n += 1
                 else:
-                    acc[j] += said
+                    acc[j] += part
         seen = history[seen_ptr[u] : seen_ptr[u + 1]]
         rank_touched(acc, scale, stamp, touched, n, u, seen, allowed, scores[u], items[u])
 

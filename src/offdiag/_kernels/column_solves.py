@@ -244,18 +244,18 @@ def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):
         if now <= tolerance * tolerance * start:
             break
         _times(A, n, p, q, args)
-        bent = 0.0
+        curvature = 0.0
         for a in range(n):
-            bent += np.float64(p[a]) * np.float64(q[a])
-        step = x.dtype.type(now / bent)
+            curvature += np.float64(p[a]) * np.float64(q[a])
+        step = x.dtype.type(now / curvature)
         after = 0.0
         for a in range(n):
             x[a] += step * p[a]
             r[a] -= step * q[a]
             after += np.float64(r[a]) * np.float64(r[a]) / np.float64(A[a * lead])
-        turn = x.dtype.type(after / now)
+        ratio = x.dtype.type(after / now)
         for a in range(n):
-            p[a] = r[a] / A[a * lead] + turn * p[a]
+            p[a] = r[a] / A[a * lead] + ratio * p[a]
         now = after
     _times(A, n, x, q, args)
     left = 0.0
@@ -268,7 +268,7 @@ def _conjugate_gradients(A, n, b, most, tolerance, x, r, p, q, args):
 def _cholesky(A, n, b, x, args):
     """A x = b by the Cholesky factor of A, which overwrites it; False if A is singular at this precision."""
     letters, sizes, _ = args
-    lower, plain, turned = letters[0:].ctypes.data, letters[1:].ctypes.data, letters[2:].ctypes.data
+    lower, plain, transposed = letters[0:].ctypes.data, letters[1:].ctypes.data, letters[2:].ctypes.data
     sizes[0] = n
     sizes[1] = n + 1
     size, lead, one, info = sizes.ctypes.data, sizes[1:].ctypes.data, sizes[2:].ctypes.data, sizes[3:].ctypes.data
@@ -284,11 +284,11 @@ def _cholesky(A, n, b, x, args):
             return False
     for a in range(n):
         x[a] = b[a]
-    for turn in (plain, turned):
+    for order in (plain, transposed):
         if A.itemsize == 4:
-            _strsv(lower, turn, plain, size, A.ctypes.data, lead, x.ctypes.data, one)
+            _strsv(lower, order, plain, size, A.ctypes.data, lead, x.ctypes.data, one)
         else:
-            _dtrsv(lower, turn, plain, size, A.ctypes.data, lead, x.ctypes.data, one)
+            _dtrsv(lower, order, plain, size, A.ctypes.data, lead, x.ctypes.data, one)
     return True
 
 

@@ -1,11 +1,6 @@
 """The compiled loop of the synthetic data: draw distinct items for every user."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from offdiag._kernels.parallel import compiled
 
@@ -16,7 +11,7 @@ _TRIES = 40
 
 
 @compiled
-def _mix(state: Any) -> Any:
+def _mix(state):
     # splitmix64: one multiply-xorshift of a counter gives 64 well-mixed bits, the same on every machine.
     z = (state ^ (state >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
@@ -24,22 +19,12 @@ def _mix(state: Any) -> Any:
 
 
 @compiled
-def _below(bits: Any, n: Any) -> Any:
+def _below(bits, n):
     return np.int64(((bits >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @compiled
-def draw_items(
-    indptr: NDArray[np.int64],
-    tickets: NDArray[np.int32],
-    ticket_start: NDArray[np.int64],
-    tastes: NDArray[np.int32],
-    saga_of: NDArray[np.int32],
-    saga_start: NDArray[np.int64],
-    from_saga: float,
-    from_taste: float,
-    seed: int,
-) -> NDArray[np.int32]:
+def draw_items(indptr, tickets, ticket_start, tastes, saga_of, saga_start, from_saga, from_taste, seed):
     """Items of each user in the order they were drawn; no item twice in a user's row.
 
     A draw comes from the saga of an earlier item, from a community the user likes, or from popular items;

@@ -39,7 +39,7 @@ class Shield:
         finally:
             if self._before is not None:
                 signal.signal(signal.SIGINT, self._before)
-        self.release()  # after an error, too: whoever handles that would go on
+        self.release()  # after an error, too: the program may handle that and continue
 
 
 def interrupt_waits() -> None:

@@ -7,25 +7,25 @@ from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def _neighbours_of(i, acc, touched, n, said, heard, shrink, who, best):
-    """The most similar of the n touched items, by acc[j] / (said[j]·heard[i] + shrink); items with 0 are left out."""
+def _neighbours_of(i, acc, touched, n, left, right, shrink, who, best):
+    """The most similar of the n touched items, by acc[j] / (left[j]·right[i] + shrink); items with 0 are left out."""
     size = 0
     for t in range(n):
         j = touched[t]
         if j != i and acc[j] > 0.0:
-            size = keep_best(best.dtype.type(acc[j] / (said[j] * heard[i] + shrink)), j, best, who, size)
+            size = keep_best(best.dtype.type(acc[j] / (left[j] * right[i] + shrink)), j, best, who, size)
     for t in range(size, len(best)):
         who[t] = -1
 
 
 @compiled
-def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said, heard, shrink, lo, hi, who, best):
+def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, left, right, shrink, lo, hi, who, best):
     """For items lo..hi, the most similar other items; unused slots of ``who`` are -1.
 
     The users of item i are users[ptr[i]:ptr[i + 1]], with ``values``. One column of G at a time, and in it only the
     items that share a user with i.
     """
-    m = len(said)
+    m = len(left)
     acc, stamp, touched = np.zeros(m), np.full(m, -1, np.int64), np.empty(m, np.int64)
     for i in range(lo, hi):
         n = 0
@@ -40,12 +40,12 @@ def neighbours_from_data(indptr, indices, data, weight, ptr, users, values, said
                     touched[n] = j
                     n += 1
                 acc[j] += x * data[p]
-        _neighbours_of(i, acc, touched, n, said, heard, shrink, who[i], best[i])
+        _neighbours_of(i, acc, touched, n, left, right, shrink, who[i], best[i])
 
 
 @compiled
-def neighbours_from_rows(rows, said, heard, shrink, lo, hi, who, best):
+def neighbours_from_rows(rows, left, right, shrink, lo, hi, who, best):
     """The same from rows lo..hi of G."""
-    everything = np.arange(len(said))
+    everything = np.arange(len(left))
     for i in range(lo, hi):
-        _neighbours_of(i, rows[i - lo], everything, len(said), said, heard, shrink, who[i], best[i])
+        _neighbours_of(i, rows[i - lo], everything, len(left), left, right, shrink, who[i], best[i])

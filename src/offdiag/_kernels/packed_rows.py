@@ -116,8 +116,7 @@ def products(values: NDArray[np.floating], m: int, V: NDArray[np.float64]) -> ND
         add_products(P, h, e, V, sums[share], first, last)
 
     run_parallel(work, [(share, first, last) for share, (first, last) in enumerate(shares)])
-    out: NDArray[np.float64] = sums.sum(axis=0)
-    return out
+    return np.asarray(sums.sum(axis=0))
 
 
 def fingerprints(array: NDArray[Any]) -> NDArray[np.uint64]:

@@ -7,13 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
 from offdiag._kernels import interrupts
 
 
 def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",), inline: str = "never") -> Any:
     """Compile on first use, to run without the interpreter lock; cache the machine code for later runs if possible."""
+    from numba import njit
+
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy", "inline": inline}
     try:
         loop = njit(cache=True, **options)(function)
@@ -79,3 +81,10 @@ def ranges(n: int, parts: int) -> list[tuple[int, int]]:
     """0..n in at most ``parts`` ranges of nearly equal length."""
     edges = np.linspace(0, n, min(max(parts, 1), max(n, 1)) + 1).astype(np.int64)
     return [(int(a), int(b)) for a, b in pairwise(edges) if b > a]
+
+
+def shares(cost: NDArray[Any], parts: int) -> list[tuple[int, int]]:
+    """Ranges of items whose costs are about equal; together they cover all items."""
+    edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))
+    return [(int(a), int(b)) for a, b in pairwise(edges)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag._kernels import parallel
 from offdiag.cluster import auto, session
 from offdiag.cluster.auto import Model
 from offdiag.cluster.counting import IDLE
@@ -25,7 +26,6 @@ from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import shares
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, popularity_order, support
@@ -117,9 +117,9 @@ def _choose(
     """The supports of all items, range by range."""
     filled = cost + cost.sum() / max(len(cost), 1)  # pairs to count, plus a constant cost per item
     whole = work.submit(same, H)
-    jobs = [(whole, k, dtype, lo, hi) for lo, hi in shares(filled, TASKS * len(homes))]
+    jobs = [(whole, k, dtype, lo, hi) for lo, hi in parallel.shares(filled, TASKS * len(homes))]
     found = dict(work.each(_neighbours, copies, jobs, homes, IN_FLIGHT))
-    return support.joined([support.Supports(*found[at]) for at in range(len(found))])
+    return support.join([support.Supports(*found[at]) for at in range(len(found))])
 
 
 def _neighbours(rows: tuple[Any, ...], H: NDArray[np.float64], k: int, dtype: str, lo: int, hi: int) -> tuple[Any, ...]:
@@ -216,4 +216,4 @@ def _solve_block(
     shelf.hold(supports, items)
     explained = np.zeros(m)
     support.solve_block(shelf.arrays(), H, supports, items, explained)
-    return support.taken(supports, items, explained)
+    return support.take(supports, items, explained)

@@ -10,20 +10,20 @@ A user's contribution to a pair of items, w·v_i·v_j, is rounded once to a doub
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian.layout import positions
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.gramian.user_weights import Users, weights_of
-
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+from offdiag.solvers import Doubles, popularity_order
 
 SMALLEST = -60  # sums are multiples of 2 to this power
 LEAST = 2.0**-50  # smallest contribution of a user to a pair
@@ -33,14 +33,14 @@ TOO_WIDE = (
 )
 
 
-def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
     """a + b rounded, and the rounding error [Knuth97]."""
     s = a + b
     c = s - a
     return s, (a - (s - c)) + (b - c)
 
 
-def add(high: Floats, low: Floats, x: Floats) -> tuple[Floats, Floats]:
+def add(high: Doubles, low: Doubles, x: Doubles) -> tuple[Doubles, Doubles]:
     """(high + low) + x as the nearest double and the remainder, exactly."""
     s, e = two_sum(high, x)
     rest, lost = two_sum(low, e)
@@ -49,7 +49,7 @@ def add(high: Floats, low: Floats, x: Floats) -> tuple[Floats, Floats]:
     return two_sum(s, rest)
 
 
-def on_grid(x: Floats) -> Floats:
+def on_grid(x: Doubles) -> Doubles:
     """x, rounded to a multiple of 2^SMALLEST; some digits must remain."""
     if ((x != 0) & (np.abs(x) < LEAST)).any():
         raise OffdiagError(TOO_WIDE)
@@ -85,9 +85,6 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     g = G.own_diagonal()
     if is_plain(matrix, G.user_power, float(g.max(initial=0.0)), float(G.item_sums.max(initial=0.0))):
         return G, None
-    from offdiag._kernels import exact_sums, parallel
-    from offdiag.solvers import popularity_order
-
     pattern = sparse_gram(matrix, G.user_power)
     weight = weights_of(np.diff(matrix.indptr), G.user_power)
     data = popularity_order.by_popularity(matrix, weight, np.arange(G.n_items, dtype=np.int32)).arrays()
@@ -95,13 +92,13 @@ def count(G: Gram | SparseGram, matrix: sparse.csr_array) -> tuple[Any, SparseGr
     wide = np.zeros(G.n_items, dtype=bool)
 
     def work(lo: int, hi: int) -> None:
-        exact_sums.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
+        _kernels.exact_sums.exact_rows(*data, lo, hi, pattern.indptr, pattern.indices, values, rest, wide)
 
     parallel.run_parallel(work, parallel.ranges(G.n_items, 8 * parallel.n_threads()))
     if wide.any():
         raise OffdiagError(TOO_WIDE)
     sums, sums_rest = np.zeros(G.n_items), np.zeros(G.n_items)
-    exact_sums.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
+    _kernels.exact_sums.exact_sums(matrix.indices, matrix.data.astype(np.float64), sums, sums_rest)
     high = replace(pattern, values=values, item_sums=sums)
     low = pruned(replace(pattern, values=rest, item_sums=sums_rest))
     if isinstance(G, Gram):
@@ -135,7 +132,7 @@ def nothing(G: Users) -> SparseGram:
     )  # fmt: skip
 
 
-def sums_after(high: Floats, low: Floats, rows: sparse.csr_array, sign: int) -> tuple[Floats, Floats]:
+def sums_after(high: Doubles, low: Doubles, rows: sparse.csr_array, sign: int) -> tuple[Doubles, Doubles]:
     """Column sums after these rows are added (+1) or removed (−1)."""
     values = rows.data.astype(np.float64)
     some = np.bincount(rows.indices, weights=values, minlength=len(high)).astype(np.float64)
@@ -149,14 +146,13 @@ def sums_after(high: Floats, low: Floats, rows: sparse.csr_array, sign: int) -> 
 
 
 def part_after(
-    high: Floats, low: Floats, rows: sparse.csr_array, user_power: float, sign: int, together: Floats
-) -> tuple[Floats, Floats]:
+    high: Doubles, low: Doubles, rows: sparse.csr_array, user_power: float, sign: int, together: Doubles
+) -> tuple[Doubles, Doubles]:
     """The sums of all pairs of some items after these rows (over the same items) are added or removed.
 
     ``together`` is the Gram of the rows, which is used if it is exact.
     """
-    largest, largest_sum = float(together.max(initial=0.0)), 0.0
-    if is_plain(rows, user_power, largest, largest_sum):
+    if is_plain(rows, user_power, float(together.max(initial=0.0)), 0.0):
         return add(high, low, sign * together)
     weight = weights_of(np.diff(rows.indptr), user_power)
     high, low = high.copy(), low.copy()

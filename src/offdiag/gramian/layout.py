@@ -6,7 +6,7 @@ part of row h+j that lies in the trailing triangle (h = ⌈m/2⌉). With e = 1 f
     A[i, j], i ≥ j, j < h   is at  P[j, i + e]
     A[i, j], i ≥ j ≥ h      is at  P[i - h + 1 - e, j - h]
 
-This is LAPACK's TRANSR='N', UPLO='L' form; all position formulas are here and in ``kernels``.
+This is LAPACK's TRANSR='N', UPLO='L' form; all position formulas are here and in ``_kernels``.
 """
 
 import numpy as np

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, wording
+from offdiag import _kernels, memory, wording
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
@@ -58,8 +58,7 @@ class Gram(Users):
             >>> od.gram([[1, 1, 0], [0, 1, 1]]).own_diagonal().tolist()
             [1.0, 2.0, 1.0]
         """
-        g: NDArray[np.float64] = self.values[layout.diagonal_positions(self.n_items)].astype(np.float64)
-        return g
+        return np.asarray(self.values[layout.diagonal_positions(self.n_items)], dtype=np.float64)
 
     def toarray(self) -> NDArray[np.floating]:
         """G as a full array, m² numbers: for small problems and tests.
@@ -81,8 +80,7 @@ class Gram(Users):
             [1.0, 1.0, 0.0]
         """
         where = layout.positions(self.n_items, np.array([item]), np.arange(self.n_items))
-        found: NDArray[np.float64] = self.values[where[0]].astype(np.float64)
-        return found
+        return np.asarray(self.values[where[0]], dtype=np.float64)
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """G[items, items], without the factor s.
@@ -93,8 +91,7 @@ class Gram(Users):
             >>> od.gram([[1, 1, 0], [0, 1, 1]]).part(np.array([0, 2])).tolist()
             [[1.0, 0.0], [0.0, 1.0]]
         """
-        found: NDArray[np.float64] = self.values[layout.positions(self.n_items, items, items)].astype(np.float64)
-        return found
+        return np.asarray(self.values[layout.positions(self.n_items, items, items)], dtype=np.float64)
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> Gram:
         """This Gram with G[items, items] and the facts replaced; the numbers are changed in place if possible.
@@ -120,9 +117,7 @@ class Gram(Users):
             >>> od.gram([[1, 1, 0], [0, 1, 1]]).moved(np.array([1, -1, 0])).toarray().tolist()
             [[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
         """
-        from offdiag._kernels import packed_rows
-
-        values = packed_rows.moved(self.values, self.n_items, at)
+        values = _kernels.packed_rows.moved(self.values, self.n_items, at)
         return replace(self, values=values, **self._moved_facts(at))
 
     @classmethod
@@ -297,13 +292,11 @@ def _accumulate(
     progress: Progress | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Add Σ_u weight_u x_u x_uᵀ into the packed buffer (which is zero); returns users per item and column sums."""
-    from offdiag._kernels import pair_counts, parallel
-
     n, m = matrix.shape
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
     counts, pairs, item_sums = np.zeros(m, np.int64), np.zeros(m, np.int64), np.zeros(m)
-    pair_counts.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
+    _kernels.pair_counts.item_totals(indptr, indices, matrix.data, counts, item_sums, pairs)
 
     h, e, _ = layout.layout(m)
     P = layout.rectangle(values, m) if m else values
@@ -312,23 +305,23 @@ def _accumulate(
 
     def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
         if counting:
-            pair_counts.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
+            _kernels.pair_counts.gram_counts(indptr, indices, col_ptr, users, positions, lo, hi, P, h, e)
         else:
             acc = np.empty(m)
-            pair_counts.gram_values(
+            _kernels.pair_counts.gram_values(
                 indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc
             )
 
     # The transpose takes 8 bytes per interaction; built for a band of items at a time, it stays small next to G.
     band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
     finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
-    for lo, hi in shares(counts, -(-matrix.nnz // band_entries)):
+    for lo, hi in parallel.shares(counts, -(-matrix.nnz // band_entries)):
         col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
         users = np.empty(col_ptr[-1], dtype=np.int32)
         positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-        pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
+        _kernels.pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
         # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
-        parts = [(lo + a, lo + b) for a, b in shares(pairs[lo:hi], 32 * parallel.n_threads())]
+        parts = [(lo + a, lo + b) for a, b in parallel.shares(pairs[lo:hi], 32 * parallel.n_threads())]
         tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
         band_pairs = int(pairs[lo:hi].sum())
 
@@ -339,10 +332,3 @@ def _accumulate(
         parallel.run_parallel(work, tasks, done)
         finished_pairs += band_pairs
     return counts, item_sums
-
-
-def shares(cost: NDArray[Any], parts: int) -> list[tuple[int, int]]:
-    """Ranges of items whose costs are about equal; together they cover all items."""
-    edges = np.searchsorted(np.cumsum(cost), np.linspace(0, cost.sum(), max(parts, 1) + 1)[1:-1])
-    edges = np.unique(np.concatenate([[0], edges, [len(cost)]]))
-    return [(int(a), int(b)) for a, b in pairwise(edges)]

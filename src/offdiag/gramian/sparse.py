@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory, wording
+from offdiag import _kernels, memory, wording
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, is_exact
 from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
 from offdiag.progress import Progress, of_tasks
+from offdiag.solvers import popularity_order
+from offdiag.weights import Sparse
 
 ITEMS_AT_ONCE = 256  # a task for one core
 BELIEVED = 1e-9  # of √(G_ii G_jj): how far below 0 a rounded sum may fall
@@ -45,10 +47,8 @@ class SparseGram(Users):
 
     def own_diagonal(self) -> NDArray[np.float64]:
         """diag(G) without the factor s."""
-        from offdiag._kernels import sparse_gram_rows
-
         g = np.zeros(self.n_items)
-        sparse_gram_rows.diagonal(self.indptr, self.indices, self.values, g)
+        _kernels.sparse_gram_rows.diagonal(self.indptr, self.indices, self.values, g)
         return g
 
     def tocsr(self) -> sparse.csr_array:
@@ -69,10 +69,8 @@ class SparseGram(Users):
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """G[items, items], without the factor s."""
-        from offdiag._kernels import sparse_gram_rows
-
         out = np.zeros((len(items), len(items)))
-        sparse_gram_rows.part(self.indptr, self.indices, self.values, items, self._where(items), out)
+        _kernels.sparse_gram_rows.part(self.indptr, self.indices, self.values, items, self._where(items), out)
         return out
 
     def put(self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts) -> SparseGram:
@@ -83,34 +81,28 @@ class SparseGram(Users):
         self, items: NDArray[np.int64], part: NDArray[np.float64], facts: Facts, dtype: Any = None
     ) -> SparseGram:
         """The same with every number unchanged: makes one copy of the stored arrays."""
-        from offdiag._kernels import sparse_gram_rows
-
         where = self._where(items)
         lengths = np.diff(self.indptr)
-        sparse_gram_rows.put_lengths(self.indptr, self.indices, items, where, part, lengths)
+        _kernels.sparse_gram_rows.put_lengths(self.indptr, self.indices, items, where, part, lengths)
         g = self.own_diagonal()
         g[items] = np.diagonal(part)
         kind = self._kind(g, facts) if dtype is None else dtype
-        arrays = self._filled(sparse_gram_rows.put_rows, lengths, kind, items, where, part)
+        arrays = self._filled(_kernels.sparse_gram_rows.put_rows, lengths, kind, items, where, part)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
     def moved(self, at: NDArray[np.int64]) -> SparseGram:
         """The same users over another catalogue: its item i is item at[i] of this one, or new (−1)."""
-        from offdiag._kernels import sparse_gram_rows
-
         place = np.full(self.n_items, -1, dtype=np.int64)
         known = np.flatnonzero(at >= 0)
         place[at[known]] = known
         lengths = np.zeros(len(at), dtype=np.int64)
-        sparse_gram_rows.moved_lengths(self.indptr, self.indices, at, place, lengths)
-        arrays = self._filled(sparse_gram_rows.moved_rows, lengths, self.dtype, at, place)
+        _kernels.sparse_gram_rows.moved_lengths(self.indptr, self.indices, at, place, lengths)
+        arrays = self._filled(_kernels.sparse_gram_rows.moved_rows, lengths, self.dtype, at, place)
         return SparseGram(*arrays, **self._moved_facts(at), user_power=self.user_power)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> SparseGram:
         """From the arrays of a file, fully checked because compiled loops trust them."""
-        from offdiag.weights import Sparse
-
         G = cls(**arrays, user_power=float(about["user_power"]))
         G._check_facts()
         Sparse.from_arrays({"indptr": G.indptr, "indices": G.indices, "data": G.values}, G.n_items)
@@ -123,8 +115,6 @@ class SparseGram(Users):
         facts: Facts,
     ) -> SparseGram:
         """This Gram after adding (+1) or removing (−1) too many users for a dense part of it to fit."""
-        from offdiag._kernels import sparse_gram_rows
-
         other = sparse_gram(rows, self.user_power)
         before = self.own_diagonal()
         g, live = before + sign * other.own_diagonal(), facts["item_counts"] > 0
@@ -137,13 +127,15 @@ class SparseGram(Users):
         size = np.sqrt(before)
         args = (other.indptr, other.indices, other.values, sign, live, size, least, rounding, believed)
         lengths = np.zeros(self.n_items, dtype=np.int64)
-        sparse_gram_rows.summed_lengths(self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths)
+        _kernels.sparse_gram_rows.summed_lengths(
+            self.indptr, self.indices, self.values, *args, 0, self.n_items, lengths
+        )
         if lengths.min(initial=0) < 0:
             raise OffdiagError(
                 "these users cannot all have been in the Gram: two of their items do not have that many users in "
                 "common; subtract only users that were added"
             )
-        arrays = self._filled(sparse_gram_rows.summed_rows, lengths, self._kind(g, facts), *args)
+        arrays = self._filled(_kernels.sparse_gram_rows.summed_rows, lengths, self._kind(g, facts), *args)
         return SparseGram(*arrays, **facts, user_power=self.user_power)
 
     def __repr__(self) -> str:
@@ -161,8 +153,6 @@ class SparseGram(Users):
         self, kernel: Any, lengths: NDArray[np.int64], dtype: Any, *args: Any
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
         """New rows of these lengths, filled by ``kernel`` on all cores."""
-        from offdiag._kernels import parallel
-
         ptr = np.concatenate([[0], np.cumsum(lengths)])
         _require(int(ptr[-1]), np.dtype(dtype), len(lengths))
         indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
@@ -214,9 +204,6 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user; the
     pairs are counted before memory is allocated for them.
     """
-    from offdiag._kernels import parallel, sparse_gram_rows
-    from offdiag.solvers import popularity_order
-
     matrix = as_matrix(X)
     user_power = checked_power(user_power)
     m = matrix.shape[1]
@@ -229,21 +216,18 @@ def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = 
     lengths = np.zeros(m, dtype=np.int64)
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
 
-    def done(begin: float) -> Callable[[int], None] | None:
-        return of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
+    def count(kernel: Any, begin: float, *out: Any) -> None:
+        done = of_tasks(progress, "counting pairs", len(tasks), begin, 0.5)
+        parallel.run_parallel(lambda lo, hi: kernel(*data.arrays(), lo, hi, *out), tasks, done)
 
-    parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.row_lengths(*data.arrays(), lo, hi, lengths), tasks, done(0.0)
-    )
+    count(_kernels.sparse_gram_rows.row_lengths, 0.0, lengths)
     ptr = np.concatenate([[0], np.cumsum(lengths)])
     ones = user_power == 0 and not len(data.data)
     exact = ones and int(item_counts.max(initial=0)) <= EXACT_FLOAT32
     dtype = np.dtype(np.float32 if exact else np.float64)
     _require(int(ptr[-1]), dtype, m)
     indices, values = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=dtype)
-    parallel.run_parallel(
-        lambda lo, hi: sparse_gram_rows.count_rows(*data.arrays(), lo, hi, ptr, indices, values), tasks, done(0.5)
-    )
+    count(_kernels.sparse_gram_rows.count_rows, 0.5, ptr, indices, values)
     activity = np.bincount(n_u).astype(np.int64)
     return SparseGram(ptr, indices, values, activity, item_counts, item_sums, user_power)
 

@@ -35,8 +35,7 @@ def weights_of(n_u: NDArray[Any], user_power: float) -> NDArray[np.float64]:
     """
     n_u = np.asarray(n_u, dtype=np.float64)
     digits, exponent = np.frexp(np.power(n_u, -float(user_power), where=n_u > 0, out=np.zeros(len(n_u))))
-    weights: NDArray[np.float64] = np.ldexp(np.round(np.ldexp(digits, DIGITS)), exponent - DIGITS)
-    return weights
+    return np.asarray(np.ldexp(np.round(np.ldexp(digits, DIGITS)), exponent - DIGITS))
 
 
 def scale_of(activity: NDArray[np.int64], user_power: float) -> float:
@@ -61,6 +60,17 @@ def user_weights(matrix: sparse.csr_array, user_power: float) -> NDArray[np.floa
     """The weight of each user in G: n_u^(−user_power) times the common scale; 0 for users without items."""
     n_u = np.diff(matrix.indptr)
     return weights_of(n_u, user_power) * scale_of(np.bincount(n_u), user_power)
+
+
+def diagonal(
+    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], weight: NDArray[np.float64], m: int
+) -> NDArray[np.float64]:
+    """diag(G) from the interactions; empty ``data`` means all values are 1. An overflow shows in the result."""
+    squares = np.repeat(weight, np.diff(indptr))
+    with np.errstate(over="ignore"):
+        if len(data):
+            squares *= data.astype(np.float64) ** 2
+        return np.bincount(indices, weights=squares, minlength=m).astype(np.float64, copy=False)
 
 
 def add_histograms(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -106,8 +116,7 @@ class Users:
 
     def diagonal(self) -> NDArray[np.floating]:
         """g = diag(G)."""
-        g: NDArray[np.floating] = self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale)
-        return g
+        return np.asarray(self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays stored in a file."""

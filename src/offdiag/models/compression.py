@@ -61,7 +61,7 @@ def compress(
             f"received {max_bytes}; allow at least that"
         )
     found = copy.copy(model)
-    found.weights_ = pruning.stored(columns, choice, form)
+    found.weights_ = pruning.store(columns, choice, form)
     found.compressed_ = {
         "storage": storage,
         "keep": keep,

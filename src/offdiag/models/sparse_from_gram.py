@@ -59,7 +59,9 @@ def packed_rows(G: Gram, k: int, model: SparseEDLAE, progress: Progress | None) 
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
         explained = np.zeros(m)
-        support.solve_block(arrays, H, supports, columns, explained, progress=support.Told(progress, m).within(m))
+        support.solve_block(
+            arrays, H, supports, columns, explained, progress=support.ColumnProgress(progress, m).within(m)
+        )
         return explained
 
     return Columns(rank, g, H, supports, solve)

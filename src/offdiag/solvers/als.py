@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from offdiag import _kernels
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Floats, Ints
 from offdiag.weights.implicit_factors import Rows, gram_of, rows_of
@@ -68,29 +69,25 @@ def _improve(
     rows: Rows, fixed: Floats, others: int, given: tuple[float, float, float], steps: int, moved: Floats
 ) -> Floats:
     """Move the vectors of all rows towards their optimum given ``fixed``; returns the Gram of ``fixed``."""
-    from offdiag._kernels import als
-
     G = gram_of(fixed)
 
     def part(first: int, last: int) -> None:
-        als.improve_rows(*rows, fixed, G, *given, others, steps, first, last, moved)
+        _kernels.als.improve_rows(*rows, fixed, G, *given, others, steps, first, last, moved)
 
-    als.run(part, rows[0], fixed.shape[1])
+    _kernels.als.run(part, rows[0], fixed.shape[1])
     return G
 
 
 def _objective(
     by_user: Rows, by_item: Rows, Z: Floats, V: Floats, H: Floats, given: tuple[float, float, float]
 ) -> float:
-    from offdiag._kernels import als
-
     alpha, l2, power = given
     losses = np.zeros(len(Z))
 
     def part(first: int, last: int) -> None:
-        als.row_losses(*by_user, V, Z, alpha, first, last, losses)
+        _kernels.als.row_losses(*by_user, V, Z, alpha, first, last, losses)
 
-    als.run(part, by_user[0], V.shape[1])
+    _kernels.als.run(part, by_user[0], V.shape[1])
     total = float(losses.sum()) + float(np.vdot(H.astype(np.float64), gram_of(V).astype(np.float64)))  # ‖Z Vᵀ‖²
     for rows, own, columns in ((by_user, Z, by_item), (by_item, V, by_user)):
         squares = np.einsum("ij,ij->i", own, own, dtype=np.float64)

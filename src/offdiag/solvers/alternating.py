@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.solvers import Doubles, Floats
 from offdiag.solvers.blas import product
 from offdiag.solvers.products import Product
@@ -108,15 +110,16 @@ def u_step(problem: Problem, state: State, *, refresh: bool = False) -> tuple[Fl
     R = problem.times_h(V * (1 + t * beta).astype(dtype)[:, None])
     product(HU, S, alpha=-1, add_to=R)
     add_rows(R, -(problem.rho + problem.extra * beta - t * (omega - t * problem.h * beta)), V)
-    P = product(R, _inverse(S).astype(dtype))
+    A = whitener(S, 100 * float(np.finfo(dtype).eps))
+    P = product(R, (A @ A.T).astype(dtype))  # (VᵀV)⁻¹ where it is not negligible, 0 elsewhere
     P *= (1 / problem.h).astype(dtype)[:, None]
     HP = problem.times_h(P)
     along = float(row_dots(P, R).sum())
     bp, op = row_dots(P, V), row_dots(HP, V)
-    bend = float(
+    curvature = float(
         (product(P, HP, transposed=True).astype(np.float64) * S).sum() - 2 * t * (bp @ op) + problem.kappa @ bp**2
     )
-    step = dtype.type(RELAX * along / bend if bend > 0 and np.isfinite(along) else 0.0)
+    step = dtype.type(RELAX * along / curvature if curvature > 0 and np.isfinite(along) else 0.0)
     P *= step
     P += U
     if refresh:
@@ -148,39 +151,24 @@ def solve_h(problem: Problem, b: Floats, tolerance: float) -> Floats:
 
 def row_dots(A: Floats, B: Floats) -> Doubles:
     """A[i]·B[i] for every i, in float64."""
-    from offdiag._kernels import embeddings, parallel
-
     out = np.empty(len(A))
-    parallel.run_parallel(embeddings.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(_kernels.embeddings.row_dots, [(A, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def add_rows(out: Floats, d: Doubles, V: Floats) -> Floats:
     """out += d∘V, in place."""
-    from offdiag._kernels import embeddings, parallel
-
     d = d.astype(out.dtype)
-    parallel.run_parallel(embeddings.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
+    parallel.run_parallel(_kernels.embeddings.add_scaled_rows, [(out, d, V, lo, hi) for lo, hi in _ranges(out)])
     return out
 
 
 def combine_rows(a: Doubles, A: Floats, b: Doubles, B: Floats) -> Floats:
     """a∘A + b∘B."""
-    from offdiag._kernels import embeddings, parallel
-
     out, a, b = np.empty_like(A), a.astype(A.dtype), b.astype(A.dtype)
-    parallel.run_parallel(embeddings.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
+    parallel.run_parallel(_kernels.embeddings.combine_rows, [(a, A, b, B, out, lo, hi) for lo, hi in _ranges(A)])
     return out
 
 
 def _ranges(A: Floats) -> list[tuple[int, int]]:
-    from offdiag._kernels import parallel
-
     return parallel.ranges(len(A), parallel.n_threads() if A.size > 1 << 22 else 1)  # small ones need no thread
-
-
-def _inverse(S: Floats) -> Doubles:
-    """S⁻¹ where S is not negligible, 0 elsewhere."""
-    A = whitener(S, 100 * float(np.finfo(S.dtype).eps))
-    out: Doubles = A @ A.T
-    return out

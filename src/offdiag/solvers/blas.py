@@ -63,12 +63,12 @@ def product(
     if A.dtype != B.dtype or not (_readable(A) and _readable(B)):
         raise ValueError("expected two C-ordered arrays of one precision")
     # Column-major BLAS sees the transposes, so we ask for outᵀ = Bᵀ op(A)ᵀ.
-    plain, turn = ctypes.c_char(b"N"), ctypes.c_char(b"T" if transposed else b"N")
+    plain, order = ctypes.c_char(b"N"), ctypes.c_char(b"T" if transposed else b"N")
     M, N, K = ctypes.c_int(columns), ctypes.c_int(rows), ctypes.c_int(inner)
     lda, ldb = (ctypes.c_int(max(M.strides[0] // M.itemsize, M.shape[1])) for M in (A, B))
     factor, keep = (_real(A.dtype)(x) for x in (alpha, add_to is not None))
     _call(
-        "gemm", A.dtype, plain, turn, M, N, K, factor, B.ctypes.data, ldb, A.ctypes.data, lda, keep,
+        "gemm", A.dtype, plain, order, M, N, K, factor, B.ctypes.data, ldb, A.ctypes.data, lda, keep,
         out.ctypes.data, M,
     )  # fmt: skip
     return out

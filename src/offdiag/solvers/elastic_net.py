@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Floats
 
@@ -43,8 +45,6 @@ def solve(
     The working set of a column grows by the items that would gain most, and is solved by coordinate descent on its own
     small Gram. The gap is that of the whole problem, in float64, whatever the type of G.
     """
-    from offdiag._kernels import elastic_net, parallel
-
     m = len(G)
     diagonal = np.ascontiguousarray(G.diagonal())
     if start is None:
@@ -55,7 +55,7 @@ def solve(
     found: dict[int, Any] = {}
 
     def columns(lo: int, hi: int) -> None:
-        found[lo] = elastic_net.elastic_net_columns(
+        found[lo] = _kernels.elastic_net.elastic_net_columns(
             G, diagonal, lo, hi, l1, l2, non_negative, tolerance, max_iterations, COPIED, ptr, rows, values, facts
         )
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.gramian import layout
 from offdiag.solvers import Floats, Ints
 
@@ -46,8 +48,6 @@ def plan(
     memory is for the rows of popular items, which most blocks need, the other half for those of one block. If only
     some ``columns`` are to be solved, only the rows they need are held.
     """
-    from offdiag._kernels import column_solves
-
     m = len(supports.parent)
     numbers, listed = row_sizes(supports.below)
     room = itemsize * numbers + 4 * listed
@@ -55,12 +55,12 @@ def plan(
     n_head = m if not m or filled[-1] <= block_bytes else int(np.searchsorted(filled, block_bytes // 2, side="right"))
     order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
-    column_solves.family_order(supports.parent, child, sibling, order)
+    _kernels.column_solves.family_order(supports.parent, child, sibling, order)
     if columns is not None:
         wanted = np.zeros(m, dtype=bool)
         wanted[columns] = True
         order, n_head = order[wanted[order]], 0
-    n = column_solves.cut_blocks(
+    n = _kernels.column_solves.cut_blocks(
         order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
     )
     return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)
@@ -105,8 +105,6 @@ class Shelf:
 
     def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
         """Count the rows of these items and append them."""
-        from offdiag._kernels import parallel
-
         before = len(self.ptr) - 1
         self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
         self.column_ptr = np.concatenate([self.column_ptr, self.column_ptr[-1] + np.cumsum(self._listed[items])])

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Ints, popularity_order
@@ -46,20 +48,16 @@ class RankedGram:
 
     def count_rows(self, *room: Any) -> None:
         """Rows of the Gram for a ``gram_rows.Shelf``."""
-        from offdiag._kernels import sparse_gram_rows
-
-        sparse_gram_rows.shelf_rows(*self.arrays(), *room)
+        _kernels.sparse_gram_rows.shelf_rows(*self.arrays(), *room)
 
     def below(self) -> Ints:
         """How many more popular items share a user with each."""
-        from offdiag._kernels import parallel, sparse_gram_rows
-
         m = self.n_items
         below = np.zeros(m, dtype=np.int64)
         indptr, indices, _, order, rank = self.arrays()
         tasks = parallel.ranges(m, RANGES * parallel.n_threads())
         parallel.run_parallel(
-            lambda lo, hi: sparse_gram_rows.more_popular(indptr, indices, order, rank, lo, hi, below), tasks
+            lambda lo, hi: _kernels.sparse_gram_rows.more_popular(indptr, indices, order, rank, lo, hi, below), tasks
         )
         return below
 
@@ -74,13 +72,11 @@ def choose(
     progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
-    from offdiag._kernels import sparse_gram_rows
-
     m = data.n_items
     wanted = np.arange(m, dtype=np.int32) if items is None else items
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted[first:last], *room)
+        _kernels.sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted[first:last], *room)
 
     found = find_supports(find, len(wanted), H, k, dtype, data.G.item_counts, progress)
     if items is None:
@@ -97,8 +93,6 @@ def touched(G: SparseGram, changed: Ints, before: Doubles, after: Doubles, k: in
     ``before`` and ``after`` are diag(H), in catalogue order. Column i solves H[S, S] β = G[S, i]: it stays the same
     unless its support S contains, or contained, a changed item, or i itself changed.
     """
-    from offdiag._kernels import parallel, sparse_gram_rows
-
     m = G.n_items
     marked, out = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
     marked[changed] = True
@@ -106,7 +100,7 @@ def touched(G: SparseGram, changed: Ints, before: Doubles, after: Doubles, k: in
         merit_before, merit = 1 / before, 1 / after
 
     def work(lo: int, hi: int) -> None:
-        sparse_gram_rows.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
+        _kernels.sparse_gram_rows.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
 
     parallel.run_parallel(work, parallel.ranges(m, RANGES * parallel.n_threads()))
     return out

@@ -15,7 +15,7 @@ import numpy as np
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Floats, Ints, blas
 from offdiag.solvers.products import Product
-from offdiag.solvers.subspace import whitener
+from offdiag.solvers.subspace import unit_columns, whitener
 
 DEGREES = 12  # of all polynomials together
 DEGREE = 4  # of one, at most
@@ -53,7 +53,7 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
         if spent == DEGREES:
             break
         degree, cut = _polynomial(theta, DEGREES - spent)
-        V = _orthonormal(_filtered(product, V, GV, cut, degree), V[:, :0])
+        V = _orthonormal(_apply_filter(product, V, GV, cut, degree), V[:, :0])
         spent += degree
     real = int(np.count_nonzero(theta[:rank] > _noise(theta, product.m, product.dtype)))
     return np.ascontiguousarray(V[:, :real])
@@ -80,7 +80,7 @@ def _polynomial(theta: Doubles, most: int) -> tuple[int, float]:
     return min(degree, most), cut
 
 
-def _filtered(product: Product, V: Floats, GV: Floats, cut: float, degree: int) -> Floats:
+def _apply_filter(product: Product, V: Floats, GV: Floats, cut: float, degree: int) -> Floats:
     """T(2G/cut − I) V for the Chebyshev polynomial T of this degree."""
     two, four = V.dtype.type(2 / cut), V.dtype.type(4 / cut)
     before: Floats = V
@@ -97,20 +97,12 @@ def _filtered(product: Product, V: Floats, GV: Floats, cut: float, degree: int) 
 def _orthonormal(W: Floats, Q: Floats) -> Floats:
     """An orthonormal basis of the part of span(W) outside span(Q)."""
     eps = float(np.finfo(W.dtype).eps)
-    W = _unit(W, float(np.finfo(W.dtype).tiny))
+    W, _ = unit_columns(W, W, float(np.finfo(W.dtype).tiny))
     for least in (1e4 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
         if Q.shape[1]:
-            W = _unit(blas.product(Q, blas.product(Q, W, transposed=True), alpha=-1, add_to=W), least)
+            W = blas.product(Q, blas.product(Q, W, transposed=True), alpha=-1, add_to=W)
+            W, _ = unit_columns(W, W, least)
         W = blas.product(W, whitener(blas.product(W, W, transposed=True), 100 * eps).astype(W.dtype))
-    return W
-
-
-def _unit(W: Floats, least: float) -> Floats:
-    """The columns longer than ``least``, at length 1."""
-    length = np.sqrt(np.einsum("ij,ij->j", W, W, dtype=np.float64))
-    if (length <= least).any():
-        W, length = np.ascontiguousarray(W[:, length > least]), length[length > least]
-    W *= (1 / length).astype(W.dtype)
     return W
 
 

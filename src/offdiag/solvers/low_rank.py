@@ -186,8 +186,7 @@ def inverse_diagonal(problem: Problem, seed: int) -> Doubles:
     b = (2 * signs - 1).astype(dtype) * root
     x = solve_h(problem, b, 1e-2)
     mean = np.einsum("ij,ij->i", b, x, dtype=np.float64) / PROBES
-    bounded: Doubles = np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300))
-    return bounded
+    return np.asarray(np.clip(mean / h, 1 / h, 1 / np.maximum(problem.lam, 1e-300)))
 
 
 def _random(problem: Problem, k: int, seed: int) -> Floats:
@@ -195,8 +194,7 @@ def _random(problem: Problem, k: int, seed: int) -> Floats:
     product = problem.product
     U = np.random.default_rng(seed).standard_normal((product.m, k), dtype=product.dtype)
     U *= (1 / np.sqrt(problem.h)).astype(product.dtype)[:, None]
-    out: Floats = U + product(U) * (1 / problem.h).astype(product.dtype)[:, None]
-    return out
+    return np.asarray(U + product(U) * (1 / problem.h).astype(product.dtype)[:, None])
 
 
 def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, progress: Progress | None) -> Factors:

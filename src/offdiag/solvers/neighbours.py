@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from offdiag.gramian import layout
+from offdiag import _kernels
+from offdiag._kernels import parallel
+from offdiag.gramian import layout, user_weights
 from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Doubles, Floats
 
@@ -25,30 +27,23 @@ class Source:
     """Where similarities come from: g = diag(G), and a compiled loop that compares the items lo..hi with all."""
 
     g: Doubles
-    compare: Callable[..., None]  # (said, heard, shrink, lo, hi, who, best)
+    compare: Callable[..., None]  # (left, right, shrink, lo, hi, who, best)
 
 
 def from_data(matrix: sparse.csr_array, weight: Doubles) -> Source:
     """From interactions; user u counts ``weight[u]`` times."""
-    from offdiag._kernels import neighbour_lists
-
-    by_item = matrix.tocsc()
-    with np.errstate(over="ignore"):  # an overflow shows in the similarities
-        squares = np.repeat(weight, np.diff(matrix.indptr)) * matrix.data.astype(np.float64) ** 2
-        g = np.bincount(matrix.indices, weights=squares, minlength=matrix.shape[1]).astype(np.float64)
-    rows, columns = ((X.indptr, X.indices, X.data) for X in (matrix, by_item))
-    return Source(g, functools.partial(neighbour_lists.neighbours_from_data, *rows, weight, *columns))
+    rows, columns = ((X.indptr, X.indices, X.data) for X in (matrix, matrix.tocsc()))
+    g = user_weights.diagonal(*rows, weight, matrix.shape[1])
+    return Source(g, functools.partial(_kernels.neighbour_lists.neighbours_from_data, *rows, weight, *columns))
 
 
 def from_gram(values: Floats, m: int, scale: float) -> Source:
     """From the packed G = scale·values, a block of its rows at a time."""
-    from offdiag._kernels import neighbour_lists
-
     items = np.arange(m)
 
-    def compare(said: Doubles, heard: Doubles, shrink: float, lo: int, hi: int, *best: Any) -> None:
+    def compare(left: Doubles, right: Doubles, shrink: float, lo: int, hi: int, *best: Any) -> None:
         rows = values[layout.positions(m, items[lo:hi], items)].astype(np.float64) * scale
-        neighbour_lists.neighbours_from_rows(rows, said, heard, shrink, lo, hi, *best)
+        _kernels.neighbour_lists.neighbours_from_rows(rows, left, right, shrink, lo, hi, *best)
 
     return Source(values[layout.diagonal_positions(m)].astype(np.float64) * scale, compare)
 
@@ -57,15 +52,13 @@ def nearest(
     source: Source, *, neighbours: int, balance: float, shrink: float, dtype: Any, progress: Progress | None = None
 ) -> sparse.csc_array:
     """Column i holds the similarities of its neighbours."""
-    from offdiag._kernels import parallel
-
     m = len(source.g)
-    said, heard = source.g**balance, source.g ** (1 - balance)  # of the predicting and of the predicted item
+    left, right = source.g**balance, source.g ** (1 - balance)  # of the predicting and of the predicted item
     k = max(min(neighbours, m - 1), 1)
     who, best = np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
 
     def work(lo: int, hi: int) -> None:
-        source.compare(said, heard, shrink, lo, hi, who, best)
+        source.compare(left, right, shrink, lo, hi, who, best)
 
     tasks = parallel.ranges(m, -(-m // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "comparing items", len(tasks)))

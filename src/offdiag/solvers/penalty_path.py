@@ -41,8 +41,7 @@ class Ray:
 
     def quadratic(self, Z: NDArray[np.float32], c: float) -> Doubles:
         """xᵀ C x of each row."""
-        quadratic: Doubles = np.einsum("ij,ij,j->i", Z, Z, 1 / (self.theta + c), dtype=np.float64)
-        return quadratic
+        return np.asarray(np.einsum("ij,ij,j->i", Z, Z, 1 / (self.theta + c), dtype=np.float64))
 
 
 def ray(G: Floats, d: Doubles) -> Ray:
@@ -64,4 +63,4 @@ def left_out(x: NDArray[np.float32], y: Floats, C_ii: Doubles, quadratic: Double
     leverage = weight[:, None] * (quadratic[:, None] - y * residual)
     residual /= np.maximum(1 - leverage, 1e-6)
     size = np.maximum(np.einsum("ij,ij->i", x, x, dtype=np.float64), 1e-30)
-    return np.einsum("ij,ij->i", residual, residual, dtype=np.float64) / size  # type: ignore[no-any-return]
+    return np.asarray(np.einsum("ij,ij->i", residual, residual, dtype=np.float64) / size)

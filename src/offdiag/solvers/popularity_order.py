@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
+from offdiag.gramian import user_weights
 from offdiag.solvers import Doubles, Floats, Ints
 
 
@@ -37,9 +40,7 @@ class Rows:
 
     def count_rows(self, *room: Any) -> None:
         """Rows of the Gram for a ``gram_rows.Shelf``."""
-        from offdiag._kernels import column_solves
-
-        column_solves.gram_rows(*self.arrays(), *room)
+        _kernels.column_solves.gram_rows(*self.arrays(), *room)
 
 
 def popularity_rank(counts: Ints) -> NDArray[np.int32]:
@@ -51,8 +52,6 @@ def popularity_rank(counts: Ints) -> NDArray[np.int32]:
 
 def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.int32]) -> Rows:
     """The interactions renumbered and transposed: 12 bytes each in addition to the matrix, 16 if it has values."""
-    from offdiag._kernels import column_solves, pair_counts, parallel
-
     n, m = matrix.shape
     indptr = matrix.indptr.astype(np.int64, copy=False)
     binary = bool((matrix.data == 1).all())
@@ -60,21 +59,18 @@ def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.in
     data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
 
     def rename(first: int, last: int) -> None:
-        column_solves.relabel_rows(indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data)
+        _kernels.column_solves.relabel_rows(
+            indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data
+        )
 
     parallel.run_parallel(rename, parallel.ranges(n, 8 * parallel.n_threads()))
     col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
     users = np.empty(matrix.nnz, dtype=np.int32)
     positions = np.empty(matrix.nnz, dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-    pair_counts.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
+    _kernels.pair_counts.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
     return Rows(indptr, indices, data, weight, col_ptr, users, positions)
 
 
 def diagonal(data: Rows) -> Doubles:
     """g = diag(G)."""
-    with np.errstate(over="ignore"):
-        squares = np.repeat(data.weight, np.diff(data.indptr))
-        if len(data.data):
-            squares *= data.data.astype(np.float64) ** 2
-        g: Doubles = np.bincount(data.indices, weights=squares, minlength=data.n_items).astype(np.float64)
-    return g
+    return user_weights.diagonal(data.indptr, data.indices, data.data, data.weight, data.n_items)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
-from offdiag.gramian import layout
-from offdiag.gramian.packed import Gram, shares
+from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram
-from offdiag.gramian.user_weights import user_weights
+from offdiag.gramian.user_weights import diagonal, user_weights
 from offdiag.solvers import Doubles, Floats, blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -64,12 +65,9 @@ class GramProduct:
 
     def __init__(self, G: Gram) -> None:
         self.m = G.n_items
+        self.dtype: np.dtype[Any] = G.dtype
         self._values, self._scale = G.values, G.scale
-        self.g = self._values[layout.diagonal_positions(self.m)].astype(np.float64) * self._scale
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._values.dtype
+        self.g = G.own_diagonal() * self._scale
 
     def __call__(self, V: Floats) -> Floats:
         return blas.symmetric_product(self._values, V, self._scale)
@@ -86,13 +84,11 @@ class PairProduct:
         self._edges = _shares(np.diff(G.indptr))
 
     def __call__(self, V: Floats) -> Floats:
-        from offdiag._kernels import parallel, sparse_gram_rows
-
-        V = _checked(V, self)
+        V, G = _checked(V, self), self._G
         out = np.empty_like(V)
 
         def work(lo: int, hi: int) -> None:
-            sparse_gram_rows.times(self._G.indptr, self._G.indices, self._G.values, self._scale, V, lo, hi, out)
+            _kernels.sparse_gram_rows.times(G.indptr, G.indices, G.values, self._scale, V, lo, hi, out)
 
         parallel.run_parallel(work, self._edges)
         return out
@@ -122,8 +118,7 @@ class DataProduct:
         n, self.m = matrix.shape
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         weight = user_weights(matrix, user_power)
-        squares = matrix.data.astype(np.float64) ** 2 * np.repeat(weight, np.diff(matrix.indptr))
-        self.g = np.bincount(matrix.indices, weights=squares, minlength=self.m).astype(np.float64, copy=False)
+        self.g = diagonal(matrix.indptr, matrix.indices, matrix.data, weight, self.m)
         self._users = int(min(max(BLOCK_BYTES // (rank * self.dtype.itemsize), 64), max(n, 1)))
         weight = weight.astype(self.dtype)
         ones = bool((matrix.data == 1).all())
@@ -132,8 +127,6 @@ class DataProduct:
         self._edges = _shares(np.bincount(matrix.indices, minlength=self.m))
 
     def __call__(self, V: Floats) -> Floats:
-        from offdiag._kernels import embeddings, parallel
-
         V = _checked(V, self)
         out = np.zeros_like(V)
         threads = min(parallel.n_threads(), max(len(self._blocks), 1))
@@ -141,12 +134,12 @@ class DataProduct:
         for first in range(0, len(self._blocks), threads):
             blocks = self._blocks[first : first + threads]
             push = [(b.items, b.ptr, b.columns, b.data, b.weight, V, y) for b, y in zip(blocks, Y, strict=False)]
-            parallel.run_parallel(embeddings.push_rows, push)
+            parallel.run_parallel(_kernels.embeddings.push_rows, push)
 
             def gather(lo: int, hi: int, blocks: list[_Block] = blocks) -> None:
                 for b, y in zip(blocks, Y, strict=False):
                     start, stop = np.searchsorted(b.items, (lo, hi))
-                    embeddings.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
+                    _kernels.embeddings.gather_rows(b.items, b.ptr, b.columns, b.data, y, out, start, stop)
 
             parallel.run_parallel(gather, self._edges)
         return out
@@ -199,6 +192,4 @@ def _checked(V: Floats, product: Product) -> Floats:
 
 def _shares(counts: NDArray[Any]) -> list[tuple[int, int]]:
     """Ranges of items with about equal numbers of interactions, covering all items."""
-    from offdiag._kernels import parallel
-
-    return shares(counts, TASKS_PER_THREAD * parallel.n_threads() if counts.sum() > 1 << 14 else 1)
+    return parallel.shares(counts, TASKS_PER_THREAD * parallel.n_threads() if counts.sum() > 1 << 14 else 1)

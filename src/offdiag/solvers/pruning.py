@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Floats, Ints
@@ -58,7 +60,7 @@ class Columns:
             W = self._stored
             rows = W.indices.astype(np.int32, copy=False) if W.nnz else np.zeros(1, dtype=np.int32)
             yield 0, (W.indptr.astype(np.int64), rows, W.data)
-            self._tell(stage, 1.0)
+            self._report(stage, 1.0)
             return
         m, dtype = self.m, self.weights.dtype
         width = self.width(m, dtype.itemsize)
@@ -67,9 +69,9 @@ class Columns:
             hi = min(lo + width, m)
             values = self.weights.columns(lo, hi, block[: hi - lo]).reshape(-1)
             yield lo, (np.arange(hi - lo + 1) * m, everything, values)
-            self._tell(stage, hi / m)
+            self._report(stage, hi / m)
 
-    def _tell(self, stage: str, fraction: float) -> None:
+    def _report(self, stage: str, fraction: float) -> None:
         if self._progress:
             self._progress(stage, fraction)
 
@@ -91,8 +93,6 @@ class Choice:
 
 def within_columns(columns: Columns, popularity: Doubles, keep: int) -> Choice:
     """The ``keep`` strongest entries of each column."""
-    from offdiag._kernels import coded_rows, parallel
-
     m = columns.m
     popular = popularity > 0
     sums = np.where(popular, popularity, popularity[popular].min() if popular.any() else 1.0)
@@ -102,7 +102,7 @@ def within_columns(columns: Columns, popularity: Doubles, keep: int) -> Choice:
     for lo, block in columns.blocks("finding the strongest weights"):
 
         def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
-            finite.append(coded_rows.column_cuts(*block, boost, keep, lo, first, last, *found.kept))
+            finite.append(_kernels.coded_rows.column_cuts(*block, boost, keep, lo, first, last, *found.kept))
 
         parallel.run_parallel(part, parallel.ranges(len(block[0]) - 1, 4 * parallel.n_threads()))
     if not all(finite):
@@ -112,14 +112,12 @@ def within_columns(columns: Columns, popularity: Doubles, keep: int) -> Choice:
 
 def _histogram(columns: Columns, choice: Choice, part: int) -> Ints:
     """Entries by the upper 16 bits of their strength, or by the lower 16 of those whose upper ones are ``part``."""
-    from offdiag._kernels import coded_rows, parallel
-
     counts = np.zeros(_BINS, dtype=np.int64)
     for lo, block in columns.blocks("finding the threshold"):
         shares = parallel.ranges(len(block[0]) - 1, parallel.n_threads())
         each = np.zeros((len(shares), _BINS), dtype=np.int64)
         state = [(*share, *choice.kept, part, mine) for share, mine in zip(shares, each, strict=True)]
-        parallel.run_parallel(coded_rows.strengths, [(*block, choice.boost, lo, *rest) for rest in state])
+        parallel.run_parallel(_kernels.coded_rows.strengths, [(*block, choice.boost, lo, *rest) for rest in state])
         counts += each.sum(axis=0)
     return counts
 
@@ -153,8 +151,6 @@ class Form:
 
 def form_of(columns: Columns, choice: Choice, storage: str) -> Form:
     """Count the kept entries, and choose the gap type that needs the least memory."""
-    from offdiag._kernels import coded_rows, parallel
-
     m = columns.m
     sizes, top = np.zeros((len(_LIMITS), m), dtype=np.int64), np.zeros(m, dtype=np.float32)
     before, entries = np.full(m, -1), []
@@ -164,7 +160,7 @@ def form_of(columns: Columns, choice: Choice, storage: str) -> Form:
 
         def part(first: int, last: int, mine: Any, lo: int = lo, block: Any = block) -> None:
             state = (choice.tau, *choice.kept, before, sizes, _LIMITS, mine)
-            entries.append(coded_rows.count_rows(*block, choice.boost, lo, first, last, *state))
+            entries.append(_kernels.coded_rows.count_rows(*block, choice.boost, lo, first, last, *state))
 
         parallel.run_parallel(part, [(*share, mine) for share, mine in zip(shares, tops, strict=True)])
         top[lo : lo + tops.shape[1]] = tops.max(axis=0)
@@ -194,10 +190,8 @@ def fit_into(columns: Columns, choice: Choice, storage: str, budget: int) -> For
     return form
 
 
-def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
+def store(columns: Columns, choice: Choice, form: Form) -> Compressed:
     """The kept entries, stored in the form computed for them."""
-    from offdiag._kernels import coded_rows, parallel
-
     m = columns.m
     ends = np.cumsum(form.sizes)
     cursor = ends - form.sizes
@@ -210,7 +204,7 @@ def stored(columns: Columns, choice: Choice, form: Form) -> Compressed:
 
         def part(first: int, last: int, lo: int = lo, block: Any = block) -> None:
             state = (choice.tau, *choice.kept, before, cursor, ends, _LIMITS[form.gap], scale, whole, gaps, codes)
-            fits.append(coded_rows.fill_rows(*block, choice.boost, lo, first, last, *state))
+            fits.append(_kernels.coded_rows.fill_rows(*block, choice.boost, lo, first, last, *state))
 
         parallel.run_parallel(part, parallel.ranges(m, parallel.n_threads()))
     if not all(fits) or not np.array_equal(cursor, ends):

@@ -97,7 +97,7 @@ def leading(
                 break
             refilled = False
             captured, unit = float(theta.sum()), _units(theta, plain, dtype)
-            gain = _gain(theta, before, unit)
+            gain = float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
             before = np.append(theta, np.zeros(k - len(theta)))
             first_gain = first_gain or gain
             if progress:
@@ -119,11 +119,6 @@ def leading(
     if progress and stopped != "interrupted":
         progress(f"finding the subspace · captured {captured:.6g}", 1.0)
     return Subspace(_padded(X, k), _padded(NX, k), np.append(theta, np.zeros(k - len(theta))), stopped, max(gain, 0.0))
-
-
-def _gain(theta: Doubles, before: Doubles, unit: Doubles) -> float:
-    """The gain of the round, in the units of ``tolerance``."""
-    return float(np.sum((theta - before[: len(theta)]) / np.maximum(unit, np.finfo(np.float64).tiny)))
 
 
 def _units(theta: Doubles, plain: bool, dtype: np.dtype[np.floating]) -> Doubles:
@@ -171,9 +166,10 @@ class _Basis:
         d = self.size
         W = np.ascontiguousarray(W[:, : self.Q.shape[1] - d])
         eps = float(np.finfo(W.dtype).eps)
-        W, _ = self._unit(W, float(np.finfo(W.dtype).tiny))
+        W, _ = unit_columns(W, self.D * W, float(np.finfo(W.dtype).tiny))
         for least in (1e3 * eps, 0.5):  # a column that the second pass still shortens is rounding error of the first
-            W, shortest = self._unit(self._project_out(W), least)
+            W = self._project_out(W)
+            W, shortest = unit_columns(W, self.D * W, least)
             A = whitener(product(W, self.D * W, transposed=True), 100 * eps)
             W = product(W, A.astype(W.dtype))
             # The rounding residue of Q in W grows by 1/shortest, and by A if columns of W are nearly parallel.
@@ -204,15 +200,6 @@ class _Basis:
             product(NQ, W, transposed=True, add_to=T)
         return product(Q, T, alpha=-1, add_to=W)
 
-    def _unit(self, W: Floats, least: float) -> tuple[Floats, float]:
-        """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
-        length = np.sqrt(np.einsum("ij,ij->j", W, self.D * W, dtype=np.float64))
-        long = length > least
-        if not long.all():
-            W = np.ascontiguousarray(W[:, long])
-        W *= (1 / length[long]).astype(W.dtype)
-        return W, float(length.min(initial=1.0))
-
     def best(self, k: int) -> tuple[Doubles, Floats, Floats]:
         """θ, X and N X for the best k combinations, largest first."""
         theta, Y = self._eigen(k)
@@ -241,16 +228,27 @@ class _Basis:
         return np.maximum(theta[: -k - 1 : -1], 0.0).astype(np.float64), np.ascontiguousarray(Y[:, : -k - 1 : -1])
 
 
+def unit_columns(W: Floats, DW: Floats, least: float) -> tuple[Floats, float]:
+    """The columns longer than ``least`` in the metric of D, scaled to length 1, and the shortest length before."""
+    length = np.sqrt(np.einsum("ij,ij->j", W, DW, dtype=np.float64))
+    long = length > least
+    if not long.all():
+        W = np.ascontiguousarray(W[:, long])
+    W *= (1 / length[long]).astype(W.dtype)
+    return W, float(length.min(initial=1.0))
+
+
 def whitener(P: Floats, cut: float) -> Doubles:
     """A with AᵀPA = I on the directions where P is not negligible compared with its largest."""
     from scipy import linalg
 
     P = np.asarray(P, dtype=np.float64)
-    if len(P):
-        L, info = linalg.lapack.dpotrf(P, lower=1)
-        if info == 0 and np.diag(L).min() ** 2 > cut * np.diag(P).max():  # nothing is negligible: the cheap way
-            inverse, _ = linalg.lapack.dtrtri(L, lower=1)
-            return np.ascontiguousarray(np.tril(inverse).T)
-    e, Y = linalg.eigh((P + P.T) / 2) if len(P) else (np.zeros(0), np.zeros((0, 0)))
-    live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny) if len(e) else np.zeros(0, dtype=bool)
+    if not len(P):
+        return np.zeros((0, 0))
+    L, info = linalg.lapack.dpotrf(P, lower=1)
+    if info == 0 and np.diag(L).min() ** 2 > cut * np.diag(P).max():  # nothing is negligible: the cheap way
+        inverse, _ = linalg.lapack.dtrtri(L, lower=1)
+        return np.ascontiguousarray(np.tril(inverse).T)
+    e, Y = linalg.eigh((P + P.T) / 2)
+    live = e > cut * max(float(e[-1]), np.finfo(np.float64).tiny)
     return np.ascontiguousarray(Y[:, live] / np.sqrt(e[live]))

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import _kernels
+from offdiag._kernels import parallel
 from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Doubles, Floats, Ints, blas, precision
 from offdiag.solvers.cholesky import penalties
@@ -80,22 +82,19 @@ def choose(
     data: Rows, H: Doubles, k: int, dtype: Any, *, lo: int = 0, hi: int | None = None, progress: Progress | None = None
 ) -> Supports:
     """The k neighbours of items lo..hi; only users who have one of these items matter."""
-    from offdiag._kernels import column_solves
-
     n = (data.n_items if hi is None else hi) - lo
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
+        _kernels.column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
 
     return find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress)
 
 
 def choose_from_rows(rows: Callable[[int, int], Doubles], g: Doubles, H: Doubles, k: int, dtype: Any) -> Supports:
     """The same from rows lo..hi of the whole G."""
-    from offdiag._kernels import column_solves
 
     def find(penalty: Doubles, fill: int, lo: int, hi: int, *room: Any) -> None:
-        column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
+        _kernels.column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
 
     return find_supports(find, len(H), H, k, dtype, g, None)
 
@@ -107,8 +106,6 @@ def find_supports(
 
     Neighbours share a user with the item, unless k covers all other items: then every item with ``used`` > 0 is one.
     """
-    from offdiag._kernels import column_solves, parallel
-
     who, share = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=dtype)
     parent, below = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
     fill = int(np.count_nonzero(used)) if k >= len(H) - 1 else 0
@@ -122,7 +119,7 @@ def find_supports(
     tasks = parallel.ranges(n, -(-n // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
-    column_solves.close_gaps(who, share, ptr)
+    _kernels.column_solves.close_gaps(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 
@@ -138,16 +135,11 @@ def strongest(supports: Supports, H: Doubles, G: Floats, entries: int) -> Suppor
     return replace(supports, ptr=before[supports.ptr], rows=supports.rows[kept], values=G[kept])
 
 
-def joined(parts: list[Supports]) -> Supports:
+def join(parts: list[Supports]) -> Supports:
     """The supports of consecutive ranges of items, joined into one."""
-    lengths = np.concatenate([np.diff(part.ptr) for part in parts])
-    return Supports(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.parent for part in parts]),
-        np.concatenate([part.below for part in parts]),
-    )
+    ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
+    others = zip(*((part.rows, part.values, part.parent, part.below) for part in parts), strict=True)
+    return Supports(ptr, *map(np.concatenate, others))
 
 
 def solve(
@@ -166,18 +158,18 @@ def solve(
     """
     explained = np.zeros(len(H))
     shelf: Shelf | None = None
-    within = Told(progress, len(H))
+    reported = ColumnProgress(progress, len(H))
     for number, items in enumerate(plan.blocks):
         found = kept.restored(number, items) if kept else None
         if found is None:
             shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
             shelf.hold(supports, items)
-            solve_block(shelf.arrays(), H, supports, items, explained, steps, within.within(len(items)))
+            solve_block(shelf.arrays(), H, supports, items, explained, steps, reported.within(len(items)))
             if kept:
-                kept.store(number, items, taken(supports, items, explained))
+                kept.store(number, items, take(supports, items, explained))
         else:
             put(supports, items, explained, found)
-        within.add(len(items), solved=found is None)
+        reported.add(len(items), solved=found is None)
     return explained
 
 
@@ -191,12 +183,10 @@ def solve_block(
     progress: Callable[[float], None] | None = None,
 ) -> None:
     """The columns of some items, from the arrays of a Shelf that holds the rows they need."""
-    from offdiag._kernels import column_solves, parallel
-
     diagonal = H.astype(supports.values.dtype)
 
     def work(first: int, last: int) -> None:
-        column_solves.solve_columns(
+        _kernels.column_solves.solve_columns(
             items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal, steps
         )
 
@@ -207,7 +197,7 @@ def solve_block(
         raise precision.singular(diagonal.dtype)
 
 
-def taken(supports: Supports, items: NDArray[np.int32], explained: Doubles) -> dict[str, NDArray[Any]]:
+def take(supports: Supports, items: NDArray[np.int32], explained: Doubles) -> dict[str, NDArray[Any]]:
     """The results for a block, as one set of arrays."""
     values = [supports.values[supports.ptr[i] : supports.ptr[i + 1]] for i in items]
     return {"values": np.concatenate(values), "explained": explained[items]}
@@ -227,21 +217,19 @@ def to_rows(
     supports: Supports, rank: NDArray[np.int32], scale: Floats, power: float = 1.0
 ) -> tuple[Ints, NDArray[np.int32], Floats]:
     """B by rows in the order of the catalogue, sign(β)·|β|^power·scale[i]: indptr, indices, data, without zeros."""
-    from offdiag._kernels import column_solves
-
     m = len(rank)
     order = np.argsort(rank).astype(np.int32)
     counts = np.zeros(m, dtype=np.int64)
-    column_solves.count_by_row(supports.rows, supports.values, counts)
+    _kernels.column_solves.count_by_row(supports.rows, supports.values, counts)
     indptr = np.concatenate([[0], np.cumsum(counts[rank])])
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
-    column_solves.columns_to_rows(
+    _kernels.column_solves.columns_to_rows(
         order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
     )
     return indptr, indices, data
 
 
-class Told:
+class ColumnProgress:
     """Progress over all columns, with the number solved per second, which excludes columns from a checkpoint."""
 
     def __init__(self, progress: Progress | None, columns: int) -> None:
@@ -250,14 +238,14 @@ class Told:
 
     def within(self, columns: int) -> Callable[[float], None]:
         """A callback for the next block: takes the finished share of its columns."""
-        return lambda part: self._tell(part * columns)
+        return lambda part: self._report(part * columns)
 
     def add(self, columns: int, *, solved: bool) -> None:
         self._done += columns
         self._solved += columns if solved else 0
-        self._tell(0.0)
+        self._report(0.0)
 
-    def _tell(self, more: float) -> None:
+    def _report(self, more: float) -> None:
         if self._progress:
             rate = (self._solved + more) / max(time.perf_counter() - self._begin, 1e-9)
             self._progress(f"{SOLVING} · {rate:,.0f} items/s", (self._done + more) / self._columns)

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from offdiag import _kernels
 from offdiag.gramian import layout
 from offdiag.solvers import Doubles, Floats, Ints, blas
 
 # Bound on the smallest singular value of I + Δ C_SS: below it H' is singular, or C too inaccurate to tell.
 BREAKDOWN = {"float32": 1e-4, "float64": 1e-10}
 NEAR = 0.1  # of ‖H C − I‖, from which C (H C − I) is no longer an estimate of C − H⁻¹
-PROBES = 3  # random vectors for the residual, as many as packed_rows.products takes
+PROBES = 3  # random vectors for the residual, as many as _kernels.packed_rows.products takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +54,7 @@ def change(values: Floats, m: int, step: Step) -> Floats | None:
         return None
     W, sign = low
     if step.at is not None:
-        from offdiag._kernels import packed_rows
-
-        values = packed_rows.moved(values, m, step.at)
+        values = _kernels.packed_rows.moved(values, m, step.at)
     elif not values.flags.writeable:
         values = values.copy()
     m = len(W)
@@ -114,12 +113,10 @@ def residual(values: Floats, G: Floats, m: int, penalty: Doubles, live: NDArray[
     enough to the inverse that ‖H C − I‖ is below 1, and is infinite otherwise. H is applied in double precision; three
     passes over m²/2 numbers in all.
     """
-    from offdiag._kernels import packed_rows
-
     z = np.random.default_rng(m).choice(np.array([-1.0, 1.0]), (PROBES, m)) * live
-    y = packed_rows.products(values, m, z) * live
-    r = (packed_rows.products(G, m, y) + penalty * y - z) * live
-    E = packed_rows.products(values, m, r)
+    y = _kernels.packed_rows.products(values, m, z) * live
+    r = (_kernels.packed_rows.products(G, m, y) + penalty * y - z) * live
+    E = _kernels.packed_rows.products(values, m, r)
     norm = float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0))  # about the Frobenius norm of H C − I
     distance = np.sqrt((E**2).mean(axis=0)) * live
     return norm / max(float(np.sqrt(live.sum())), 1.0), distance if norm <= NEAR else np.full(m, np.inf)
