@@ -6,7 +6,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag.cli import cluster_fit, console
-from offdiag.cli.inputs import Columns
+from offdiag.cli.inputs import FilteredColumns
 from offdiag.models import auto
 from offdiag.models.sparse import SparseEDLAE
 from tests.fixtures.partitions import cut, same_arrays, table, write_parts
@@ -101,9 +101,8 @@ def test_the_command_chooses_the_settings_of_one_machine(tmp_path, name):
     model = od.EDLAE() if name == "edlae" else SparseEDLAE(block_bytes=1 << 24)
     here = type(model)(**model.get_params()).fit(od.prepare.min_counts(od.read(files), users=2, items=3))
     with console.working() as work:
-        parts, reports = cluster_fit.learn(
-            model, str(tmp_path / "parts"), Columns(), "local:1", work, min_users=2, min_items=3
-        )
+        columns = FilteredColumns(min_users=2, min_items=3)
+        parts, reports = cluster_fit.learn(model, str(tmp_path / "parts"), columns, "local:1", work)
     assert (parts.n_users, parts.n_items) == (here.n_users_, len(here.item_ids_))
     assert model.get_params() == type(model)(**(model.get_params() | {"l2": "auto", "dropout": "auto"})).get_params()
     for setting, value in here.settings_.items():
