@@ -3,13 +3,12 @@
 import time
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.data import split, synthetic
-from offdiag.errors import OffdiagError
+from tests.fixtures.mistakes import rejects
 
 
 @settings(max_examples=40, deadline=None)
@@ -110,19 +109,13 @@ def test_a_million_interactions_take_a_moment():
     assert time.perf_counter() - start < 5  # about 0.2 s on a quiet core
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options"),
-    [
-        ((0, 5, 5), {}),
-        ((5, 0, 5), {}),
-        ((5, 5, 4), {}),
-        ((5, 5, 11), {}),
-        ((5, 5, 10), {"communities": 6}),
-        ((5, 5, 10), {"communities": 0}),
-        ((5, 5, 10), {"communities": 2, "structure": 1.5}),
-        ((5, 5, 10), {"communities": 2, "seed": -1}),
-    ],
+test_an_impossible_size_is_rejected = rejects(
+    (lambda: synthetic.interactions(0, 5, 5), "n_users must be a whole number of at least 1, received 0"),
+    (lambda: synthetic.interactions(5, 0, 5), "n_items must be a whole number of at least 1, received 0"),
+    (lambda: synthetic.interactions(5, 5, 4), r"nnz between 5 \(one per user\) and 10 .*, received 4"),
+    (lambda: synthetic.interactions(5, 5, 11), r"nnz between 5 \(one per user\) and 10 .*, received 11"),
+    (lambda: synthetic.interactions(5, 5, 10, communities=6), "communities must be .* from 1 to 5, received 6"),
+    (lambda: synthetic.interactions(5, 5, 10, communities=0), "communities must be .* from 1 to 5, received 0"),
+    (lambda: synthetic.interactions(5, 5, 10, structure=1.5), r"structure must be a number in \[0, 1\], received 1.5"),
+    (lambda: synthetic.interactions(5, 5, 10, seed=-1), "seed must be a whole number of at least 0, received -1"),
 )
-def test_an_impossible_size_is_one_clear_line(arguments, options):
-    with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
-        synthetic.interactions(*arguments, **options)

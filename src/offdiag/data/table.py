@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.data.ids import checked_ids, no_gaps, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
@@ -68,8 +69,8 @@ def _join(parts: list[pl.Series], what: str) -> pl.Series:
 
 
 def check_duplicates(rule: Duplicates | None) -> None:
-    if rule not in (None, "sum", "once"):
-        raise OffdiagError(f"expected duplicates='sum' or 'once', received {rule!r}; choose one of the two")
+    if rule is not None:
+        checks.choice("duplicates", rule, ("sum", "once"))
 
 
 def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
@@ -174,19 +175,16 @@ def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
         raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
     no_gaps(column, "a value", where)
     value = column.cast(pl.Float32).to_numpy(writable=True)
-    bad = ~np.isfinite(value)
-    if bad.any():
-        row = int(bad.argmax())
-        raise OffdiagError(
-            f"expected finite values, received {column[row]} in row {row + 1} of {where} "
-            f"({int(bad.sum())} in all); remove or fix those rows"
-        )
-    if value.size and value.min() < 0:
-        row = int((value < 0).argmax())
-        raise OffdiagError(
-            f"expected values of 0 or more, received {column[row]} in row {row + 1} of {where} "
-            f"({int((value < 0).sum())} in all); shift, clip or drop negative values first"
-        )
+    for bad, expected, advice in (
+        (~np.isfinite(value), "finite values", "remove or fix those rows"),
+        (value < 0, "values of 0 or more", "shift, clip or drop negative values first"),
+    ):
+        if bad.any():
+            row = int(bad.argmax())
+            raise OffdiagError(
+                f"expected {expected}, received {column[row]} in row {row + 1} of {where} ({int(bad.sum())} in all); "
+                f"{advice}"
+            )
     return value
 
 
