@@ -52,18 +52,6 @@ def test_a_dask_data_frame_reads_as_its_pandas_table(client):
     same_bytes(ours.gather(), od.read(frame, item="song", value="value"))
 
 
-def test_filters_are_those_of_one_machine(client, tmp_path):
-    files = write_parts(tmp_path / "parts", cut(table(), 3))
-    here = od.read(files, value="value", duplicates="once")
-    there = od.cluster.read(files, value="value", duplicates="once", client=client)
-    same_bytes(
-        od.cluster.prepare(there, at_least=2.5, min_users=3, min_items=20).gather(),
-        od.prepare.min_counts(od.prepare.binarize(here, at_least=2.5), users=3, items=20),
-    )
-    with pytest.raises(od.OffdiagError, match="lower the minimum counts"):
-        od.cluster.prepare(there, min_items=10_000)
-
-
 def test_a_worker_killed_while_reading_changes_nothing(client, killing, tmp_path):
     files = write_parts(tmp_path / "parts", cut(table(), 6))
     _, disturbed = killing("reading", lambda: od.cluster.read(files, client=client))

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 
-import polars as pl
 import pytest
 
 import offdiag as od
@@ -63,21 +62,6 @@ def test_a_call_that_hangs_is_given_up():
     assert session.within(5, lambda: 3) == 3
     with pytest.raises(ValueError, match="own"):
         session.within(5, lambda: int("own"))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]}).write_parquet(tmp_path / "table.parquet")
-    return tmp_path
-
-
-def test_the_command_reports_each_mistake_in_one_line(fails):
-    fit = ("fit", "table.parquet", "--out", "model.od", "--cluster")
-    assert "no Dask scheduler answered" in fails(*fit, "tcp://127.0.0.1:9")
-    assert "add --value COLUMN" in fails(*fit, "local:1", "--at-least", "3")
-    assert "--cluster fits edlae" in fails(*fit, "local:1", "--model", "popularity")
-    assert "--keep is for full-rank models" in fails(*fit, "local:1", "--model", "sparse", "--keep", "3")
-    assert "is for text files" in fails(*fit, "local:1", "--separator", ";")
 
 
 def test_ctrl_c_reaches_the_program_and_not_its_workers(tmp_path):
