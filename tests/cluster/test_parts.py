@@ -31,7 +31,7 @@ def test_partitions_that_share_users_read_as_one_table(client, tmp_path, how):
     same_bytes(od.cluster.read(tmp_path / "parts", client=client, **how).gather(), od.read(files, **how))
 
 
-def test_partitions_of_their_own_users_are_not_shuffled(client, tmp_path):
+def test_partitions_without_shared_users_are_not_shuffled(client, tmp_path):
     frame = table()
     ranges = [frame.filter(pl.col("user") < 800), frame.filter(pl.col("user") >= 800)]
     files = write_parts(tmp_path / "ranges", ranges)

@@ -35,12 +35,12 @@ def enter(address, **options):
         ("tcp://127.0.0.1:9", {"workers": 2}, "leave them out"),
     ],
 )
-def test_a_wrong_address_or_option_is_one_line(mistake, address, options, words):
+def test_a_wrong_address_or_option_gives_a_one_line_error(mistake, address, options, words):
     assert words in mistake(enter, address, **options)
 
 
 @pytest.mark.parametrize("speaks", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_a_port_that_is_no_scheduler_is_one_line_and_no_hang(mistake, speaks):
+def test_a_port_without_a_scheduler_gives_an_error_and_no_hang(mistake, speaks):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():

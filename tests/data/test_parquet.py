@@ -27,7 +27,7 @@ def test_every_beginning_of_a_parquet_file_is_refused(tmp_path):
         refused(lambda: od.read(tmp_path / "cut.parquet"), "Parquet")
 
 
-def test_a_page_larger_than_the_memory_is_one_clear_line(tmp_path, monkeypatch):
+def test_a_page_larger_than_the_memory_gives_a_one_line_error(tmp_path, monkeypatch):
     pl.DataFrame({"user": np.arange(50_000), "item": np.arange(50_000)}).write_parquet(tmp_path / "t.parquet")
     assert od.read(tmp_path / "t.parquet").nnz == 50_000
     monkeypatch.setattr(memory, "available", lambda: 1000)
@@ -35,7 +35,7 @@ def test_a_page_larger_than_the_memory_is_one_clear_line(tmp_path, monkeypatch):
         parquet.read_parquet(tmp_path / "t.parquet")
 
 
-def test_titles_from_damaged_parquet_are_one_clear_line(tmp_path):
+def test_titles_from_damaged_parquet_give_a_one_line_error(tmp_path):
     table = pl.DataFrame({"item": [1, 2], "title": ["a", "b"]})
     table.write_parquet(tmp_path / "t.parquet", compression="uncompressed")
     assert titles.read(tmp_path / "t.parquet") == {"1": "a", "2": "b"}

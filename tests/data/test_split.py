@@ -71,7 +71,7 @@ def test_a_strong_split_takes_a_fraction_or_a_number():
 
 @settings(max_examples=60)
 @given(tables, st.sampled_from([0.0, 0.2, 0.4]), st.integers(0, 5))
-def test_a_weak_split_holds_out_of_every_user_and_leaves_one(rows, validation, seed):
+def test_a_weak_split_holds_out_a_part_of_every_user_and_leaves_one(rows, validation, seed):
     inter = from_rows(rows)
     parts = split.weak(inter, 0.3, validation, seed)
     assert (parts.validation is None) == (validation == 0)
@@ -121,7 +121,7 @@ def test_last_out_takes_the_latest_of_each_user(rows, validation):
 
 
 @given(tables, st.integers(-1, 7), st.integers(-1, 7))
-def test_by_time_cuts_at_the_moment(rows, at, validation_at):
+def test_by_time_splits_at_the_given_time(rows, at, validation_at):
     inter = from_rows(rows)
     low, high = inter.times.min(), inter.times.max()
     if not low < at <= high:

@@ -13,7 +13,7 @@ from tests.fixtures.mistakes import rejects
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 40), st.data())
-def test_any_size_is_met_exactly_without_repeats(n_users, n_items, data):
+def test_any_size_is_generated_exactly_and_without_repeats(n_users, n_items, data):
     nnz = data.draw(st.integers(n_users, n_users * max(1, n_items // 2)))
     communities = data.draw(st.integers(1, n_items))
     named, timed = data.draw(st.booleans()), data.draw(st.booleans())
@@ -102,7 +102,7 @@ def test_there_is_more_to_learn_than_popularity():
     assert right > 1.08 * weak
 
 
-def test_a_million_interactions_take_a_moment():
+def test_a_million_interactions_are_generated_quickly():
     synthetic.interactions(10, 10, 20)  # compiles the loops
     start = time.perf_counter()
     synthetic.interactions(14_000, 5_000, 1_000_000, names=False)

@@ -59,7 +59,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, model, inter):
         od.load(tmp_path / "m.od").forget(inter.select_users(np.array([1])))
 
 
-def test_a_plain_save_in_its_place_removes_what_belonged_to_the_old_one(tmp_path, model):
+def test_a_plain_save_removes_the_old_living_state(tmp_path, model):
     model.save(tmp_path / "m.od", updatable=True)
     model.save(tmp_path / "m.od")
     assert names(tmp_path) == ["m.od"]

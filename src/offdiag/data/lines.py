@@ -57,10 +57,10 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
     first, items = flat.filter(pl.Series(leads)), flat.filter(pl.Series(~leads))
     per_line = np.maximum(lengths - 1, 0)
     if form == "counted":
-        said = np.zeros(len(lengths), dtype=np.int64)
+        stated = np.zeros(len(lengths), dtype=np.int64)
         counts = first.cast(pl.Int64, strict=False)
-        said[lengths > 0] = counts.fill_null(-1).to_numpy()
-        wrong = np.flatnonzero(said != per_line)
+        stated[lengths > 0] = counts.fill_null(-1).to_numpy()
+        wrong = np.flatnonzero(stated != per_line)
         if len(wrong):
             line = int(wrong[0])
             raise OffdiagError(

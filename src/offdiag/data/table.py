@@ -82,19 +82,10 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     n = len(user)
     if n == 0:
         raise OffdiagError(f"expected at least one interaction, received none in {where}; is the file complete?")
-    if len(item) != n:
-        raise OffdiagError(f"expected as many users as items, received {n} and {len(item)} in {where}; check it")
     if table.all_users is None:
         user_ids, users = number(user)
     else:
-        everyone = checked_ids(table.all_users, "user", where)
-        if everyone.dtype != user.dtype:
-            raise OffdiagError(
-                f"expected user ids of one type, received {user.dtype} and {everyone.dtype} in {where}; check it"
-            )
-        import polars as pl
-
-        user_ids, together = number(pl.concat([user.alias("x"), everyone.alias("x")]))
+        user_ids, together = number(_join([user, checked_ids(table.all_users, "user", where)], "user ids"))
         users = together[:n]
     item_ids, items = number(item)
     value = None if table.value is None else checked_values(table.value, where)

@@ -29,10 +29,10 @@ def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test
     prefix = {"train": "train", "test": "t10k"}[checks.choice("part", part, ("train", "test"))]
     pixels, labels = _idx(folder, f"{prefix}-images", 3), _idx(folder, f"{prefix}-labels", 1)
     if pixels.shape[1:] != SHAPES["mnist"]:
-        raise OffdiagError(f"MNIST pictures are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
+        raise OffdiagError(f"MNIST images are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
     if len(pixels) != len(labels):
         raise OffdiagError(
-            f"expected as many labels as pictures, received {len(labels)} and {len(pixels)}; take both from one set"
+            f"expected as many labels as images, received {len(labels)} and {len(pixels)}; take both from one set"
         )
     return _first(pixels, labels, n, "MNIST")
 
@@ -72,7 +72,7 @@ def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images
     on top of a field shared by all images of a class.
     """
     checks.choice("kind", kind, tuple(SHAPES))
-    _check_count(n)
+    checks.whole("the number of images", n, 1)
     rng = np.random.default_rng(checks.whole("seed", seed))
     labels = rng.integers(0, 10, n).astype(np.uint8)
     # Classes look the same for every seed, so that two draws come from one population.
@@ -146,11 +146,5 @@ def _find(folder: str | Path, names: list[str]) -> list[tuple[str, bytes]]:
 
 def _first(pixels: Pixels, labels: Pixels, n: int | None, name: str) -> Images:
     if n is not None:
-        _check_count(n)
-        if n > len(pixels):
-            raise OffdiagError(f"asked for {n} pictures of {name}, but the files hold {len(pixels)}; ask for fewer")
+        checks.whole(f"the number of images of {name}", n, 1, len(pixels))
     return np.array(pixels[:n], order="C"), np.array(labels[:n])  # writable copies
-
-
-def _check_count(n: int) -> None:
-    checks.whole("the number of pictures", n, 1)
