@@ -69,5 +69,5 @@ def test_a_model_too_large_for_the_cluster_is_reported(page, results):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.5, "0.5 s"), (119, "119 s"), (600, "10 min"), (9000, "2.5 h"), (3e7, "347 days")]
 )
-def test_durations_are_for_people(page, seconds, text):
+def test_durations_are_readable(page, seconds, text):
     assert page.duration(seconds) == text

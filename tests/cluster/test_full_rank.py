@@ -5,11 +5,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.cli import cluster_fit, console
-from offdiag.cli.inputs import Columns
-from offdiag.models import auto
-from offdiag.models.sparse import SparseEDLAE
-from tests.fixtures.partitions import cut, same_arrays, table, write_parts
+from tests.fixtures.partitions import same_arrays
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed", reason="needs the extra 'cluster'")
@@ -74,50 +70,6 @@ def test_a_worker_killed_during_the_inverse_changes_nothing(client, killing, sta
         stage, lambda: od.cluster.fit_full_rank(od.EDLAE(**EDLAE), inter, keep=9, tile=20, client=client)
     )
     np.testing.assert_array_equal(disturbed.weights_.toarray(), calm.weights_.toarray())
-
-
-@pytest.mark.parametrize("user_power", [0.0, 0.5])
-def test_l2_is_chosen_as_on_one_machine(client, user_power):
-    inter = od.synthetic.interactions(1500, 200, 20_000, seed=4)
-    parts = od.cluster.read(inter, client=client)
-    here = auto.unseen_user_l2(inter.matrix, user_power)
-    assert od.cluster.unseen_user_l2(parts, user_power) == pytest.approx(here, rel=1e-6)
-
-
-def test_auto_is_the_rule_of_the_model(client):
-    class Asked(od.EDLAE):
-        def _settled(self, settings, scale):
-            return settings | {"dropout": 0.5, "user_power": 0.0, "l2": 2 * scale(0.0, items=50, users=70)}
-
-    inter = od.synthetic.interactions(400, 80, 6000, seed=6)
-    parts = od.cluster.read(inter, client=client)
-    model = od.cluster.fit_full_rank(Asked(), parts, client=client)
-    assert model.settings_["l2"] == 2 * od.cluster.unseen_user_l2(parts, 0.0, items=50, users=70)
-
-
-@pytest.mark.parametrize("name", ["edlae", "sparse"])
-def test_the_command_chooses_the_settings_of_one_machine(tmp_path, name):
-    files = write_parts(tmp_path / "parts", cut(table(), 3))
-    model = od.EDLAE() if name == "edlae" else SparseEDLAE(block_bytes=1 << 24)
-    here = type(model)(**model.get_params()).fit(od.prepare.min_counts(od.read(files), users=2, items=3))
-    with console.working() as work:
-        parts, reports = cluster_fit.learn(
-            model, str(tmp_path / "parts"), Columns(), "local:1", work, min_users=2, min_items=3
-        )
-    assert (parts.n_users, parts.n_items) == (here.n_users_, len(here.item_ids_))
-    assert model.get_params() == type(model)(**(model.get_params() | {"l2": "auto", "dropout": "auto"})).get_params()
-    for setting, value in here.settings_.items():
-        assert model.settings_[setting] == (value if value is None else pytest.approx(value, rel=1e-6))
-    np.testing.assert_allclose(model.weights_.toarray(), here.weights_.toarray(), atol=1e-5)
-    assert cluster_fit.pairs(reports)["cluster"].startswith("1 workers, at most")
-    assert {fact["stage"] for fact in cluster_fit.facts(reports)} >= {"reading"}
-
-
-def test_auto_without_a_rule_is_refused(mistake, client):
-    inter = od.synthetic.interactions(20, 10, 60, seed=0)
-    parts = od.cluster.read(inter, client=client)
-    said = mistake(od.cluster.auto.resolve, object(), {"l2": "auto", "dropout": 0.5}, parts)
-    assert "received auto for l2" in said
 
 
 def test_work_too_large_for_the_workers_is_refused_at_the_start(small_client):

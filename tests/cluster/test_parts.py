@@ -31,7 +31,7 @@ def test_partitions_that_share_users_read_as_one_table(client, tmp_path, how):
     same_bytes(od.cluster.read(tmp_path / "parts", client=client, **how).gather(), od.read(files, **how))
 
 
-def test_partitions_of_their_own_users_are_not_shuffled(client, tmp_path):
+def test_partitions_without_shared_users_are_not_shuffled(client, tmp_path):
     frame = table()
     ranges = [frame.filter(pl.col("user") < 800), frame.filter(pl.col("user") >= 800)]
     files = write_parts(tmp_path / "ranges", ranges)
@@ -50,18 +50,6 @@ def test_a_dask_data_frame_reads_as_its_pandas_table(client):
     frame = table(1500).to_pandas()
     ours = od.cluster.read(dd.from_pandas(frame, npartitions=3), item="song", value="value", client=client)
     same_bytes(ours.gather(), od.read(frame, item="song", value="value"))
-
-
-def test_filters_are_those_of_one_machine(client, tmp_path):
-    files = write_parts(tmp_path / "parts", cut(table(), 3))
-    here = od.read(files, value="value", duplicates="once")
-    there = od.cluster.read(files, value="value", duplicates="once", client=client)
-    same_bytes(
-        od.cluster.prepare(there, at_least=2.5, min_users=3, min_items=20).gather(),
-        od.prepare.min_counts(od.prepare.binarize(here, at_least=2.5), users=3, items=20),
-    )
-    with pytest.raises(od.OffdiagError, match="lower the minimum counts"):
-        od.cluster.prepare(there, min_items=10_000)
 
 
 def test_a_worker_killed_while_reading_changes_nothing(client, killing, tmp_path):

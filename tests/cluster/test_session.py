@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 
-import polars as pl
 import pytest
 
 import offdiag as od
@@ -36,12 +35,12 @@ def enter(address, **options):
         ("tcp://127.0.0.1:9", {"workers": 2}, "leave them out"),
     ],
 )
-def test_a_wrong_address_or_option_is_one_line(mistake, address, options, words):
+def test_a_wrong_address_or_option_gives_a_one_line_error(mistake, address, options, words):
     assert words in mistake(enter, address, **options)
 
 
 @pytest.mark.parametrize("speaks", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_a_port_that_is_no_scheduler_is_one_line_and_no_hang(mistake, speaks):
+def test_a_port_without_a_scheduler_gives_an_error_and_no_hang(mistake, speaks):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():
@@ -63,21 +62,6 @@ def test_a_call_that_hangs_is_given_up():
     assert session.within(5, lambda: 3) == 3
     with pytest.raises(ValueError, match="own"):
         session.within(5, lambda: int("own"))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]}).write_parquet(tmp_path / "table.parquet")
-    return tmp_path
-
-
-def test_the_command_reports_each_mistake_in_one_line(fails):
-    fit = ("fit", "table.parquet", "--out", "model.od", "--cluster")
-    assert "no Dask scheduler answered" in fails(*fit, "tcp://127.0.0.1:9")
-    assert "add --value COLUMN" in fails(*fit, "local:1", "--at-least", "3")
-    assert "--cluster fits edlae" in fails(*fit, "local:1", "--model", "popularity")
-    assert "--keep is for full-rank models" in fails(*fit, "local:1", "--model", "sparse", "--keep", "3")
-    assert "is for text files" in fails(*fit, "local:1", "--separator", ";")
 
 
 def test_ctrl_c_reaches_the_program_and_not_its_workers(tmp_path):

@@ -62,7 +62,7 @@ def test_a_partition_of_a_data_frame_that_differs_is_named(mistake, client):
 
 
 def test_sources_without_data_are_refused(mistake, client, tmp_path):
-    assert "Parquet files in the folder" in mistake(od.cluster.read, tmp_path, client=client)
+    assert "parquet files in the folder" in mistake(od.cluster.read, tmp_path, client=client)
     assert "matches none" in mistake(od.cluster.read, str(tmp_path / "*.parquet"), client=client)
     assert "convert it first" in mistake(od.cluster.read, ["events.csv"], client=client)
     assert "list of paths" in mistake(od.cluster.read, [], client=client)

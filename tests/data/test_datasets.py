@@ -89,7 +89,7 @@ def test_another_version_of_a_set_names_both_counts(content, words, small_ml_20m
     assert len(datasets.published("ml-20m", folder, held_out_users=5).test.user_ids) == 5
 
 
-def test_a_set_that_is_another_known_set_is_called_by_its_name(monkeypatch, small_ml_20m, tmp_path):
+def test_a_set_mistaken_for_another_known_set_is_named(monkeypatch, small_ml_20m, tmp_path):
     monkeypatch.setitem(datasets._OTHER_VERSIONS, 700, "ml-25m")
     (tmp_path / "ratings.csv").write_text(ratings(50, 30, 700))
     small_ml_20m.unlink()
@@ -137,7 +137,7 @@ def test_every_set_has_an_address_and_a_well_formed_checksum_or_none():
         assert entry.licence
 
 
-def test_bad_sources_are_one_clear_line(tmp_path):
+def test_bad_sources_give_a_one_line_error(tmp_path):
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "cut.tar.gz").write_bytes(tarred({"users.dat": bytes(999)}, "w:gz")[:40])
     (tmp_path / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,2,many,4\n")

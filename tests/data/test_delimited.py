@@ -51,7 +51,7 @@ def test_a_written_table_is_read_back(tmp_path, rows, separator):
     assert entries(read(write(tmp_path / "t.csv", text), value=2)) == expected
 
 
-def test_a_carriage_return_inside_a_line_is_one_clear_line(tmp_path):
+def test_a_carriage_return_inside_a_line_gives_a_one_line_error(tmp_path):
     (tmp_path / "mixed.csv").write_bytes(b"user,item\n1,2\r3,4\n5,6\n")
     refused(lambda: od.read(tmp_path / "mixed.csv"), "line ends")
 

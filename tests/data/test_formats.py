@@ -1,20 +1,26 @@
 """The registry of file formats: one entry is all that a new format needs."""
 
+from dataclasses import fields, replace
 from typing import get_args
 
 import polars as pl
 import pytest
 
 import offdiag as od
+from offdiag.cli import inputs, log_inputs
+from offdiag.cluster import sources
 from offdiag.data import formats
-from offdiag.data.frames import columns_of_frame
+from offdiag.data.columns import Roles
 from offdiag.server import titles
 from tests.fixtures.tables import entries, refused
 
 
-def test_the_type_of_the_argument_lists_every_format():
+def test_types_documentation_and_help_list_every_format():
     assert get_args(formats.Name) == tuple(formats.FORMATS)
     assert formats.documentation() in od.read.__doc__
+    for columns, layouts in ((inputs.Columns, True), (log_inputs.LogColumns, False)):
+        (form,) = (field for field in fields(columns) if field.name == "form")
+        assert form.metadata["option"].help == formats.listing(layouts)
 
 
 @pytest.mark.parametrize(
@@ -35,14 +41,53 @@ def test_unknown_formats_are_refused(tmp_path):
     assert od.read(tmp_path / "t.xlsx", format="csv").nnz == 1
 
 
-def test_a_new_format_is_one_entry(monkeypatch, tmp_path):
-    def read(path, roles, options):
-        return columns_of_frame(pl.read_ipc(path), roles, options.text_ids, path.name)
+@pytest.fixture
+def toy(monkeypatch):
+    """A format of a foreign file name, registered by one entry: Arrow files called .json."""
 
-    entry = formats.Format(read, "Arrow files", (".arrow",), frozenset({"text_ids"}), frame=pl.read_ipc)
-    monkeypatch.setitem(formats.FORMATS, "arrow", entry)
-    pl.DataFrame({"user": [1, 2], "item": ["a", "b"], "title": ["A", "B"]}).write_ipc(tmp_path / "t.arrow")
-    assert entries(od.read(tmp_path / "t.arrow")) == {(1, "a"): 1, (2, "b"): 1}
-    assert titles.read(tmp_path / "t.arrow") == {"a": "A", "b": "B"}
-    assert formats.listing(layouts=False) == "csv, parquet, adjacency, baskets, counted or arrow."
-    assert "- arrow: Arrow files" in formats.documentation()
+    def frame(path, columns=None, name=None):
+        return pl.read_ipc(path, columns=columns)
+
+    def schema(path, name):
+        whole = frame(path)
+        return {column: str(dtype) for column, dtype in whole.schema.items()}, whole.height
+
+    entry = formats.typed(frame, "Arrow files", ".json")
+    monkeypatch.setitem(formats.FORMATS, "toy", replace(entry, schema=schema))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    table = pl.DataFrame({"user": [1, 1, 2, 3], "title": ["A", "B", "B", "A"], "item": ["007", "b", "b", "007"]})
+    table.write_ipc(tmp_path / "t.json")
+    table.write_csv(tmp_path / "t.csv")
+    return tmp_path
+
+
+def test_a_new_format_is_read_and_documented_by_its_entry(toy, folder):
+    assert entries(od.read(folder / "t.json")) == entries(od.read(folder / "t.csv"))
+    assert entries(od.read(folder / "t.json", user=0, item=2, format="toy")) == entries(od.read(folder / "t.json"))
+    assert formats.listing(layouts=False) == "csv, parquet, adjacency, baskets, counted or toy."
+    assert "- toy: Arrow files" in formats.documentation()
+    refused(lambda: od.read(folder / "t.csv", format="xml"), "one of csv, parquet, adjacency, baskets, counted, toy")
+    assert titles.read(folder / "t.json") == {"007": "A", "b": "B"}
+
+
+def test_the_workers_of_a_cluster_read_a_new_format_by_its_entry(toy, folder):
+    (path,) = sources.files(folder)
+    assert path == str(folder / "t.json")
+    refused(lambda: sources.files(folder / "t.csv"), "parquet or toy files (.parquet, .pq, .json)")
+    wanted = sources.Wanted(Roles("title", "item"), verify=True)
+    assert sources.check_layouts([sources.describe(path, "t")], ["t"], wanted) == [4]
+    assert sources.load(path, "t", wanted).item.to_list() == ["007", "b", "b", "007"]
+
+
+def test_event_logs_and_the_command_line_read_a_new_format(toy, folder, run, fails):
+    settings = ["--model", "ease", "--l2", "1", "--user-power", "0", "--updatable"]
+    assert run("fit", "t.json", "--out", "m.od", *settings)[0] == 0
+    assert "nothing new" in run("update", "m.od", "t.json")[1]
+    pl.DataFrame({"user": [2]}).write_ipc(folder / "leaving.json")
+    assert run("forget", "m.od", "--users", "leaving.json", "--events", "t.json")[0] == 0
+    assert od.load(folder / "m.od").n_users_ == 2
+    pl.DataFrame({"user": ["x"], "item": ["b"]}).write_ipc(folder / "t.json")  # its types are those of the file
+    assert "received text in t.json" in fails("update", "m.od", "t.json")

@@ -7,7 +7,7 @@ import offdiag as od
 from tests.fixtures.tables import outcome, refused
 
 
-def test_a_lone_surrogate_in_a_frame_is_one_clear_line():
+def test_a_lone_surrogate_in_a_frame_gives_a_one_line_error():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"user": pd.Series(["a\ud800", "b"], dtype=object), "item": pd.Series(["x", "y"])})
     refused(lambda: od.read(frame), "user column")

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from offdiag.data.interactions import Interactions
-from offdiag.data.sparse_rows import sort_pairs
 from offdiag.errors import OffdiagError
+from tests.fixtures.mistakes import rejects
 from tests.fixtures.tables import refused
 
 dense = arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.sampled_from([0, 0, 1, 2]))
@@ -40,10 +40,8 @@ def test_times_and_table_positions_stay_with_their_entries(matrix, data):
     users = data.draw(st.permutations(range(matrix.shape[0])))
     items = data.draw(st.permutations(range(matrix.shape[1])))
     chosen = inter.select_users(users).select_items(positions=items)
-    time_of = {}
-    coo = inter.matrix.tocoo()
-    for u, i, t in zip(coo.row, coo.col, inter.times, strict=True):
-        time_of[u, i] = t
+    before = inter.matrix.tocoo()
+    time_of = dict(zip(zip(before.row, before.col, strict=True), inter.times, strict=True))
     after = chosen.matrix.tocoo()
     for u, i, t, place in zip(after.row, after.col, chosen.times, chosen.table_order, strict=True):
         assert t == time_of[users[u], items[i]]
@@ -130,35 +128,18 @@ def test_the_repr_contains_the_size():
     assert repr(make(np.eye(4))) == "Interactions(4 users x 4 items, 4 interactions, 25 % filled, with times)"
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda i: i.select_users([9]), "below 4"),
-        (lambda i: i.select_users([True]), "mask over 4"),
-        (lambda i: i.select_users(["a"]), "such as 0, received 'a'"),
-        (lambda i: i.select_users([0.5]), "float64"),
-        (lambda i: i.select_users(7), "shape"),
-        (lambda i: i.select_users(), "one way"),
-        (lambda i: i.select_users([1], ids=[1]), "one way"),
-        (lambda i: i.select_items(positions=[1, 1]), "twice"),
-        (lambda i: i.select_items(positions=[4]), "below 4"),
-        (lambda i: Interactions(i.matrix, i.user_ids[:2], i.item_ids), "2 users x 4 items"),
-        (lambda i: Interactions(i.matrix, i.user_ids, i.item_ids, times=np.zeros(1)), "times"),
-        (lambda i: Interactions(i.matrix, i.user_ids, i.item_ids, rows=np.zeros(1)), "rows"),
-    ],
+FOUR = make(np.eye(4))
+test_a_wrong_selection_is_rejected = rejects(
+    (lambda: FOUR.select_users([9]), "below 4"),
+    (lambda: FOUR.select_users([True]), "mask over 4"),
+    (lambda: FOUR.select_users(["a"]), "such as 0, received 'a'"),
+    (lambda: FOUR.select_users([0.5]), "float64"),
+    (lambda: FOUR.select_users(7), "shape"),
+    (lambda: FOUR.select_users(), "one way"),
+    (lambda: FOUR.select_users([1], ids=[1]), "one way"),
+    (lambda: FOUR.select_items(positions=[1, 1]), "twice"),
+    (lambda: FOUR.select_items(positions=[4]), "below 4"),
+    (lambda: Interactions(FOUR.matrix, FOUR.user_ids[:2], FOUR.item_ids), "2 users x 4 items"),
+    (lambda: Interactions(FOUR.matrix, FOUR.user_ids, FOUR.item_ids, times=np.zeros(1)), "times"),
+    (lambda: Interactions(FOUR.matrix, FOUR.user_ids, FOUR.item_ids, rows=np.zeros(1)), "rows"),
 )
-def test_a_wrong_selection_is_one_clear_line(call, words):
-    refused(lambda: call(make(np.eye(4))), words)
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))), st.sampled_from([6, 2**40]))
-def test_pairs_are_sorted_stably_by_row_and_column(pairs, n_cols):
-    # With 2^40 columns a pair and its position do not fit in one integer: the other branch.
-    rows = np.array([p[0] for p in pairs], dtype=np.int32)
-    cols = np.array([p[1] for p in pairs], dtype=np.int32)
-    expected = sorted(range(len(pairs)), key=lambda k: (pairs[k], k))
-    order, columns = sort_pairs(rows, cols, 2**22 if n_cols > 6 else 6, n_cols)
-    assert (list(range(len(pairs))) if order is None else order.tolist()) == expected
-    assert (order is None) == (expected == list(range(len(pairs))))
-    assert columns.tolist() == cols[expected].tolist()

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from offdiag.data.read import read
+from tests.fixtures.mistakes import rejects
 from tests.fixtures.tables import check_form, entries, write
 
 EVENTS = [("b", 3, 2.0, 5), ("a", 10, 1.0, 7), ("b", 3, 0.5, 9), ("c", 7, 4.0, 1)]
@@ -83,6 +84,39 @@ def test_reading_a_matrix_does_not_change_it():
 def test_interactions_pass_through():
     inter = read(FRAME)
     assert read(inter) is inter
+
+
+test_a_wrong_source_or_argument_is_rejected = rejects(
+    (lambda: read(3), "expected a path, .* received int; convert it"),
+    (lambda: read("."), "received the folder '.'; name a file inside it"),
+    (lambda: read(FRAME, user_ids=["a"]), "user_ids and item_ids only with a matrix"),
+    (lambda: read(np.eye(2), value="value"), "value and time only with a table"),
+    (lambda: read(np.eye(2), duplicates="twice"), "duplicates must be 'sum' or 'once', received 'twice'"),
+    (lambda: read(np.ones(3)), r"received 1 dimension\(s\); reshape it first"),
+    (lambda: read(np.array([["a"]])), "a matrix of real numbers, received <U1"),
+    (lambda: read(np.ones((0, 3))), "at least one user and one item, received 0 x 3"),
+    (lambda: read(np.eye(2), user_ids=[1]), "expected 2 user ids, received 1"),
+    (lambda: read(np.eye(2), item_ids=[1, 1]), "distinct item ids, received repeated ones"),
+    (lambda: read(np.eye(2), user_ids=[1, "a"]), "user ids of one type, received a mixture"),
+    (
+        lambda: read(FRAME.rename(columns={"user": "userId"})),
+        "user='user' among .*, received userId, .*; try user='userId'",
+    ),
+    (lambda: read(FRAME.assign(user=[1, "a", 2, 3])), "user ids of one type, received a mixture of types in the table"),
+    (lambda: read(FRAME.assign(user=[1.5, 2, 3, 4])), "whole numbers or text, received 1.5 in row 1 of the table"),
+    (lambda: read(FRAME.assign(user=["a", None, "b", None])), r"received none in row 2 of the table \(2 in all\)"),
+    (
+        lambda: read(FRAME.assign(value=[1, -2, -3, 0]), value="value"),
+        r"0 or more, received -2 in row 2 .*\(2 in all\)",
+    ),
+    (
+        lambda: read(FRAME.assign(value=[1, 1, np.inf, 1]), value="value"),
+        r"finite values, received inf in row 3 .*\(1 in",
+    ),
+    (lambda: read(FRAME.assign(value=3e38), value="value"), "a sum beyond 3.4e38; scale the values down"),
+    (lambda: read(FRAME.assign(time=[1, "a", 2, 3]), time="time"), "one type in the time column .* received int, str"),
+    (lambda: read(FRAME, time="user"), "ISO dates such as 2024-05-31 .* received 'b' in row 1"),
+)
 
 
 def test_real_files_have_their_published_sizes(shared_data):

@@ -13,6 +13,7 @@ from scipy import sparse
 from offdiag.data import prepare, split, synthetic
 from offdiag.data.read import read
 from offdiag.errors import OffdiagError
+from tests.fixtures.mistakes import rejects
 
 row = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 6))
 tables = st.lists(row, min_size=1, max_size=60)
@@ -70,7 +71,7 @@ def test_a_strong_split_takes_a_fraction_or_a_number():
 
 @settings(max_examples=60)
 @given(tables, st.sampled_from([0.0, 0.2, 0.4]), st.integers(0, 5))
-def test_a_weak_split_holds_out_of_every_user_and_leaves_one(rows, validation, seed):
+def test_a_weak_split_holds_out_a_part_of_every_user_and_leaves_one(rows, validation, seed):
     inter = from_rows(rows)
     parts = split.weak(inter, 0.3, validation, seed)
     assert (parts.validation is None) == (validation == 0)
@@ -120,7 +121,7 @@ def test_last_out_takes_the_latest_of_each_user(rows, validation):
 
 
 @given(tables, st.integers(-1, 7), st.integers(-1, 7))
-def test_by_time_cuts_at_the_moment(rows, at, validation_at):
+def test_by_time_splits_at_the_given_time(rows, at, validation_at):
     inter = from_rows(rows)
     low, high = inter.times.min(), inter.times.max()
     if not low < at <= high:
@@ -162,27 +163,22 @@ def test_a_given_split_lines_up_the_columns():
         split.given(train, read(pl.DataFrame({"user": ["a"], "item": [1]})))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda i: split.strong(i, 0.6),
-        lambda i: split.strong(i, 0),
-        lambda i: split.strong(i, 1.5),
-        lambda i: split.strong(i, 0.1, fold_in=1.0),
-        lambda i: split.weak(i, 0.0),
-        lambda i: split.weak(i, 0.5, 0.5),
-        lambda i: split.liang(i, 30),
-        lambda i: split.liang(i, 0),
-        lambda i: split.last_out(i),
-        lambda i: split.by_time(i, 3),
-        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), "soon"),
-        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), None),
-        lambda i: split.by_time(from_rows([(1, 1, 1), (1, 2, 2)]), 2, 1),
-    ],
+UNTIMED, TIMED = random_interactions(), from_rows([(1, 1, 1), (1, 2, 2)])
+test_an_impossible_split_is_rejected = rejects(
+    (lambda: split.strong(UNTIMED, 0.6), "received 0.6 of 60 users.*; hold out fewer"),
+    (lambda: split.strong(UNTIMED, 0), "received 0 of 60 users.*; hold out fewer"),
+    (lambda: split.strong(UNTIMED, 1.5), r"held_out must be a number in \(0, 1\), received 1.5; e.g. 0.2"),
+    (lambda: split.strong(UNTIMED, 0.1, fold_in=1.0), r"fold_in must be a number in \(0, 1\), received 1.0"),
+    (lambda: split.weak(UNTIMED, 0.0), "held_out must be .*received 0.0"),
+    (lambda: split.weak(UNTIMED, 0.5, 0.5), r"received 0.5 \+ 0.5; leave some for train"),
+    (lambda: split.liang(UNTIMED, 30), "between 1 and 29 for 60 users, received 30"),
+    (lambda: split.liang(UNTIMED, 0), "between 1 and 29 for 60 users, received 0"),
+    (lambda: split.last_out(UNTIMED), "times for last_out, received none; read with time="),
+    (lambda: split.by_time(UNTIMED, 3), "times for by_time, received none; read with time="),
+    (lambda: split.by_time(TIMED, "soon"), "ISO date such as 2024-05-31, received 'soon'"),
+    (lambda: split.by_time(TIMED, None), "a number or a date, received None"),
+    (lambda: split.by_time(TIMED, 2, 1), "expected validation_at to leave interactions before it.*received 1"),
 )
-def test_an_impossible_split_is_one_clear_line(call):
-    with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
-        call(random_interactions())
 
 
 def test_a_validation_part_is_carved_out_of_train_and_test_stays():

@@ -255,7 +255,7 @@ def test_a_model_follows_a_log_in_postgresql(server, tmp_path, monkeypatch, caps
 # Servers that go away
 
 
-def test_a_killed_connection_is_one_line(server):
+def test_a_killed_connection_gives_a_one_line_error(server):
     def kill(part):
         if not kill.done:
             kill.done = True

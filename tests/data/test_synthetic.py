@@ -3,18 +3,17 @@
 import time
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.data import split, synthetic
-from offdiag.errors import OffdiagError
+from tests.fixtures.mistakes import rejects
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 40), st.data())
-def test_any_size_is_met_exactly_without_repeats(n_users, n_items, data):
+def test_any_size_is_generated_exactly_and_without_repeats(n_users, n_items, data):
     nnz = data.draw(st.integers(n_users, n_users * max(1, n_items // 2)))
     communities = data.draw(st.integers(1, n_items))
     named, timed = data.draw(st.booleans()), data.draw(st.booleans())
@@ -103,26 +102,20 @@ def test_there_is_more_to_learn_than_popularity():
     assert right > 1.08 * weak
 
 
-def test_a_million_interactions_take_a_moment():
+def test_a_million_interactions_are_generated_quickly():
     synthetic.interactions(10, 10, 20)  # compiles the loops
     start = time.perf_counter()
     synthetic.interactions(14_000, 5_000, 1_000_000, names=False)
     assert time.perf_counter() - start < 5  # about 0.2 s on a quiet core
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options"),
-    [
-        ((0, 5, 5), {}),
-        ((5, 0, 5), {}),
-        ((5, 5, 4), {}),
-        ((5, 5, 11), {}),
-        ((5, 5, 10), {"communities": 6}),
-        ((5, 5, 10), {"communities": 0}),
-        ((5, 5, 10), {"communities": 2, "structure": 1.5}),
-        ((5, 5, 10), {"communities": 2, "seed": -1}),
-    ],
+test_an_impossible_size_is_rejected = rejects(
+    (lambda: synthetic.interactions(0, 5, 5), "n_users must be a whole number of at least 1, received 0"),
+    (lambda: synthetic.interactions(5, 0, 5), "n_items must be a whole number of at least 1, received 0"),
+    (lambda: synthetic.interactions(5, 5, 4), r"nnz between 5 \(one per user\) and 10 .*, received 4"),
+    (lambda: synthetic.interactions(5, 5, 11), r"nnz between 5 \(one per user\) and 10 .*, received 11"),
+    (lambda: synthetic.interactions(5, 5, 10, communities=6), "communities must be .* from 1 to 5, received 6"),
+    (lambda: synthetic.interactions(5, 5, 10, communities=0), "communities must be .* from 1 to 5, received 0"),
+    (lambda: synthetic.interactions(5, 5, 10, structure=1.5), r"structure must be a number in \[0, 1\], received 1.5"),
+    (lambda: synthetic.interactions(5, 5, 10, seed=-1), "seed must be a whole number of at least 0, received -1"),
 )
-def test_an_impossible_size_is_one_clear_line(arguments, options):
-    with pytest.raises(OffdiagError, match=r"^expected .* received .*; .*$"):
-        synthetic.interactions(*arguments, **options)

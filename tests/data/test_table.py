@@ -85,6 +85,6 @@ def test_a_random_table_equals_a_dictionary(users, items, data):
 
 
 @pytest.mark.parametrize("kind", [pl.UInt64, pl.Int128])
-def test_times_beyond_63_bits_are_one_clear_line(kind):
+def test_times_beyond_63_bits_give_a_one_line_error(kind):
     frame = pl.DataFrame({"user": [1, 2], "item": [1, 2], "time": pl.Series([2**63, 5], dtype=kind)})
     refused(lambda: read(frame, time="time"), "times below 2^63", str(2**63))

@@ -34,7 +34,7 @@ def test_a_long_file_with_bare_carriage_returns_is_read_to_its_end(tmp_path):
 @pytest.mark.parametrize(
     "encoding", ["punycode", "idna", "undefined", "rot13", "hex", "no such", "utf\0", "é", "", None, 7]
 )
-def test_names_that_are_no_text_encoding_are_refused(tmp_path, encoding):
+def test_invalid_text_encodings_are_refused(tmp_path, encoding):
     (tmp_path / "t.csv").write_bytes(TABLE)
     for form in (None, "adjacency"):
         refused(lambda form=form: od.read(tmp_path / "t.csv", encoding=encoding, format=form), "text encoding")
@@ -74,7 +74,7 @@ def test_a_gzip_file_that_fits_is_read_also_in_several_members(tmp_path, monkeyp
     assert od.read(tmp_path / "t.csv.gz").nnz == 9000
 
 
-def test_damaged_gzip_is_one_clear_line(tmp_path):
+def test_damaged_gzip_gives_a_one_line_error(tmp_path):
     whole = gzip.compress(TABLE * 50)
     for at in range(2, len(whole), 5):
         damaged = bytearray(whole)

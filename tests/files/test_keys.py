@@ -64,12 +64,12 @@ def test_keys_come_from_files_variables_bytes_and_functions(tmp_path, monkeypatc
         ("no/such/folder/keys", "its folder does not exist"),
     ],
 )
-def test_what_is_no_key_is_one_line(source, words):
+def test_an_invalid_key_gives_a_one_line_error(source, words):
     with pytest.raises(OffdiagError, match=words):
         keys.keys_of(source)
 
 
-def test_a_line_that_is_no_key_is_not_shown(tmp_path):
+def test_an_invalid_line_of_a_key_file_is_not_shown(tmp_path):
     path = tmp_path / "keys"
     path.write_text("hunter2\n")
     path.chmod(0o600)

@@ -32,7 +32,7 @@ def seal(path, key, about, tensors):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, sealed.CHUNK - 200, sealed.CHUNK, 3 * sealed.CHUNK + 17])
-def test_what_is_sealed_comes_back_and_can_be_changed(tmp_path, known, key, size):
+def test_sealed_tensors_are_read_back_and_writable(tmp_path, known, key, size):
     tensors = {"a": np.arange(size // 8, dtype=np.float64), "b": np.full(size % 8, 7, dtype=np.uint8)}
     path = seal(tmp_path / "s", key, {"x": [1, "ä"]}, tensors)
     about, arrays, used = sealed.read(path, known, "it")

@@ -82,15 +82,17 @@ def _is_partitioned(data: str) -> bool:
     return not sql.is_source(data) and (
         Path(data).is_dir()
         or any(sign in data for sign in "*?[")
-        or Path(data).suffix.lower() in formats.PARTITION_SUFFIXES
+        or Path(data).suffix.lower() in formats.partition_suffixes()
     )
 
 
 def _column_arguments(columns: FilteredColumns) -> dict[str, Any]:
-    used = {name for form in formats.PARTITIONED.values() for name in form.options}
+    forms = formats.partitioned()
+    kind = " or ".join(forms)
+    used = {name for form in forms.values() for name in form.options}
     for name in ("separator", "header"):
         if name not in used and getattr(columns, name) is not None:
-            raise OffdiagError(f"--{name} is for text files, received Parquet partitions; leave it out")
-    if columns.form not in (None, *formats.PARTITIONED):
-        raise OffdiagError(f"expected Parquet partitions, received --format {columns.form}; leave it out")
+            raise OffdiagError(f"--{name} is for text files, received {kind} partitions; leave it out")
+    if columns.form not in (None, *forms):
+        raise OffdiagError(f"expected {kind} partitions, received --format {columns.form}; leave it out")
     return dict(inputs.roles(columns).present())

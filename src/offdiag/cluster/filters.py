@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.cluster.parts import Part, Parts, collect
 from offdiag.cluster.placement import total, tree
 from offdiag.cluster.stages import stage
-from offdiag.data.prepare import check_minimum, nothing_left, threshold
+from offdiag.data.prepare import nothing_left, threshold
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.progress import Progress
 
@@ -24,8 +25,8 @@ def prepare(
     """The filters of `offdiag fit`: values of at least ``at_least`` become 1, others are dropped; then items with
     ``min_items`` users or more are kept, and users with ``min_users`` of them. One pass, as od.prepare.min_counts.
     """
-    check_minimum("min_users", min_users)
-    check_minimum("min_items", min_items)
+    checks.whole("min_users", min_users)
+    checks.whole("min_items", min_items)
     least = None if at_least is None else threshold(at_least)
     with stage(data.client, "filtering", progress) as work:
         futures = data.futures

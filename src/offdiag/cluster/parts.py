@@ -151,7 +151,7 @@ def read(
         found = wheres = sources.files(source)
     else:
         raise OffdiagError(
-            "expected a folder, pattern or list of Parquet files, a Dask DataFrame or Interactions, "
+            "expected a folder, pattern or list of files, a Dask DataFrame or Interactions, "
             f"received {type(source).__name__}; convert it to one of these"
         )
     with stage(client, "reading", progress, reports) as work:

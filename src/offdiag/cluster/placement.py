@@ -56,11 +56,11 @@ def total(*arrays: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def in_batches(sizes: Sequence[int], most: int = GATHERED_AT_ONCE) -> Iterator[range]:
-    """Consecutive ranges whose sizes sum to at most ``most``, or that hold a single element."""
+def in_batches(sizes: Sequence[int]) -> Iterator[range]:
+    """Consecutive ranges whose sizes sum to at most ``GATHERED_AT_ONCE``, or that hold a single element."""
     lo = total = 0
     for at, size in enumerate(sizes):
-        if at > lo and total + size > most:
+        if at > lo and total + size > GATHERED_AT_ONCE:
             yield range(lo, at)
             lo, total = at, 0
         total += size

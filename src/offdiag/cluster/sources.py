@@ -17,11 +17,8 @@ from offdiag.data.columns import Roles
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.parquet import read_parquet, verify_pages
 from offdiag.data.table import Duplicates, Table, assemble
 from offdiag.errors import OffdiagError
-
-SUFFIXES = formats.PARTITION_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -35,26 +32,27 @@ class Wanted:
 
 
 def files(source: Any) -> list[str]:
-    """The Parquet files of a folder (including subfolders), a pattern or a list, sorted by path."""
+    """The files of a folder (including subfolders), a pattern or a list, sorted by path; of formats with a schema."""
+    kind, suffixes = " or ".join(formats.partitioned()), formats.partition_suffixes()
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(part, (str, os.PathLike)) for part in source):
-            raise OffdiagError("expected a list of paths of Parquet files, received something else or nothing")
+            raise OffdiagError(f"expected a list of paths of {kind} files, received something else or nothing")
         found = [str(part) for part in source]
     elif Path(source).is_dir():
-        paths = (path for suffix in SUFFIXES for path in Path(source).rglob(f"*{suffix}"))
+        paths = (path for suffix in suffixes for path in Path(source).rglob(f"*{suffix}"))
         # Writers give unfinished files names that begin with . or _
         found = sorted(str(p) for p in paths if not any(n[0] in "._" for n in p.relative_to(source).parts))
         if not found:
-            raise OffdiagError(f"expected Parquet files in the folder {str(source)!r}, received none; check the path")
+            raise OffdiagError(f"expected {kind} files in the folder {str(source)!r}, received none; check the path")
     elif any(sign in str(source) for sign in "*?[") and not Path(source).exists():
         found = sorted(glob.glob(str(source), recursive=True))
         if not found:
-            raise OffdiagError(f"expected Parquet files, received the pattern {str(source)!r}, which matches none")
+            raise OffdiagError(f"expected {kind} files, received the pattern {str(source)!r}, which matches none")
     else:
         found = [str(source)]
     for path in found:
-        if Path(path).suffix.lower() not in SUFFIXES:
-            raise OffdiagError(f"expected Parquet files ({', '.join(SUFFIXES)}), received {path!r}; convert it first")
+        if Path(path).suffix.lower() not in suffixes:
+            raise OffdiagError(f"expected {kind} files ({', '.join(suffixes)}), received {path!r}; convert it first")
     return found
 
 
@@ -65,8 +63,10 @@ def describe(source: Any, where: str) -> tuple[dict[str, str], int] | str:
         return {str(name): _frame_type(frame, at) for at, name in enumerate(frame.columns)}, len(source)
     if not Path(source).is_file():
         return f"expected a file that every worker can read, received {where!r}, which is not there"
+    schema = formats.find(source).schema
+    assert schema is not None  # as `files` has checked
     try:
-        return formats.schema(source, where)
+        return schema(source, where)
     except OffdiagError as error:
         return str(error)
 
@@ -120,11 +120,14 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
     """The wanted columns of a partition."""
     if is_frame(source):
         return columns_of_frame(source, wanted.roles, wanted.text_ids, where)
-    names = list(formats.schema(source, where)[0])
+    form = formats.find(source)
+    assert form.schema is not None  # as `files` has checked
+    assert form.frame is not None
+    names = list(form.schema(source, where)[0])
     at = find_columns(names, wanted.roles.present(), where)
-    if wanted.verify:
-        verify_pages(source, [names[position] for position in at.values()], where)
-    frame = read_parquet(Path(source), sorted(set(at.values())), where)
+    if wanted.verify and form.verify is not None:
+        form.verify(source, [names[position] for position in at.values()], where)
+    frame = form.frame(Path(source), sorted(set(at.values())), where)
     # From here on by name: positions change once other columns are left out.
     named = Roles(**{role: names[position] for role, position in at.items()})
     return columns_of_frame(frame, named, wanted.text_ids, where)

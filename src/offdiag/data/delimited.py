@@ -13,7 +13,7 @@ from offdiag.data.failures import polars_failures
 from offdiag.data.frames import find_columns
 from offdiag.data.ids import is_whole_text, whole_numbers
 from offdiag.data.table import Table
-from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_gzip, is_utf8
+from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_utf8, packing_of
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
     source: Any = path
     with path.open("rb") as file:
         head = file.read(HEAD)
-    if not is_utf8(options.encoding) or is_gzip(path) or ends_in_cr(head):
+    if not is_utf8(options.encoding) or packing_of(path) or ends_in_cr(head):
         source = file_bytes(path, options.encoding)
         head = source[:HEAD]
     lines = _head_lines(head, len(head) < HEAD, path.name)

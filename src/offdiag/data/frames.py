@@ -34,13 +34,8 @@ _ALIASES = {
 
 def is_frame(source: Any) -> bool:
     """A pandas or polars DataFrame, a polars LazyFrame or a pyarrow Table, recognised without an import."""
-    package, kind = type(source).__module__.partition(".")[0], type(source).__name__
-    return (package, kind) in {
-        ("pandas", "DataFrame"),
-        ("polars", "DataFrame"),
-        ("polars", "LazyFrame"),
-        ("pyarrow", "Table"),
-    }
+    name = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
+    return name in ("pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table")
 
 
 def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> dict[str, int]:

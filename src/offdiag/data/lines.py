@@ -39,14 +39,8 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
     if separator is None:
         tokens = lines.str.extract_all(r"\S+")
     else:
-        stripped = lines.to_frame("line").select(
-            pl.when(pl.col("line") == "")
-            .then(pl.lit([], dtype=pl.List(pl.String)))
-            .otherwise(pl.col("line").str.split(separator).list.eval(pl.element().str.strip_chars()))
-            .alias("line")
-        )
-        tokens = stripped.to_series()
-    lengths = tokens.list.len().cast(pl.Int64).to_numpy()
+        tokens = lines.str.split(separator).list.eval(pl.element().str.strip_chars())
+    lengths = np.where(lines == "", 0, tokens.list.len().cast(pl.Int64).to_numpy())
     if lengths.sum() == 0:
         raise OffdiagError(f"expected at least one interaction, received none in {where}; is the file complete?")
     flat = tokens.filter(pl.Series(lengths > 0)).explode()
@@ -63,10 +57,10 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
     first, items = flat.filter(pl.Series(leads)), flat.filter(pl.Series(~leads))
     per_line = np.maximum(lengths - 1, 0)
     if form == "counted":
-        said = np.zeros(len(lengths), dtype=np.int64)
+        stated = np.zeros(len(lengths), dtype=np.int64)
         counts = first.cast(pl.Int64, strict=False)
-        said[lengths > 0] = counts.fill_null(-1).to_numpy()
-        wrong = np.flatnonzero(said != per_line)
+        stated[lengths > 0] = counts.fill_null(-1).to_numpy()
+        wrong = np.flatnonzero(stated != per_line)
         if len(wrong):
             line = int(wrong[0])
             raise OffdiagError(

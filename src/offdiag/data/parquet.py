@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING
 
 from offdiag import memory
 from offdiag.data import parquet_sizes
-from offdiag.data.columns import Options, Roles
 from offdiag.data.failures import polars_failures
-from offdiag.data.frames import columns_of_frame
-from offdiag.data.table import Table
-from offdiag.data.text_files import decompress, is_gzip
+from offdiag.data.text_files import unpack
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -26,16 +23,11 @@ def read_parquet(path: Path, columns: list[int] | None = None, name: str | None 
     import polars as pl
 
     with reading_parquet(name or path.name):
-        if is_gzip(path):
-            content = decompress(path)
+        if (content := unpack(path)) is not None:
             check_pages(content)
             return pl.read_parquet(io.BytesIO(content), columns=columns)
         check_file(path)
         return pl.read_parquet(path, columns=columns)
-
-
-def read_parquet_table(path: Path, roles: Roles, options: Options) -> Table:
-    return columns_of_frame(read_parquet(path), roles, options.text_ids, path.name)
 
 
 def parquet_schema(path: str, name: str) -> tuple[dict[str, str], int]:

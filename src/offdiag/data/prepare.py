@@ -53,10 +53,9 @@ def min_counts(
         >>> od.prepare.min_counts(od.read(np.array([[5, 2, 0], [0, 4, 1]])), items=2).item_ids
         array([1])
     """
-    check_minimum("users", users)
-    check_minimum("items", items)
-    if first not in ("items", "users"):
-        raise OffdiagError(f"expected first='items' or 'users', received {first!r}; choose one of the two")
+    checks.whole("users", users)
+    checks.whole("items", items)
+    checks.choice("first", first, ("items", "users"))
     before = None
     while before is None or (until_stable and before != (inter.n_users, inter.n_items)):
         before = (inter.n_users, inter.n_items)
@@ -74,14 +73,7 @@ def min_counts(
 
 def threshold(at_least: float) -> np.float32:
     """Compared in float32, as the values are stored: 0.1 must count as at least 0.1."""
-    if not np.isfinite(at_least):
-        raise OffdiagError(f"expected a finite at_least, received {at_least}; give the lowest value that counts")
-    return np.float32(at_least)
-
-
-def check_minimum(name: str, count: int) -> None:
-    if not checks.is_whole(count) or count < 0:
-        raise OffdiagError(f"expected {name} to be a whole number of 0 or more, received {count!r}; e.g. 5")
+    return np.float32(checks.number("at_least", at_least, hint="; give the lowest value that counts"))
 
 
 def nothing_left(users: int, items: int) -> OffdiagError:

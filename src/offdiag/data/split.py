@@ -57,7 +57,7 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
         HeldOut(10 users, 62 in histories, 18 targets)
     """
     n = _number_of_users(held_out, inter.n_users)
-    _fraction(fold_in, "fold_in")
+    _fraction("fold_in", fold_in)
     rng = np.random.default_rng(seed)
     users = rng.permutation(inter.n_users)
     train, validation, test = np.sort(users[2 * n :]), np.sort(users[n : 2 * n]), np.sort(users[:n])
@@ -130,7 +130,7 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
         >>> od.split.weak(od.synthetic.interactions(100, 50, 900, times=True), held_out=0.2).test
         HeldOut(100 users, 712 in histories, 188 targets)
     """
-    _fraction(held_out, "held_out")
+    _fraction("held_out", held_out)
     if not 0 <= validation < 1 or held_out + validation >= 1:
         raise OffdiagError(
             f"expected held_out + validation below 1, received {held_out} + {validation}; leave some for train"
@@ -158,7 +158,6 @@ def last_out(inter: Interactions, validation: bool = True) -> Split:
         >>> od.split.last_out(od.synthetic.interactions(100, 50, 900, times=True)).test
         HeldOut(100 users, 807 in histories, 93 targets)
     """
-    _needs_times(inter, "last_out")
     sizes = np.diff(inter.matrix.indptr)
     rows = row_of_entries(inter.matrix.indptr)
     is_test = _last_of_rows(inter, np.ones(inter.nnz, dtype=bool)) & (sizes >= 2)[rows]
@@ -309,11 +308,7 @@ def _needs_times(inter: Interactions, name: str) -> NDArray[Any]:
 
 
 def _number_of_users(held_out: float | int, n_users: int) -> int:
-    if checks.is_whole(held_out):
-        n = int(held_out)
-    else:
-        _fraction(float(held_out), "held_out")
-        n = max(1, round(float(held_out) * n_users))
+    n = int(held_out) if checks.is_whole(held_out) else max(1, round(_fraction("held_out", held_out) * n_users))
     if n < 1 or 2 * n >= n_users:
         raise OffdiagError(
             f"expected held_out to leave users for train, received {held_out} of {n_users} users for validation "
@@ -322,9 +317,8 @@ def _number_of_users(held_out: float | int, n_users: int) -> int:
     return n
 
 
-def _fraction(value: float, name: str) -> None:
-    if not 0 < value < 1:
-        raise OffdiagError(f"expected {name} between 0 and 1, received {value}; e.g. 0.2")
+def _fraction(name: str, value: Any) -> float:
+    return float(checks.number(name, value, 0, 1, above=True, below=True, hint="; e.g. 0.2"))
 
 
 def _moment(at: Any) -> float:

@@ -147,36 +147,27 @@ def _quoted(name: str) -> str:
 
 def _tables(url: str, statement: Statement, place: str) -> Tables:
     scheme = url.partition("://")[0].lower()
-    if scheme in ("postgresql", "postgres"):
-        return _postgresql(url, statement, place)
-    if path := file_of(url):
-        if not path.is_file():
-            raise OffdiagError(f"expected a database file, but {str(path)!r} is not a file; check the path")
-        return _duckdb(path, statement, place) if scheme == "duckdb" else _sqlite(path, statement, place)
-    return _sqlalchemy(url, statement, place)
-
-
-def _postgresql(url: str, statement: Statement, place: str) -> Tables:
-    dbapi = _driver("adbc_driver_postgresql.dbapi", place)
-    with dbapi.connect(url) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute("set transaction read only")  # and it is never committed
-        yield from _batches(connection, statement(_quoted))
-
-
-def _sqlite(path: Path, statement: Statement, place: str) -> Tables:
-    dbapi = _driver("adbc_driver_sqlite.dbapi", place)
-    with dbapi.connect(f"file:{quote(str(path))}?mode=ro") as connection:
-        yield from _batches(connection, statement(_quoted))
-
-
-def _duckdb(path: Path, statement: Statement, place: str) -> Tables:
-    driver, dbapi = _driver("adbc_driver_duckdb", place), _driver("adbc_driver_manager.dbapi", place)
-    # Its own `connect` has no read-only option, and would create a missing file.
-    how = {"path": str(path), "access_mode": "READ_ONLY"}
-    with dbapi.connect(
-        driver=driver.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=how, autocommit=True
-    ) as connection:
+    path = file_of(url)
+    if path and not path.is_file():
+        raise OffdiagError(f"expected a database file, but {str(path)!r} is not a file; check the path")
+    if scheme == "duckdb":
+        driver, dbapi = _driver("adbc_driver_duckdb", place), _driver("adbc_driver_manager.dbapi", place)
+        # Its own `connect` has no read-only option, and would create a missing file.
+        how = {"path": str(path), "access_mode": "READ_ONLY"}
+        opened = dbapi.connect(
+            driver=driver.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=how, autocommit=True
+        )
+    elif scheme == "sqlite":
+        opened = _driver("adbc_driver_sqlite.dbapi", place).connect(f"file:{quote(str(path))}?mode=ro")
+    elif scheme in ("postgresql", "postgres"):
+        opened = _driver("adbc_driver_postgresql.dbapi", place).connect(url)
+    else:
+        yield from _sqlalchemy(url, statement, place)
+        return
+    with opened as connection:
+        if path is None:
+            with connection.cursor() as cursor:
+                cursor.execute("set transaction read only")  # and it is never committed
         yield from _batches(connection, statement(_quoted))
 
 

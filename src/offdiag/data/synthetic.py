@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.data.ids import text_array
 from offdiag.data.interactions import Interactions
 from offdiag.data.invented_titles import genre_names, invented_titles
@@ -189,20 +190,14 @@ def _times(indptr: NDArray[np.int64], users: NDArray[np.int64], rng: np.random.G
 
 
 def _check(n_users: int, n_items: int, nnz: int, communities: int, structure: float, seed: int) -> None:
-    for name, value in (("n_users", n_users), ("n_items", n_items), ("communities", communities)):
-        if value < 1:
-            raise OffdiagError(f"expected {name} of 1 or more, received {value}; give a positive number")
-    if communities > n_items:
-        raise OffdiagError(
-            f"expected at most as many communities as items ({n_items}), received {communities}; ask for fewer"
-        )
+    checks.whole("n_users", n_users, 1)
+    checks.whole("n_items", n_items, 1)
+    checks.whole("communities", communities, 1, n_items)
+    checks.number("structure", structure, 0, 1)
+    checks.whole("seed", seed)
     most = n_users * max(1, n_items // 2)
     if not n_users <= nnz <= most:
         raise OffdiagError(
             f"expected nnz between {n_users} (one per user) and {most} (half of the matrix), received {nnz}; "
             "change it or the numbers of users and items"
         )
-    if not 0 <= structure <= 1:
-        raise OffdiagError(f"expected structure between 0 and 1, received {structure}; 0 is popularity alone")
-    if seed < 0:
-        raise OffdiagError(f"expected a seed of 0 or more, received {seed}; give a non-negative number")

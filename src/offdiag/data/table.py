@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.data.ids import checked_ids, no_gaps, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
@@ -68,8 +69,8 @@ def _join(parts: list[pl.Series], what: str) -> pl.Series:
 
 
 def check_duplicates(rule: Duplicates | None) -> None:
-    if rule not in (None, "sum", "once"):
-        raise OffdiagError(f"expected duplicates='sum' or 'once', received {rule!r}; choose one of the two")
+    if rule is not None:
+        checks.choice("duplicates", rule, ("sum", "once"))
 
 
 def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
@@ -81,19 +82,10 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     n = len(user)
     if n == 0:
         raise OffdiagError(f"expected at least one interaction, received none in {where}; is the file complete?")
-    if len(item) != n:
-        raise OffdiagError(f"expected as many users as items, received {n} and {len(item)} in {where}; check it")
     if table.all_users is None:
         user_ids, users = number(user)
     else:
-        everyone = checked_ids(table.all_users, "user", where)
-        if everyone.dtype != user.dtype:
-            raise OffdiagError(
-                f"expected user ids of one type, received {user.dtype} and {everyone.dtype} in {where}; check it"
-            )
-        import polars as pl
-
-        user_ids, together = number(pl.concat([user.alias("x"), everyone.alias("x")]))
+        user_ids, together = number(_join([user, checked_ids(table.all_users, "user", where)], "user ids"))
         users = together[:n]
     item_ids, items = number(item)
     value = None if table.value is None else checked_values(table.value, where)
@@ -174,19 +166,16 @@ def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
         raise OffdiagError(f"expected numbers in the value column of {where}, received {column.dtype}; check it")
     no_gaps(column, "a value", where)
     value = column.cast(pl.Float32).to_numpy(writable=True)
-    bad = ~np.isfinite(value)
-    if bad.any():
-        row = int(bad.argmax())
-        raise OffdiagError(
-            f"expected finite values, received {column[row]} in row {row + 1} of {where} "
-            f"({int(bad.sum())} in all); remove or fix those rows"
-        )
-    if value.size and value.min() < 0:
-        row = int((value < 0).argmax())
-        raise OffdiagError(
-            f"expected values of 0 or more, received {column[row]} in row {row + 1} of {where} "
-            f"({int((value < 0).sum())} in all); shift, clip or drop negative values first"
-        )
+    for bad, expected, advice in (
+        (~np.isfinite(value), "finite values", "remove or fix those rows"),
+        (value < 0, "values of 0 or more", "shift, clip or drop negative values first"),
+    ):
+        if bad.any():
+            row = int(bad.argmax())
+            raise OffdiagError(
+                f"expected {expected}, received {column[row]} in row {row + 1} of {where} ({int(bad.sum())} in all); "
+                f"{advice}"
+            )
     return value
 
 

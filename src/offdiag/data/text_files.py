@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from offdiag import memory, wording
@@ -16,22 +18,44 @@ _BLOCK = 1 << 24  # decompressed bytes between two checks of the memory
 _NOT_OF_FILES = ("punycode", "idna", "undefined")  # codecs for host names, quadratic in the length of the input
 
 
+@dataclass(frozen=True)
+class Packing:
+    """A compression of whole files, recognised by their first bytes, whatever their name."""
+
+    name: str
+    magic: bytes
+    open: Callable[[Path], io.BufferedIOBase]  # for reading what was compressed
+    errors: tuple[type[Exception], ...]  # of a damaged file
+
+
+PACKINGS = {".gz": Packing("gzip", b"\x1f\x8b", gzip.GzipFile, (EOFError, OSError, zlib.error))}  # by end of file names
+
+
 def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
-    """The whole file as UTF-8, decompressed if it is gzip, with line ends of old Macs converted to those of Unix."""
+    """The whole file as UTF-8, decompressed if it is packed, with line ends of old Macs converted to those of Unix."""
     check_encoding(encoding)
-    raw = decompress(path) if is_gzip(path) else path.read_bytes()
-    raw = as_utf8(raw, encoding, path.name)
+    raw = unpack(path)
+    raw = as_utf8(path.read_bytes() if raw is None else raw, encoding, path.name)
     if ends_in_cr(raw[:HEAD]):
         return raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return raw
 
 
-def decompress(path: Path) -> bytes:
-    """Decompress a gzip file as far as memory allows: a small file can expand to thousands of times its size."""
+def packing_of(path: Path) -> Packing | None:
+    with path.open("rb") as file:
+        head = file.read(16)
+    return next((packing for packing in PACKINGS.values() if head.startswith(packing.magic)), None)
+
+
+def unpack(path: Path) -> bytes | None:
+    """Decompress a packed file as far as memory allows: a small file can expand to thousands of times its size."""
+    packing = packing_of(path)
+    if packing is None:
+        return None
     there = memory.available()
     content, size, lines = io.BytesIO(), 0, 0
     try:
-        with gzip.open(path) as file:
+        with packing.open(path) as file:
             while block := file.read(_BLOCK):
                 size, lines = size + len(block), lines + block.count(b"\n")
                 need = 2 * size + BYTES_PER_ROW * lines
@@ -42,14 +66,11 @@ def decompress(path: Path) -> bytes:
                         "available; unpack it and read a part, or use a larger machine"
                     )
                 content.write(block)
-    except (EOFError, OSError, zlib.error) as error:
-        raise OffdiagError(f"expected a complete gzip file, received {path.name} ({error}); fetch it again") from None
+    except packing.errors as error:
+        raise OffdiagError(
+            f"expected a complete {packing.name} file, received {path.name} ({error}); fetch it again"
+        ) from None
     return content.getvalue()
-
-
-def is_gzip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
 
 
 def is_utf8(encoding: str) -> bool:

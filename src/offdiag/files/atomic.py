@@ -52,10 +52,7 @@ class Pending:
             self._name = self._folder / f".offdiag-{secrets.token_hex(6)}.tmp"
             descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         self.file: IO[bytes] = os.fdopen(descriptor, "w+b")
-        if fcntl is not None:
-            with suppress(OSError):  # some network file systems have no locks
-                # Held until the file is closed, wherever it has been moved to: shows that the writer is alive.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(descriptor)  # held until it is closed, wherever it has been moved to: the writer is alive
 
     def _unnamed(self) -> int | None:
         if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
@@ -127,18 +124,24 @@ def check_replaceable(target: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove half-written files of killed programs: those that no running program has locked."""
-    if fcntl is None:
-        return
-    for left in folder.glob(".offdiag-*.tmp"):
+    for left in folder.glob(".offdiag-*.tmp") if fcntl is not None else ():
         with suppress(OSError), open(left, "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            except OSError:  # a file system without locks
-                if time.time() - os.fstat(file.fileno()).st_mtime <= STALE_SECONDS:
-                    continue
-            left.unlink()
+            locked = try_lock(file.fileno())
+            if locked or (locked is None and time.time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS):
+                left.unlink()
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False if another program has, None where locks are not supported."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems have no locks
+        return None
+    return True
 
 
 def sync_folder(folder: Path) -> None:

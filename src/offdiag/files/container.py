@@ -59,6 +59,10 @@ class Tensor:
     lo: int  # offsets from the start of the data
     hi: int
 
+    def view(self, buffer: mmap.mmap | memoryview, start: int) -> NDArray[Any]:
+        """The tensor without a copy, given where the data starts in a buffer."""
+        return np.frombuffer(buffer, self.dtype, prod(self.shape), start + self.lo).reshape(self.shape)
+
 
 @dataclass(frozen=True)
 class Header:
@@ -275,11 +279,7 @@ def verify(path: str | os.PathLike[str], mapped: mmap.mmap, header: Header, ever
 
 def array(mapped: mmap.mmap, header: Header, name: str) -> NDArray[Any]:
     """A read-only view of one tensor in the mapped file."""
-    tensor = header.tensors[name]
-    count = prod(tensor.shape)
-    if count == 0:
-        return np.empty(tensor.shape, tensor.dtype)
-    return np.frombuffer(mapped, tensor.dtype, count, header.start + tensor.lo).reshape(tensor.shape)
+    return header.tensors[name].view(mapped, header.start)
 
 
 def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:

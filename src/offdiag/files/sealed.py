@@ -155,10 +155,7 @@ def read(path: str | os.PathLike[str], keys: Keys, what: str) -> tuple[dict[str,
     plain, key = unseal(path, keys, what)
     try:
         about, tensors, start = container.parse_plain_header(plain)
-        arrays = {
-            name: np.frombuffer(plain, t.dtype, (t.hi - t.lo) // t.dtype.itemsize, start + t.lo).reshape(t.shape)
-            for name, t in tensors.items()
-        }
+        arrays = {name: tensor.view(plain, start) for name, tensor in tensors.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise OffdiagError(
             f"{str(path)!r} is whole but makes no sense ({wording.one_line(error)}): fit again"

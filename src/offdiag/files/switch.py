@@ -20,11 +20,6 @@ from offdiag.errors import OffdiagError
 from offdiag.files import atomic, sealed
 from offdiag.files.keys import Key, Keys
 
-try:
-    import fcntl
-except ImportError:  # Windows: no lock, only the final check
-    fcntl = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True)
 class Note:
@@ -198,15 +193,10 @@ def _idle(*paths: Path) -> Iterator[bool]:
     """Whether no program is changing these files; if so, none can until the context ends."""
     held: list[int] = []
     try:
-        free = fcntl is not None
-        for path in paths if free else ():
+        for path in paths:
             with suppress(FileNotFoundError):
                 held.append(os.open(path, os.O_RDONLY))
-                try:
-                    fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    free = False
-        yield free
+        yield os.name == "posix" and all(atomic.try_lock(descriptor) for descriptor in held)
     finally:
         for descriptor in held:
             os.close(descriptor)
@@ -214,32 +204,24 @@ def _idle(*paths: Path) -> Iterator[bool]:
 
 def _held(target: str, path: str) -> int | None:
     """An open, locked file; None if there is no file yet, or locks are not supported."""
-    while fcntl is not None:
+    while True:
         try:
-            descriptor = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = os.open(target, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except OSError:
             return None  # the reader reports the problem
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+        locked = atomic.try_lock(descriptor)
+        with suppress(OSError):
+            if locked and os.path.samestat(os.fstat(descriptor), os.stat(target)):
+                return descriptor
+        os.close(descriptor)
+        if locked is False:
             raise OffdiagError(
                 f"expected to be alone with {path!r}, but another program is changing it; run this again when that has "
                 "finished (nothing was changed)"
-            ) from None
-        except OSError:  # a file system without locks
-            os.close(descriptor)
+            )
+        if locked is None:
             return None
-        if _is_at(descriptor, target):
-            return descriptor
-        os.close(descriptor)  # replaced between opening and locking: take the new one
-    return None
-
-
-def _is_at(descriptor: int, target: str) -> bool:
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(descriptor), os.stat(target))
-    return False
+        # Replaced between opening and locking: take the new one.
 
 
 def _state(target: str) -> tuple[int, int, int] | None:

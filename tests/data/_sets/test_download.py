@@ -48,7 +48,7 @@ RECEIVED = f"md5 {WRONG} for file.bin, received {hashlib.md5(b'abc').hexdigest()
     [
         ("wrong", f"md5:{WRONG}", RECEIVED),
         ("short", None, "5 bytes"),
-        ("short", f"md5:{WRONG}", f"{RECEIVED}; only 3 of 5 bytes came"),
+        ("short", f"md5:{WRONG}", f"{RECEIVED}; only 3 of 5 bytes arrived"),
         ("offline", None, "no route"),
         ("interrupt", None, None),
     ],

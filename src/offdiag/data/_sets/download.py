@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from offdiag.errors import OffdiagError
+from offdiag.files import atomic
 from offdiag.progress import Progress
 
 _BLOCK = 1 << 20
@@ -22,35 +21,29 @@ def fetch(address: str, target: Path, checksum: str | None, progress: Progress |
             verify(target, checksum)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            digest = hashlib.new(checksum.partition(":")[0]) if checksum else None
-            try:
-                with urllib.request.urlopen(address, timeout=60) as response:
-                    size = int(response.headers.get("Content-Length") or 0)
-                    done = 0
-                    while block := response.read(_BLOCK):
-                        file.write(block)
-                        done += len(block)
-                        if digest is not None:
-                            digest.update(block)
-                        if progress is not None:
-                            progress(f"download {target.name}", min(1.0, done / size) if size else 0.0)
-            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-                raise OffdiagError(
-                    f"expected {address} to answer, received {error}; fetch it by other means and give folder="
-                ) from None
+    with atomic.replacing(target) as file:
+        digest = hashlib.new(checksum.partition(":")[0]) if checksum else None
+        try:
+            with urllib.request.urlopen(address, timeout=60) as response:
+                size = int(response.headers.get("Content-Length") or 0)
+                done = 0
+                while block := response.read(_BLOCK):
+                    file.write(block)
+                    done += len(block)
+                    if digest is not None:
+                        digest.update(block)
+                    if progress is not None:
+                        progress(f"download {target.name}", min(1.0, done / size) if size else 0.0)
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            raise OffdiagError(
+                f"expected {address} to answer, received {error}; fetch it by other means and give folder="
+            ) from None
         whole = not size or done == size
         if checksum is not None and digest is not None:
-            advice = "the file was altered or replaced" if whole else f"only {done:,} of {size:,} bytes came"
+            advice = "the file was altered or replaced" if whole else f"only {done:,} of {size:,} bytes arrived"
             _check(digest.hexdigest(), checksum, target.name, f"{advice}; not kept, download it again")
         if not whole:
             raise OffdiagError(f"expected {size:,} bytes of {target.name}, received {done:,}; download it again")
-        os.replace(partial, target)
-    finally:
-        # After success this name is gone; after an error or Ctrl-C no partial file remains.
-        Path(partial).unlink(missing_ok=True)
 
 
 def verify(path: Path, checksum: str) -> None:

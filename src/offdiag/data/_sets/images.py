@@ -26,13 +26,13 @@ SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 
 def mnist(folder: str | Path, n: int | None = None, part: Literal["train", "test"] = "train") -> Images:
     """The first n images (n, 28, 28) and their labels (n,), both uint8; all of the part when n is None."""
-    prefix = {"train": "train", "test": "t10k"}[_checked_part(part)]
+    prefix = {"train": "train", "test": "t10k"}[checks.choice("part", part, ("train", "test"))]
     pixels, labels = _idx(folder, f"{prefix}-images", 3), _idx(folder, f"{prefix}-labels", 1)
     if pixels.shape[1:] != SHAPES["mnist"]:
-        raise OffdiagError(f"MNIST pictures are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
+        raise OffdiagError(f"MNIST images are 28×28, received {pixels.shape[1]}×{pixels.shape[2]}; give MNIST itself")
     if len(pixels) != len(labels):
         raise OffdiagError(
-            f"expected as many labels as pictures, received {len(labels)} and {len(pixels)}; take both from one set"
+            f"expected as many labels as images, received {len(labels)} and {len(pixels)}; take both from one set"
         )
     return _first(pixels, labels, n, "MNIST")
 
@@ -42,7 +42,8 @@ def cifar10(folder: str | Path, n: int | None = None, part: Literal["train", "te
 
     The training files data_batch_1.bin … data_batch_5.bin are read in this order; missing ones are skipped.
     """
-    names = ["test_batch.bin"] if _checked_part(part) == "test" else [f"data_batch_{k}.bin" for k in range(1, 6)]
+    checks.choice("part", part, ("train", "test"))
+    names = ["test_batch.bin"] if part == "test" else [f"data_batch_{k}.bin" for k in range(1, 6)]
     found = _find(folder, names)
     records = []
     for name, content in found:
@@ -70,9 +71,8 @@ def invented(n: int, kind: Literal["mnist", "cifar10"], seed: int = 0) -> Images
     correlated colours whose energy falls with frequency as 1/f³, about as steeply as in small photographs,
     on top of a field shared by all images of a class.
     """
-    if kind not in SHAPES:
-        raise OffdiagError(f'kind must be "mnist" or "cifar10", received {kind!r}')
-    _check_count(n)
+    checks.choice("kind", kind, tuple(SHAPES))
+    checks.whole("the number of images", n, 1)
     rng = np.random.default_rng(checks.whole("seed", seed))
     labels = rng.integers(0, 10, n).astype(np.uint8)
     # Classes look the same for every seed, so that two draws come from one population.
@@ -146,17 +146,5 @@ def _find(folder: str | Path, names: list[str]) -> list[tuple[str, bytes]]:
 
 def _first(pixels: Pixels, labels: Pixels, n: int | None, name: str) -> Images:
     if n is not None:
-        _check_count(n)
-        if n > len(pixels):
-            raise OffdiagError(f"asked for {n} pictures of {name}, but the files hold {len(pixels)}; ask for fewer")
+        checks.whole(f"the number of images of {name}", n, 1, len(pixels))
     return np.array(pixels[:n], order="C"), np.array(labels[:n])  # writable copies
-
-
-def _checked_part(part: str) -> str:
-    if part not in ("train", "test"):
-        raise OffdiagError(f'part must be "train" or "test", received {part!r}')
-    return part
-
-
-def _check_count(n: int) -> None:
-    checks.whole("the number of pictures", n, 1)
