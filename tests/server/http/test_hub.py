@@ -10,7 +10,6 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from offdiag.server.http.connection import Connection
 from offdiag.server.http.hub import TURNS, Hub, source
 from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
@@ -139,7 +138,7 @@ async def test_without_free_descriptors_accepting_is_retried():
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(False)
         full = Full(listener)
-        hub.listen(full, lambda: Connection(hub))
+        hub.listen(full)
         await asyncio.sleep(0.05)
         assert full.calls == 1, "no busy waiting"
         for _ in range(100):

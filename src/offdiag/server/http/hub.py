@@ -6,21 +6,17 @@ import asyncio
 import ipaddress
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Coroutine
 from contextlib import suppress
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import Any
 
 from starlette.types import ASGIApp
 
+from offdiag.server.http.connection import Connection
 from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
 
-if TYPE_CHECKING:
-    from offdiag.server.http.connection import Connection
-    from offdiag.server.http.exchange import Exchange
-
-SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads, which never overlap
 NEW_AT_ONCE = 32  # connections accepted in one round of the event loop
 TURNS = 8  # pipelined requests in progress on all connections together
 LINGERING = 64  # refused connections that may be sent a reason at the same time; others are just closed
@@ -45,11 +41,11 @@ class Hub:
 
     # Connections
 
-    def listen(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+    def listen(self, listener: socket.socket) -> None:
         if not self.closing:
-            self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
 
-    def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         """Accept all waiting connections, up to a limit that leaves some for other processes.
 
         Not ``loop.create_server``: uvloop accepts one per round, and with many busy clients a round is long.
@@ -63,14 +59,14 @@ class Hub:
                 continue
             except OSError:  # too many open files: try again later, without spinning
                 self._loop.remove_reader(listener.fileno())
-                self._loop.call_later(LOOK, self.listen, listener, protocol)
+                self._loop.call_later(LOOK, self.listen, listener)
                 return
             plain.setblocking(False)
-            self._keep(self._loop.create_task(self._connect(plain, protocol)))
+            self.start(self._connect(plain))
 
-    async def _connect(self, plain: socket.socket, protocol: Callable[[], Connection]) -> None:
+    async def _connect(self, plain: socket.socket) -> None:
         with suppress(OSError):
-            await self._loop.connect_accepted_socket(protocol, plain)
+            await self._loop.connect_accepted_socket(lambda: Connection(self), plain)
 
     def enter(self, connection: Connection) -> bool:
         """Register a connection; False if it cannot be accepted."""
@@ -103,10 +99,9 @@ class Hub:
 
     # Requests
 
-    def start(self, exchange: Exchange) -> None:
-        self._keep(self._loop.create_task(exchange.run()))
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as a task, and hold on to that: the event loop itself does not."""
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -123,10 +118,6 @@ class Hub:
         while self._ahead and self._turns < TURNS:
             self._turns += 1
             self._loop.call_soon(self._ahead.popleft().take_turn)
-
-    def count_refusal(self, status: int) -> None:
-        self.counters.begin()
-        self.counters.end("unknown", status, 0.0)
 
     # Time
 
@@ -155,12 +146,6 @@ class Hub:
 
 def source(address: str) -> str:
     """The key by which connections are counted: an IPv4 address, or the /64 network that one customer usually has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
-    return str(found)
+    found = ipaddress.ip_address(address.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
