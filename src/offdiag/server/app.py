@@ -29,7 +29,7 @@ Model = Annotated[str | None, Query(description="A model by name; the first if l
 
 
 def create(
-    models: Store | Sequence[str | Path] | Mapping[str, str | Path],
+    models: Sequence[str | Path] | Mapping[str, str | Path],
     *,
     titles: str | Path | None = None,
     title_columns: tuple[str, str] = ("item", "title"),
@@ -50,14 +50,13 @@ def create(
     are being overwritten are served from a copy; call ``store.rescue`` on SIGIO.
     """
     limits, counts = limits or Limits(), counters or Counters()
-    store = models if isinstance(models, Store) else Store(models, titles, title_columns, say, counts.add_reload, hold)
+    store = Store(models, titles, title_columns, say, counts.add_reload, hold)
     scorer = Scorer(limits.waiting, counts.add_batch)
     slow = Pool(SLOW_THREADS, "offdiag slow", scorer.handover)
     searches = Pool(1, "offdiag search", scorer.handover)  # one per keystroke: must not queue behind explanations
 
     @asynccontextmanager
     async def lifespan(app: FastAPI | None = None) -> AsyncIterator[None]:
-        scorer.start()
         stop_watching = store.watch(reload_every) if reload_every else lambda: None
         yield
         stop_watching()
@@ -197,12 +196,10 @@ def _add_question(
             number = len(value or ()) if unit else value
             if number > most:
                 raise Refusal(422, f"{name}: at most {most}{unit}, received {number}")
-        if on_loop:
-            served = store.get(asked.model)
         if has_history:
             request.scope["offdiag.items"] = len(asked.history)
         if on_loop:
-            answer = await work(scorer, served, asked)
+            answer = await work(scorer, store.get(asked.model), asked)
         else:
             answer = await slow.run(work, *map(store.get, asked.models if several else [asked.model]), asked)
         if has_history:
