@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,14 +106,12 @@ def _in_memory(file: int, name: str, reason: str) -> Iterator[Path]:
 
 
 def _fill(path: Path, file: int) -> None:
-    size, at = os.fstat(file).st_size, 0
-    with open(path, "wb") as copy:
-        while at < size:
-            block = os.pread(file, min(size - at, BLOCK), at)
-            if not block:
-                raise OSError("it became shorter while it was copied")
-            copy.write(block)
-            at += len(block)
+    size = os.fstat(file).st_size
+    with open(path, "wb") as copy, open(file, "rb", closefd=False) as source:
+        source.seek(0)
+        shutil.copyfileobj(source, copy, BLOCK)
+        if copy.tell() < size:
+            raise OSError("it became shorter while it was copied")
 
 
 def is_read_only(path: Path) -> bool:
