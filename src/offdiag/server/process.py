@@ -50,7 +50,7 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
     require_extra()
     with listen(service.host, service.port) as listener:
         if service.token is None and not _is_loopback(listener):
-            say(f"note: anyone who reaches {service.host} can ask this service; --token-env makes it ask for a token")
+            say(f"note: anyone who reaches {service.host} can use this service; --token-env makes it require a token")
         if service.workers == 1:
             from offdiag.server.metrics import Counters
 

@@ -207,7 +207,7 @@ def test_everything_can_be_done_with_the_keyboard(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#history .title")).to_have_text(chosen)
     expect(page.locator("#query")).to_be_focused()
-    expect(page.locator("#said")).to_contain_text("Recommended: 20 items")
+    expect(page.locator("#status")).to_contain_text("Recommended: 20 items")
     page.keyboard.type("zzz")
     page.keyboard.press("Escape")
     expect(page.locator("#hits-box")).to_be_hidden()

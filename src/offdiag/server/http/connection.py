@@ -228,4 +228,4 @@ class Connection(asyncio.BufferedProtocol):
             act()
 
     def _too_slow(self) -> None:
-        self._refuse(408, f"the headers came too slowly: at most {self._hub.limits.seconds:g} s")
+        self._refuse(408, f"the headers arrived too slowly: at most {self._hub.limits.seconds:g} s")

@@ -22,7 +22,7 @@ NO_BODY = (204, 304)  # statuses of answers without a body
 
 class Exchange:
     __slots__ = (
-        "_arrived", "_connection", "_delivered", "_head", "_hub", "_left", "_lost", "_pending", "_spoilt",
+        "_arrived", "_connection", "_delivered", "_head", "_hub", "_left", "_lost", "_pending", "_problem",
         "_wakeup", "_wants_continue", "body", "complete", "keep_alive",
     )  # fmt: skip
 
@@ -33,7 +33,7 @@ class Exchange:
         self._arrived = bytearray()  # part of the body, not yet passed on
         self._delivered = False  # the body has been passed on to its end
         self._lost = False  # the client has gone
-        self._spoilt: Malformed | None = None  # what is wrong with the body
+        self._problem: Malformed | None = None  # what is wrong with the body
         self._wants_continue = head.expects_continue
         self._wakeup: asyncio.Future[None] | None = None
         self._pending = b""  # the head of the answer, held back until its body is available
@@ -45,7 +45,7 @@ class Exchange:
         try:
             self._arrived += self.body.take(buffer)
         except Malformed as problem:
-            self._spoilt = problem
+            self._problem = problem
             raise
         finally:
             self._wake()
@@ -75,8 +75,8 @@ class Exchange:
 
     async def receive(self) -> Message:
         while not (self._lost or self.complete):
-            if self._spoilt is not None:
-                raise self._spoilt
+            if self._problem is not None:
+                raise self._problem
             more = not self.body.done
             if self._arrived or not (more or self._delivered):
                 data, self._arrived = bytes(self._arrived), bytearray()

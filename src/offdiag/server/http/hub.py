@@ -28,10 +28,10 @@ class Hub:
         self.app, self.limits, self.counters = app, limits, counters
         self.connections: set[Connection] = set()
         self.closing = False
-        self._turned_away: set[Connection] = set()
+        self._refused: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ahead: deque[Connection] = deque()  # connections whose next request was pipelined
+        self._pipelined: deque[Connection] = deque()  # connections whose next request was pipelined
         self._turns = 0
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
@@ -83,13 +83,13 @@ class Hub:
 
     def may_linger(self, connection: Connection) -> bool:
         """Whether a refused connection gets an answer with the reason."""
-        if len(self._turned_away) >= LINGERING:
+        if len(self._refused) >= LINGERING:
             return False
-        self._turned_away.add(connection)
+        self._refused.add(connection)
         return True
 
     def leave(self, connection: Connection) -> None:
-        self._turned_away.discard(connection)
+        self._refused.discard(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self._per_address[connection.address] -= 1
@@ -107,7 +107,7 @@ class Hub:
 
     def queue(self, connection: Connection) -> None:
         """Its next request was pipelined: it waits for its turn."""
-        self._ahead.append(connection)
+        self._pipelined.append(connection)
         self._hand_out()
 
     def end_turn(self) -> None:
@@ -115,16 +115,16 @@ class Hub:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        while self._ahead and self._turns < TURNS:
+        while self._pipelined and self._turns < TURNS:
             self._turns += 1
-            self._loop.call_soon(self._ahead.popleft().take_turn)
+            self._loop.call_soon(self._pipelined.popleft().take_turn)
 
     # Time
 
     def _look(self) -> None:
         now = self.now()
         self.date = formatdate(usegmt=True).encode()
-        for connection in [one for one in (*self.connections, *self._turned_away) if one.deadline <= now]:
+        for connection in [one for one in (*self.connections, *self._refused) if one.deadline <= now]:
             connection.expire()
         self._looking = self._loop.call_later(self._every, self._look)
 
@@ -138,7 +138,7 @@ class Hub:
             await asyncio.sleep(0.02)
         for task in self._tasks:
             task.cancel()
-        for connection in [*self.connections, *self._turned_away]:
+        for connection in [*self.connections, *self._refused]:
             connection.abort()
         await asyncio.sleep(0)
         self._looking.cancel()
