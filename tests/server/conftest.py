@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from tests.fixtures.serving import Service, make_models
+from tests.fixtures.serving import Service, answer_of, make_models
 
 
 def pytest_pyfunc_call(pyfuncitem):
@@ -28,6 +28,12 @@ def model_files(tmp_path_factory):
     od.EASE(l2=2000.0, storage="dense").fit(numbered).save(place / "new.od")
     od.SparseEDLAE(neighbours=5).fit(numbered.select_users(np.arange(250))).save(place / "sparse.od")
     return place
+
+
+@pytest.fixture(scope="session")
+def lists(model_files):
+    """What each of them recommends."""
+    return {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
 
 
 @pytest.fixture

@@ -13,6 +13,12 @@ from tests.fixtures.serving import metric, one_error
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module")
+def ids(models):
+    """Of the default model."""
+    return models["exact"].item_ids_.tolist()
+
+
 def listed(answer):
     assert answer.status_code == 200, answer.text
     return [(item["id"], item["score"]) for item in answer.json()["items"]]
@@ -53,6 +59,7 @@ def test_filtered_lists_equal_those_of_the_library(service, models, name):
     history, block, allow = ([ids[i] for i in rng.choice(len(ids), n, replace=False)] for n in (10, 40, 30))
     for words in (
         {"block": block},
+        {"block": ids[3:140]},
         {"allow": allow},
         {"allow": allow, "block": block},
         {"allow": []},
@@ -64,15 +71,7 @@ def test_filtered_lists_equal_those_of_the_library(service, models, name):
             same(listed(got), expected(model, past, 50, **words))
 
 
-def test_a_block_list_of_most_items_is_applied(service, models):
-    ids = models["exact"].item_ids_.tolist()
-    got = service.post("/recommend", history=ids[:3], k=200, block=ids[3:140])
-    same(listed(got), expected(models["exact"], ids[:3], 200, block=ids[3:140]))
-    assert len(listed(got)) == len(ids) - 140
-
-
-def test_unknown_ids_are_ignored_and_listed(service, models):
-    ids = models["exact"].item_ids_.tolist()
+def test_unknown_ids_are_ignored_and_listed(service, models, ids):
     got = service.post("/recommend", history=[ids[0], "nobody's", 7, ids[5], ids[0], 7], block=["x"], k=5)
     assert got.json()["unknown"] == ["nobody's", 7, "x"]
     same(listed(got), expected(models["exact"], [ids[0], ids[5]], 5))
@@ -99,23 +98,21 @@ def test_ids_of_the_other_type_mean_the_same_item(service, models, path, body):
     assert metric(service, 'offdiag_fallbacks_total{history="unknown"}') == before
 
 
-def test_lists_of_popular_items_are_marked_and_counted(service, models):
+def test_lists_of_popular_items_are_marked_and_counted(service, ids):
     before = {kind: metric(service, f'offdiag_fallbacks_total{{history="{kind}"}}') for kind in ("empty", "unknown")}
     unknown = metric(service, "offdiag_unknown_ids_total")
-    first = models["exact"].item_ids_[0].item()
-    assert service.post("/recommend", history=[first, "?"], k=1).json()["fallback"] is None
+    assert service.post("/recommend", history=[ids[0], "?"], k=1).json()["fallback"] is None
     assert service.post("/recommend", history=[], k=1).json()["fallback"] == "popular"
     got = service.post("/recommend", history=["nobody's", "no one's", 7], k=1).json()
     assert (got["fallback"], got["unknown"]) == ("popular", ["nobody's", "no one's", 7])
-    got = service.post("/compare", history=[first], models=["exact", "sparse"]).json()
-    assert (got["fallback"], got["unknown"]) == ([None, "popular"], [[], [first]])
+    got = service.post("/compare", history=ids[:1], models=["exact", "sparse"]).json()
+    assert (got["fallback"], got["unknown"]) == ([None, "popular"], [[], ids[:1]])
     assert metric(service, 'offdiag_fallbacks_total{history="empty"}') == before["empty"] + 1
     assert metric(service, 'offdiag_fallbacks_total{history="unknown"}') == before["unknown"] + 2
     assert metric(service, "offdiag_unknown_ids_total") == unknown + 1 + 3 + 1
 
 
-def test_filters_may_name_unknown_items(service, models):
-    ids = models["exact"].item_ids_.tolist()
+def test_filters_may_name_unknown_items(service, ids):
     got = service.post("/recommend", history=ids[:2], k=200, allow=[*ids[5:9], "new"], block=[ids[6], "newer"])
     assert got.json()["unknown"] == ["newer", "new"]
     assert {item["id"] for item in got.json()["items"]} == {ids[5], ids[7], ids[8]}
@@ -123,16 +120,15 @@ def test_filters_may_name_unknown_items(service, models):
 
 
 @pytest.mark.parametrize("words", [{"history": ["new"]}, {"allow": ["new"]}, {"block": ["new"]}])
-def test_strict_requests_with_unknown_ids_are_refused(service, models, words):
-    asked = {"history": models["exact"].item_ids_[:2].tolist()} | words
+def test_strict_requests_with_unknown_ids_are_refused(service, ids, words):
+    asked = {"history": ids[:2]} | words
     answer = service.post("/recommend", **asked, strict=True)
     one_error(answer, 404)
     assert "'new'" in answer.json()["error"]
     assert service.post("/recommend", **asked, strict=False).status_code == 200
 
 
-def test_strict_applies_to_explanations_and_comparisons(service, models):
-    ids = models["exact"].item_ids_.tolist()
+def test_strict_applies_to_explanations_and_comparisons(service, ids):
     one_error(service.post("/explain", history=["new"], item=ids[0], strict=True), 404)
     one_error(service.post("/compare", history=[ids[0]], models=["exact", "sparse"], strict=True), 404)
     assert service.post("/compare", history=[ids[0]], models=["exact", "dense"], strict=True).status_code == 200
@@ -143,9 +139,8 @@ def test_strict_applies_to_explanations_and_comparisons(service, models):
 
 def test_integers_may_be_written_with_a_decimal_point(service, models):
     ids = models["sparse"].item_ids_[:3].tolist()
-    got = service.client.post(
-        "/recommend", content=f'{{"history": [{ids[0]}.0, {ids[1]}e0], "k": 4.0, "model": "sparse"}}'
-    )
+    body = f'{{"history": [{ids[0]}.0, {ids[1]}e0], "k": 4.0, "model": "sparse"}}'
+    got = service.client.post("/recommend", content=body)
     same(listed(got), expected(models["sparse"], ids[:2], 4))
     for rounded in ("9007199254740993.0", "-1e300", "1e400"):  # the original is unknown
         answer = service.client.post("/recommend", content=f'{{"history": [{rounded}]}}')
@@ -209,8 +204,7 @@ def test_explanations_equal_those_of_the_library(service, models, name):
     assert sum(part["contribution"] for part in got["contributions"]) == got["score"]
 
 
-def test_the_rank_in_an_explanation_is_that_in_the_list(service, models):
-    ids = models["exact"].item_ids_.tolist()
+def test_the_rank_in_an_explanation_is_that_in_the_list(service, ids):
     order = [item for item, _ in listed(service.post("/recommend", history=ids[:4], k=200))]
     for place in (0, 10, 100):
         assert service.post("/explain", history=ids[:4], item=order[place]).json()["rank"] == place + 1
@@ -231,8 +225,7 @@ def test_a_pair_reason_equals_that_of_the_library(service, models):
     assert [third["id"] for third in got["through"]] == reason.items[:10].tolist()
 
 
-def test_comparisons_give_the_rank_in_the_other_list(service, models):
-    ids = models["exact"].item_ids_.tolist()
+def test_comparisons_give_the_rank_in_the_other_list(service, models, ids):
     history, block = ids[10:14], ids[20:25]
     got = service.post("/compare", history=history, k=12, block=block, models=["exact", "dense"]).json()
     full = [[i for i, _ in expected(models[name], history, 150, block=block)] for name in ("exact", "dense")]
@@ -247,8 +240,8 @@ def test_comparisons_give_the_rank_in_the_other_list(service, models):
 
 
 def test_a_long_list_with_reasons_is_refused(service):
-    answer = service.client.post("/recommend", json={"history": [], "k": 101, "reasons": 1})
-    assert answer.status_code == 422
+    answer = service.post("/recommend", history=[], k=101, reasons=1)
+    one_error(answer, 422)
     assert "at most 100 with reasons" in answer.json()["error"]
 
 

@@ -3,21 +3,15 @@
 import asyncio
 import threading
 
-import numpy as np
 import pytest
 
-import offdiag as od
 from offdiag.server.batching import BATCH, IDS, Scorer
 from offdiag.server.model import ServedModel
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    path = tmp_path_factory.mktemp("batching") / "model.od"
-    inter = od.synthetic.interactions(300, 60, 5_000, seed=8)
-    numbers = od.Interactions(inter.matrix, inter.user_ids, np.arange(60))
-    od.EASE(l2=30.0, storage="dense").fit(numbers).save(path)
-    return ServedModel("model", path)
+def served(one_model):
+    return ServedModel("model", one_model / "model.od")
 
 
 async def rank_together(served, histories):
@@ -38,13 +32,13 @@ async def test_waiting_requests_are_ranked_in_one_call(served):
     sizes, found = await rank_together(served, histories)
     assert sizes == [40]
     for history, (columns, scores) in zip(histories, found, strict=True):
-        wanted = served.model.recommend([history], 5)
+        wanted = served.model.recommend([[served.ids[column] for column in history]], 5)
         assert columns.tolist() == wanted.indices[0].tolist()
         assert scores.tolist() == wanted.scores[0].tolist()
 
 
 async def test_a_batch_is_limited_in_requests_and_ids(served):
-    sizes, _ = await rank_together(served, [[i % 60] for i in range(2 * BATCH + 1)])
+    sizes, _ = await rank_together(served, [[i % served.n_items] for i in range(2 * BATCH + 1)])
     assert sizes == [BATCH, BATCH, 1]
     long = list(range(50))
     sizes, _ = await rank_together(served, [long] * 400)

@@ -18,7 +18,7 @@ from offdiag.server import file_lease
 from offdiag.server.file_lease import FileBusy, Lease, private_copy
 from offdiag.server.model import ServedModel, stamp
 from offdiag.server.store import Store
-from tests.fixtures.serving import HISTORY, Load, Service, answer_of, now, overwrite, require_leases, until
+from tests.fixtures.serving import HISTORY, Load, Service, now, overwrite, require_leases, until
 
 pytestmark = pytest.mark.slow
 
@@ -44,10 +44,10 @@ def test_a_special_file_is_refused_at_once(tmp_path, kind):
         od.load(path)
 
 
-def test_without_space_for_a_copy_only_the_model_pauses(model, model_files):
+def test_without_space_for_a_copy_only_the_model_pauses(model, model_files, lists):
     """The file is truncated under the mapping: a process that still reads there is killed by SIGBUS."""
     with Service(model.parent, model, "--reload-every", "0.05") as service:
-        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
+        before, after = lists["old"], lists["new"]
         assert now(service) == before
         small = model.stat().st_size // 2
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (small, small))  # no disk space for it
@@ -74,12 +74,12 @@ def without_leases():
     ctypes.CDLL(None).prctl(24, 28, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_LEASE
 
 
-def test_the_file_of_another_user_may_be_overwritten(model, model_files):
+def test_the_file_of_another_user_may_be_overwritten(model, model_files, lists):
     if os.geteuid() != 0:
         pytest.skip("only root can make files of another user")
     os.chown(model, 65534, 65534)
     with Service(model.parent, model, "--reload-every", "0.05", preexec_fn=without_leases) as service:
-        before, after = answer_of(model_files / "old.od"), answer_of(model_files / "new.od")
+        before, after = lists["old"], lists["new"]
         with Load(service, [before, after], threads=2) as load:
             until(lambda: tuple(before) in load.seen)
             overwrite(model, (model_files / "new.od").read_bytes(), lambda: time.sleep(0.3))
@@ -109,15 +109,18 @@ def test_a_copy_is_made_in_memory_if_the_disk_is_full(model, monkeypatch):
     assert served.ids == od.load(model).item_ids_.tolist()
 
 
+def serves(store, path):
+    """Whether the weights are those of this file."""
+    return np.array_equal(store.get(None).weights.toarray(), od.load(path).weights_.toarray())
+
+
 def test_without_leases_the_model_is_served_from_a_copy(model, model_files, monkeypatch):
     monkeypatch.setattr(file_lease, "fcntl", None)
     store = Store([model], hold=True)
     overwrite(model, (model_files / "new.od").read_bytes(), lambda: None)
-    served = store.get(None)
-    wanted = od.load(model_files / "old.od").weights_
-    assert np.array_equal(served.weights.toarray(), wanted.toarray())
+    assert serves(store, model_files / "old.od")
     assert store.reload() == 1
-    assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "new.od").weights_.toarray())
+    assert serves(store, model_files / "new.od")
 
 
 def test_a_file_that_cannot_be_loaded_does_not_block_its_writers(model, model_files):
@@ -150,12 +153,11 @@ def test_a_file_may_be_emptied_while_the_service_starts(model, model_files):
         writer.start()
         until(lambda: store._leases["model"].wanted_back)
         assert model.stat().st_size
-        wanted = od.load(model_files / "old.od").weights_.toarray()
-        assert np.array_equal(store.get(None).weights.toarray(), wanted)
+        assert serves(store, model_files / "old.od")
         store.rescue()
         writer.join(20)
         assert not model.stat().st_size
-        assert np.array_equal(store.get(None).weights.toarray(), wanted)
+        assert serves(store, model_files / "old.od")
     finally:
         signal.signal(signal.SIGIO, before)
 
@@ -165,7 +167,7 @@ def test_a_file_that_is_open_for_writing_is_served_from_a_copy(model, model_file
     with open(model, "r+b") as writer:
         store = Store([model], hold=True)
         writer.truncate(0)
-        assert np.array_equal(store.get(None).weights.toarray(), od.load(model_files / "old.od").weights_.toarray())
+        assert serves(store, model_files / "old.od")
 
 
 def test_a_file_that_is_open_for_writing_cannot_be_leased(model, model_files):

@@ -26,14 +26,14 @@ async def busy(seconds):
         await asyncio.sleep(0)
 
 
+async def wait_for(handover, work):
+    with handover:
+        await work
+
+
 async def test_a_loop_yields_while_threads_finish_nothing(slept):
-    done, found = asyncio.get_running_loop().create_future(), Handover()
-
-    async def wait():
-        with found:
-            await done
-
-    task = asyncio.create_task(wait())
+    done = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(wait_for(Handover(), done))
     await busy(4 * handover.PATIENCE)
     assert slept
     done.set_result(None)
@@ -46,33 +46,18 @@ async def test_a_loop_yields_while_threads_finish_nothing(slept):
 
 async def test_a_loop_does_not_sleep_while_results_arrive(slept):
     found = Handover()
-
-    async def quick():
-        with found:
-            await asyncio.sleep(0)
-
-    async def slow():
-        with found:
-            await busy(6 * handover.PATIENCE)
-
-    task = asyncio.create_task(slow())
+    task = asyncio.create_task(wait_for(found, busy(6 * handover.PATIENCE)))
     while not task.done():
-        await quick()
+        await wait_for(found, asyncio.sleep(0))
     assert not slept
 
 
 def test_each_loop_that_waits_is_checked(slept):
-    found = Handover()
-
-    async def run():
-        with found:
-            await busy(3 * handover.PATIENCE)
-
-    asyncio.run(run())
-    first = len(slept)
-    asyncio.run(run())
-    assert first
-    assert len(slept) > first
+    found, times = Handover(), []
+    for _ in range(2):
+        asyncio.run(wait_for(found, busy(3 * handover.PATIENCE)))
+        times.append(len(slept))
+    assert 0 < times[0] < times[1]
 
 
 async def test_a_thread_finishes_under_a_loop_that_is_never_idle():

@@ -14,7 +14,6 @@ from offdiag.server.store import Store
 from tests.fixtures.serving import (
     Load,
     Service,
-    answer_of,
     metric,
     now,
     overwrite,
@@ -36,29 +35,26 @@ def old_mappings(service):
 @pytest.fixture
 def service(model):
     with Service(model.parent, model, "--reload-every", "0.05") as running:
-        running.model = model
         yield running
     assert "Traceback" not in running.log
 
 
-def test_new_files_are_loaded_under_load_without_a_failure(service, model_files):
+def test_new_files_are_loaded_under_load_without_a_failure(service, model, model_files, lists):
     """Replaced by good files, by corrupt ones, removed: no client notices."""
-    lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
     assert len({tuple(order) for order in lists.values()}) == 3
     with Load(service, list(lists.values())) as load:
         for name in ("new", "old", "sparse", "old", "new"):
-            replace(model_files / f"{name}.od", service.model)
+            replace(model_files / f"{name}.od", model)
             until(lambda name=name: now(service) == lists[name] and tuple(lists[name]) in load.seen)
 
-        rubbish = service.model.with_name("rubbish")
-        rubbish.write_bytes(b"rubbish" * 1000)
-        os.replace(rubbish, service.model)
+        model.with_name("rubbish").write_bytes(b"rubbish" * 1000)
+        os.replace(model.with_name("rubbish"), model)
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
         assert now(service) == lists["new"]
 
-        service.model.unlink()
+        model.unlink()
         assert now(service) == lists["new"]
-        replace(model_files / "old.od", service.model)
+        replace(model_files / "old.od", model)
         until(lambda: now(service) == lists["old"])
         until(lambda: service.client.get("/health").json()["status"] == "ok")
     assert load.wrong == []
@@ -69,58 +65,57 @@ def test_new_files_are_loaded_under_load_without_a_failure(service, model_files)
     assert metric(service, 'offdiag_reloads_total{outcome="failed"}') >= 1
 
 
-def test_overwriting_a_file_in_place_does_not_affect_requests(service, model_files):
+def test_overwriting_a_file_in_place_does_not_affect_requests(service, model, model_files, lists):
     """What cp does: the file that is mapped becomes shorter, then other bytes appear in it."""
-    require_leases(service.model)
-    lists = {name: answer_of(model_files / f"{name}.od") for name in ("old", "new", "sparse")}
+    require_leases(model)
     seen = []
     with Load(service, list(lists.values())) as load:
         content = (model_files / "new.od").read_bytes()
-        overwrite(service.model, content, lambda: seen.extend(now(service) for _ in range(20)))
+        overwrite(model, content, lambda: seen.extend(now(service) for _ in range(20)))
         assert seen == [lists["old"]] * 20
         until(lambda: now(service) == lists["new"])
 
-        service.model.write_bytes(b"")
+        model.write_bytes(b"")
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
         assert now(service) == lists["new"]
-        shutil.copy(model_files / "sparse.od", service.model)
+        shutil.copy(model_files / "sparse.od", model)
         until(lambda: now(service) == lists["sparse"])
     assert load.wrong == []
     until(lambda: not old_mappings(service))
 
 
-def test_a_load_failure_is_reported_once_and_without_its_path(service, tmp_path):
-    service.model.write_bytes(b"rubbish")
+def test_a_load_failure_is_reported_once_and_without_its_path(service, model):
+    model.write_bytes(b"rubbish")
     service.wait_for("still in use")
     before = service.log.count("still in use")
     until(lambda: service.client.get("/health").json()["problems"])
     problems = service.client.get("/health").json()["problems"]
     assert len(problems) == 1
-    assert str(tmp_path) not in problems[0]
+    assert str(model.parent) not in problems[0]
     assert "model" in problems[0]
     threading.Event().wait(0.5)
     assert service.log.count("still in use") == before
 
 
-def test_sighup_reloads_models_and_reopens_the_log(model, model_files, tmp_path):
+def test_sighup_reloads_models_and_reopens_the_log(model, model_files, lists, tmp_path):
     with Service(tmp_path, "model.od", "--reload-every", 0, "--access-log", "a.log") as service:
-        assert now(service) == answer_of(model_files / "old.od")
+        assert now(service) == lists["old"]
         replace(model_files / "new.od", tmp_path / "model.od")
         os.replace(tmp_path / "a.log", tmp_path / "a.log.1")
         threading.Event().wait(0.3)
-        assert now(service) == answer_of(model_files / "old.od")
+        assert now(service) == lists["old"]
         service.process.send_signal(signal.SIGHUP)
         service.wait_for("loaded 90 items")
-        assert now(service) == answer_of(model_files / "new.od")
+        assert now(service) == lists["new"]
         until(lambda: (tmp_path / "a.log").read_text().count("\n") == 1)  # a line is written after its answer
         assert (tmp_path / "a.log.1").read_text().count("\n") == 2
 
 
-def test_memory_does_not_grow_with_reloads(service, model_files):
+def test_memory_does_not_grow_with_reloads(service, model, model_files):
     def reload(times):
         for turn in range(times):
             done = service.log.count("loaded")
-            replace(model_files / ("new.od" if turn % 2 else "old.od"), service.model)
+            replace(model_files / ("new.od" if turn % 2 else "old.od"), model)
             until(lambda done=done: service.log.count("loaded") > done)
             now(service)
 
@@ -131,16 +126,16 @@ def test_memory_does_not_grow_with_reloads(service, model_files):
     assert len(old_mappings(service)) == 0
 
 
-def test_a_pipe_in_place_of_the_model_does_not_block(service, model, model_files):
+def test_a_pipe_in_place_of_the_model_does_not_block(service, model, model_files, lists):
     for name, how in (("old", None), ("new", signal.SIGHUP)):
         replace(model_files / f"{name}.od", model)
-        until(lambda name=name: now(service) == answer_of(model_files / f"{name}.od"))
+        until(lambda name=name: now(service) == lists[name])
         os.mkfifo(model.with_name("pipe"))
         os.replace(model.with_name("pipe"), model)
         if how is not None:
             service.process.send_signal(how)
         until(lambda: service.client.get("/health").json()["status"] == "degraded")
-        assert now(service) == answer_of(model_files / f"{name}.od")
+        assert now(service) == lists[name]
     assert service.stop() == 0
 
 

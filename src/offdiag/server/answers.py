@@ -24,6 +24,7 @@ THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
 MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
 MAX_RANKED_HISTORY = 200  # longest history for which the rank without each item is computed: the cost is quadratic
+POPULAR = "popular"  # what a list is based on if no item of the history is known
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -53,28 +54,6 @@ def question(
     return register
 
 
-async def rank(
-    scorer: Scorer,
-    served: ServedModel,
-    history: list[int],
-    k: int,
-    exclude_seen: bool,
-    block: list[int],
-    allow: list[int] | None,
-) -> Ranked:
-    """Columns and scores of the k best items, exactly those of ``model.recommend``."""
-    if not history or allow is not None or len(block) > FEW_BLOCKED:
-        allowed = None if allow is None and not block else mask(served, block, allow)
-        if not history:
-            return popular(served, k, allowed)
-        return await scorer.top_k(served, history, k, exclude_seen, allowed)
-    found, scores = await scorer.top_k(served, history, k + len(block), exclude_seen)
-    if block:
-        kept = ~np.isin(found, block)
-        found, scores = found[kept][:k], scores[kept][:k]
-    return found, scores
-
-
 def mask(served: ServedModel, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
     """The columns that may be in the list."""
     allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
@@ -97,16 +76,20 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
     history, unknown = served.columns(asked.history)
-    block: list[int] = []
-    allow: list[int] | None = None
-    if asked.block:
-        block, more = served.columns(asked.block)
-        unknown += more
-    if asked.allow is not None:
-        allow, more = served.columns(asked.allow)
-        unknown += more
-    unknown = distinct_unknown(served, unknown, asked.strict)
-    found, scores = await rank(scorer, served, history, asked.k, asked.exclude_seen, block, allow)
+    block, more = served.columns(asked.block) if asked.block else ([], [])
+    allow, others = (None, []) if asked.allow is None else served.columns(asked.allow)
+    unknown = distinct_unknown(served, [*unknown, *more, *others], asked.strict)
+    if history and allow is None and len(block) <= FEW_BLOCKED:
+        found, scores = await scorer.top_k(served, history, asked.k + len(block), asked.exclude_seen)
+        if block:
+            kept = ~np.isin(found, block)
+            found, scores = found[kept][: asked.k], scores[kept][: asked.k]
+    else:
+        allowed = None if allow is None and not block else mask(served, block, allow)
+        if history:
+            found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, allowed)
+        else:
+            found, scores = popular(served, asked.k, allowed)
     items = entries(served, found, "score", scores)
     if asked.reasons:
         at = np.array(history, np.int64)
@@ -115,7 +98,7 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
                 item["reasons"] = reasons(served, at, column, asked.reasons)
                 if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
-    return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback(history)}
+    return {"model": served.name, "items": items, "unknown": unknown, "fallback": None if history else POPULAR}
 
 
 def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
@@ -125,11 +108,6 @@ def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: 
         {"id": ids[column], "title": titles[column], name: value}
         for column, value in zip(columns.tolist(), values.tolist(), strict=True)
     ]
-
-
-def fallback(history: list[int]) -> str | None:
-    """What the list is based on if no item of the history is known."""
-    return None if history else "popular"
 
 
 def distinct_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> list[Id]:
@@ -231,7 +209,7 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
         "lists": lists,
         "shared": shared,
         "unknown": unknown,
-        "fallback": [fallback(history) for history in histories],
+        "fallback": [None if history else POPULAR for history in histories],
     }
 
 

@@ -83,7 +83,8 @@ class Scorer:
     ) -> Ranked:
         """Columns and scores of the k best, or fewer if there are not as many."""
         _refuse_if_full(self._queue.qsize(), self.waiting)
-        self.start()
+        if self._thread is None:
+            self.start()
         future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
         k = min(k, served.n_items)
         self._queue.put(Job(served, np.array(history, np.int32), k, exclude_seen, allowed, future))
@@ -91,9 +92,8 @@ class Scorer:
             return await future
 
     def start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="offdiag scorer", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._work, name="offdiag scorer", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         if self._thread is not None:

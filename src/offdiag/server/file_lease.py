@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 try:
@@ -70,49 +71,38 @@ def private_copy(file: int, name: str) -> Iterator[Path]:
 
     The path is removed afterwards; mappings of it stay valid.
     """
-    try:
-        with tempfile.TemporaryDirectory(prefix="offdiag-") as folder:
-            path = Path(folder) / name
-            try:
-                _fill(path, file)
-            except OSError as error:
-                reason = error.strerror or str(error)
-            else:
-                yield path
-                return
-    except FileNotFoundError as error:  # no usable folder for temporary files
-        reason = error.strerror or str(error)
-    with _in_memory(file, name, reason) as path:
+    with ExitStack() as stack:
+        try:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="offdiag-"))) / name
+            _fill(path, file)
+        except OSError as error:  # no usable folder for temporary files, or no space in it
+            stack.close()
+            path = _copy_to_memory(file, name, error.strerror or str(error), stack)
         yield path
 
 
-@contextmanager
-def _in_memory(file: int, name: str, reason: str) -> Iterator[Path]:
+def _copy_to_memory(file: int, name: str, reason: str, stack: ExitStack) -> Path:
     if not hasattr(os, "memfd_create"):
         raise OffdiagError(f"no room for a copy of {name}: {reason}")
     instead = f"set TMPDIR to a folder with more room (now: {reason})"
     memory.require(os.fstat(file).st_size, f"a copy of {name}", instead)
     held = os.memfd_create("offdiag")
+    stack.callback(os.close, held)
+    path = Path(f"/proc/self/fd/{held}")
     try:
-        path = Path(f"/proc/self/fd/{held}")
-        try:
-            _fill(path, file)
-        except OSError as error:
-            raise OffdiagError(f"no room for a copy of {name}, neither on disk nor in memory: {error}") from None
-        yield path
-    finally:
-        os.close(held)
+        _fill(path, file)
+    except OSError as error:
+        raise OffdiagError(f"no room for a copy of {name}, neither on disk nor in memory: {error}") from None
+    return path
 
 
 def _fill(path: Path, file: int) -> None:
-    size, at = os.fstat(file).st_size, 0
-    with open(path, "wb") as copy:
-        while at < size:
-            block = os.pread(file, min(size - at, BLOCK), at)
-            if not block:
-                raise OSError("it became shorter while it was copied")
-            copy.write(block)
-            at += len(block)
+    size = os.fstat(file).st_size
+    with open(path, "wb") as copy, open(file, "rb", closefd=False) as source:
+        source.seek(0)
+        shutil.copyfileobj(source, copy, BLOCK)
+        if copy.tell() < size:
+            raise OSError("it became shorter while it was copied")
 
 
 def is_read_only(path: Path) -> bool:

@@ -44,7 +44,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
 class Turns:
     """``async with turns:`` admits ``most`` at once; the others wait in order of arrival.
 
-    Unlike an asyncio semaphore, it is not bound to one event loop.
+    Unlike an asyncio semaphore, it is not bound to one event loop: an application may be used from several in turn.
     """
 
     def __init__(self, most: int) -> None:

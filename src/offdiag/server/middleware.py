@@ -83,7 +83,7 @@ class Middleware:
             problem = refusal
         except TimeoutError:
             whole = body.whole or scope["method"] != "POST"
-            status, what = (504, "it took too long") if whole else (408, "the body came too slowly")
+            status, what = (504, "it took too long") if whole else (408, "the body arrived too slowly")
             problem = Refusal(status, f"{what}: at most {self.limits.seconds:g} s", connection="close")
         except Exception:
             LOG.exception("a request to %s failed", path)
@@ -99,8 +99,8 @@ class Middleware:
         headers = dict(scope["headers"])
         if self.hosts is not None and not _is_own_host(headers.get(b"host"), self.hosts):
             raise Refusal(
-                400, "this service does not go by that name: ask it as localhost, or start it with --allow-host and "
-                "the name by which it is asked", connection="close",
+                400, "this service does not answer to that host name; use localhost, or start it with --allow-host and "
+                "the name that clients use", connection="close",
             )  # fmt: skip
         if self._token is not None and path not in OPEN:
             given = headers.get(b"authorization", b"")

@@ -52,11 +52,12 @@ class ServedModel:
         self.loaded = time.time()
         self.weights = self.model.weights_
         self.ids: list[Id] = self.model.item_ids_.tolist()
-        self.column: dict[Id, int] = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        self.n_items = len(self.ids)
+        self.column: dict[Id, int] = dict(zip(self.ids, range(self.n_items), strict=True))
         self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers are sent as text, since a browser would round them, and accepted as either.
         self.json_ids: list[Id] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
-        self.column.update(zip(self.json_ids, range(len(self.ids)), strict=True))
+        self.column.update(zip(self.json_ids, range(self.n_items), strict=True))
         names = [str(one) for one in self.ids]
         self.titles = names if titles is None else [titles.get(name, name) for name in names]
         self.untitled = 0 if titles is None else sum(name not in titles for name in names)
@@ -64,14 +65,12 @@ class ServedModel:
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.card = self._valid_card()
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
+        if self.n_items:
+            self._warm()
 
     @cached_property
     def search(self) -> Search:
         return Search(self.titles, self.order.tolist())
-
-    @property
-    def n_items(self) -> int:
-        return len(self.ids)
 
     def columns(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
         """Columns of the known ids, ascending and distinct, and the unknown ids as received."""
@@ -96,10 +95,8 @@ class ServedModel:
     def item(self, column: int) -> dict[str, Any]:
         return {"id": self.json_ids[column], "title": self.titles[column]}
 
-    def warm(self) -> None:
+    def _warm(self) -> None:
         """Compile or load every loop that a request uses."""
-        if not self.n_items:
-            return
         one = rows([np.zeros(1, np.int32)], self.n_items)
         ranking.top_k(self.weights, one, 1)
         _ = one @ self.weights

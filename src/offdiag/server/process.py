@@ -50,7 +50,7 @@ def serve(service: Service, say: Callable[[str], None]) -> None:
     require_extra()
     with listen(service.host, service.port) as listener:
         if service.token is None and not _is_loopback(listener):
-            say(f"note: anyone who reaches {service.host} can ask this service; --token-env makes it ask for a token")
+            say(f"note: anyone who reaches {service.host} can use this service; --token-env makes it require a token")
         if service.workers == 1:
             from offdiag.server.metrics import Counters
 
@@ -173,7 +173,6 @@ async def _serve(
     lifeline: int | None,
 ) -> None:
     """Serve from the first connection to the end of the last request."""
-    from offdiag.server.http.connection import Connection
     from offdiag.server.http.hub import Hub
 
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -192,14 +191,13 @@ async def _serve(
     async with app.lifespan():
         hub = Hub(app, app.limits, app.counters)
         listener.setblocking(False)
-        hub.listen(listener, lambda: Connection(hub))
+        hub.listen(listener)
         _start_thread(app.store.rescue)  # for writers that arrived since the files were loaded
         ready()
         await stop.wait()
         if lifeline is not None:
             loop.remove_reader(lifeline)
         loop.remove_reader(listener.fileno())
-        hub.closing = True
         listener.close()
         await hub.close(app.limits.seconds + 5)
 

@@ -90,8 +90,8 @@ class Explain(Request):
 
 
 class Pair(Request):
-    item: Annotated[Id, about("The item that speaks.")]
-    other: Annotated[Id, about("The item that is spoken for.")]
+    item: Annotated[Id, about("The item whose weight is explained.")]
+    other: Annotated[Id, about("The item to whose score it adds.")]
     model: Name = None
 
 

@@ -41,13 +41,17 @@ class Store:
         self._busy = threading.Lock()  # one reload at a time
         self._titles_stamp: Stamp | None = None
         self._titles = self._read_titles()
-        self._leases: dict[str, Lease] | None = {} if hold else None
+        self._hold = hold
+        self._leases: dict[str, Lease | None] = {}
         self._refused: dict[str, Stamp | None] = {}  # files that could not be loaded
         # None: the file is being overwritten, and there was no space for a copy
         self._served: dict[str, ServedModel | None] = {}
         for name, path in self._paths.items():
-            served = self._served[name] = self._load_first(name, path)
-            served.warm()
+            try:
+                served, self._leases[name] = self._load(name, path)
+            except FileBusy:
+                served = self._load_copy(name, path)
+            self._served[name] = served
             if missing := self._without_titles(served):
                 say(f"model {served.name}: {missing}")
 
@@ -100,8 +104,8 @@ class Store:
     def rescue(self) -> None:
         """Serve models whose files are about to be overwritten from copies, then let the writers continue."""
         with self._busy:
-            for name, lease in (self._leases or {}).items():
-                if lease.wanted_back:
+            for name, lease in self._leases.items():
+                if lease is not None and lease.wanted_back:
                     self._let_go(name, lease)
                     lease.release()
 
@@ -133,18 +137,10 @@ class Store:
         fresh.path, fresh.stamp = path, known
         return fresh
 
-    def _load_first(self, name: str, path: Path) -> ServedModel:
-        """The model that the service starts with; a file that is open for writing is copied."""
-        if self._leases is None:
-            return ServedModel(name, path, self._titles)
-        try:
-            fresh, self._leases[name] = self._load_leased(name, path)
-        except FileBusy:
-            return self._load_copy(name, path)
-        return fresh
-
-    def _load_leased(self, name: str, path: Path) -> tuple[ServedModel, Lease]:
-        """A model whose file cannot change while it is in use: leased, copied, or on a read-only file system."""
+    def _load(self, name: str, path: Path) -> tuple[ServedModel, Lease | None]:
+        """With ``hold``, the file cannot change while it is in use: leased, copied, or on a read-only file system."""
+        if not self._hold:
+            return ServedModel(name, path, self._titles), None
         for _ in range(ATTEMPTS):
             now = stamp(path)
             lease = Lease(path, now)
@@ -158,7 +154,7 @@ class Store:
                 lease.release()
                 raise
             lease.release()
-        raise self._unstable(path)
+        raise _unstable(path)
 
     def _load_copy(self, name: str, path: Path) -> ServedModel:
         """A model from a copy, made while its file did not change."""
@@ -168,20 +164,11 @@ class Store:
                 fresh = self._copy(name, path, file.fileno(), known)
                 if stamp_of(os.fstat(file.fileno())) == known:
                     return fresh
-        raise self._unstable(path)
-
-    @staticmethod
-    def _unstable(path: Path) -> OffdiagError:
-        return OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
+        raise _unstable(path)
 
     def _reload_model(self, name: str, path: Path, now: Stamp | None) -> int:
-        lease = None
         try:
-            if self._leases is None:
-                fresh = ServedModel(name, path, self._titles)
-            else:
-                fresh, lease = self._load_leased(name, path)
-            fresh.warm()
+            fresh, lease = self._load(name, path)
         except Exception as error:  # no error may stop the watcher
             known = name in self._refused
             busy = isinstance(error, FileBusy)
@@ -191,10 +178,9 @@ class Store:
             return 0
         self._refused.pop(name, None)
         self._served = {**self._served, name: fresh}  # one assignment: a request sees the old or the new model
-        if self._leases is not None and lease is not None:
-            old, self._leases[name] = self._leases.get(name), lease
-            if old is not None:
-                old.release()
+        old, self._leases[name] = self._leases.get(name), lease
+        if old is not None:
+            old.release()
         self._count(True)
         missing = self._without_titles(fresh)
         loaded = f"loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}"
@@ -250,6 +236,10 @@ class Store:
     def _report_failure(self, text: str) -> None:
         self._count(False)
         self._say(f"{text}; the one before is still in use")
+
+
+def _unstable(path: Path) -> OffdiagError:
+    return OffdiagError(f"the model file {str(path)!r} changes faster than it can be read; try again later")
 
 
 def by_name(models: Sequence[str | Path] | Mapping[str, str | Path]) -> dict[str, Path]:

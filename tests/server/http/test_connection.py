@@ -1,4 +1,4 @@
-"""One connection: pipelined requests, large bodies, slow headers."""
+"""One connection: pipelined requests, slow headers."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -6,10 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from offdiag.server.http.hub import Hub
-from offdiag.server.limits import Limits
-from offdiag.server.metrics import Counters
-from tests.fixtures.connections import Application, arrive, connect, rounds
+from tests.fixtures.connections import Application, arrive, connect, make_hub, rounds
 from tests.fixtures.http_cases import BODY, FIRST, read_answers, sized
 from tests.fixtures.serving import private_memory, raw, until
 
@@ -52,10 +49,8 @@ def send_some(flood):
 
 async def test_pipelined_requests_are_started_one_at_a_time():
     app = Application()
-    hub = Hub(app, Limits(), Counters())
-    connection, wire = connect(hub)
-    lines = [b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % n for n in range(3)]
-    arrive(connection, b"".join(lines))
+    connection, wire = connect(make_hub(app))
+    arrive(connection, b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % n for n in range(3)))
     await rounds()
     assert app.begun == ["/0"]
     assert not wire.reading
@@ -64,30 +59,6 @@ async def test_pipelined_requests_are_started_one_at_a_time():
     assert app.begun == ["/0", "/1", "/2"]
     assert wire.reading
     assert [answer.status for answer in read_answers(wire.written)] == [200, 200, 200]
-
-
-async def test_a_large_body_stays_with_the_client_until_it_is_read():
-    app = Application()  # never asks for the body
-    hub = Hub(app, Limits(), Counters())
-    connection, wire = connect(hub)
-    arrive(connection, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
-    sent = 0
-    while wire.reading and sent < 1_000_000:
-        arrive(connection, b"x" * 50_000)
-        sent += 50_000
-    assert sent <= 150_000
-
-
-async def test_an_answer_that_is_too_short_closes_the_connection():
-    async def short(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
-        await send({"type": "http.response.body", "body": b"half"})
-
-    hub = Hub(short, Limits(), Counters())
-    connection, wire = connect(hub)
-    arrive(connection, FIRST)
-    await rounds()
-    assert wire.closed
 
 
 def test_slow_headers_time_out(service):

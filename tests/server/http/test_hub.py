@@ -10,11 +10,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from offdiag.server.http.connection import Connection
-from offdiag.server.http.hub import TURNS, Hub, source
-from offdiag.server.limits import Limits
-from offdiag.server.metrics import Counters
-from tests.fixtures.connections import Application, arrive, connect, rounds
+from offdiag.server.http.hub import TURNS, source
+from tests.fixtures.connections import Application, arrive, connect, make_hub, rounds
 from tests.fixtures.http_cases import FIRST, read_answers, sized
 from tests.fixtures.serving import Service, metric, until
 
@@ -23,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 async def test_pipelined_requests_take_turns_and_others_do_not_wait():
     app = Application()
-    hub = Hub(app, Limits(), Counters())
+    hub = make_hub(app)
     line = b"GET /ahead HTTP/1.1\r\nHost: a\r\n\r\n"
     ahead = [connect(hub)[0] for _ in range(5 * TURNS)]
     for one in ahead:
@@ -81,7 +78,7 @@ def test_addresses_of_one_customer_count_as_one():
 
 
 async def test_too_many_refused_connections_are_closed_silently():
-    hub = Hub(Application(), Limits(connections=1), Counters())
+    hub = make_hub(Application(), connections=1)
     connect(hub)
     wires = [connect(hub)[1] for _ in range(100)]
     assert wires[0].written.startswith(b"HTTP/1.1 503 ")
@@ -135,11 +132,11 @@ class Full:
 
 
 async def test_without_free_descriptors_accepting_is_retried():
-    hub = Hub(Application(), Limits(), Counters())
+    hub = make_hub(Application())
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(False)
         full = Full(listener)
-        hub.listen(full, lambda: Connection(hub))
+        hub.listen(full)
         await asyncio.sleep(0.05)
         assert full.calls == 1, "no busy waiting"
         for _ in range(100):

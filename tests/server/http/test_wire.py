@@ -41,8 +41,8 @@ def test_curl_may_offer_http2(service):
         pytest.skip("curl is not installed")
     command = ["curl", "-sS", "--http2", "-d", BODY.decode(), f"{service.url}/recommend"]
     for more in ([], ["-H", "Expect: 100-continue"], ["-H", "Transfer-Encoding: chunked"]):
-        said = subprocess.run([*command, *more], capture_output=True, text=True, timeout=30)
-        assert len(json.loads(said.stdout)["items"]) == 1, said
+        ran = subprocess.run([*command, *more], capture_output=True, text=True, timeout=30)
+        assert len(json.loads(ran.stdout)["items"]) == 1, ran
 
 
 NGINX = """

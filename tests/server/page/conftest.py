@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import offdiag as od
 from tests.fixtures.serving import Service
 from tests.fixtures.titled_models import make_titled_models
 
@@ -16,6 +17,18 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="package")
 def titles(folder):
     return make_titled_models(folder)
+
+
+@pytest.fixture(scope="package")
+def exact(folder, titles):
+    """The model that the page shows first."""
+    return od.load(folder / "exact.od")
+
+
+@pytest.fixture(scope="package")
+def popular(exact):
+    """Its most popular items."""
+    return exact.recommend([[]], k=3).items[0].tolist()
 
 
 @pytest.fixture(scope="package")

@@ -13,13 +13,13 @@ from tests.fixtures.titled_models import HOSTILE
 pytestmark = pytest.mark.slow
 
 
-def test_a_link_to_unknown_items_or_models_is_reported(visit, service, folder):
+def test_a_link_to_unknown_items_or_models_is_reported(visit, service, exact):
     page = visit(h=[999_999, "7"], m="gone")
     expect(page.locator("#lists-note")).to_contain_text("“gone” of this link is not served here")
     expect(page.locator("#history")).to_contain_text("999999 (not in this catalogue)")
     expect(page.locator("#lists-title")).to_have_text("Popular items")
     expect(page.locator("#lists-note")).to_contain_text("Nothing in your history is known to this model")
-    known = od.load(folder / "exact.od").item_ids_[:2].tolist()
+    known = exact.item_ids_[:2].tolist()
     page.goto("about:blank")
     page = visit(h=[*known, 999_999])
     expect(page.locator("#lists-note")).to_contain_text("For the 2 items in your history")
@@ -30,8 +30,8 @@ def test_a_link_to_unknown_items_or_models_is_reported(visit, service, folder):
     expect(page.locator("#history li")).to_have_count(0)
 
 
-def test_a_link_with_ids_as_text_shows_the_same_items(visit, folder, titles):
-    known = od.load(folder / "exact.od").item_ids_[:3].tolist()
+def test_a_link_with_ids_as_text_shows_the_same_items(visit, exact, titles):
+    known = exact.item_ids_[:3].tolist()
     wanted = listed(visit(h=known[:2], b=known[2:]))
     page = visit(h=[str(x) for x in known[:2]], b=[str(known[2])])
     assert listed(page) == wanted
@@ -58,8 +58,8 @@ def test_titles_with_markup_stay_text(visit, titles):
     assert other.locator("#history .title").all_inner_texts() == [titles[str(i)] for i in ids[:2]]
 
 
-def test_an_empty_list_is_explained(visit, folder):
-    every = od.load(folder / "exact.od").item_ids_.tolist()
+def test_an_empty_list_is_explained(visit, exact):
+    every = exact.item_ids_.tolist()
     page = visit(loads=False, h=every[:-1], b=every[-1:])
     expect(page.locator("#results")).to_contain_text("Nothing is left to recommend")
     expect(page.locator("#lists-note")).not_to_contain_text("Bars")

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from offdiag.server.http.exchange import Exchange
-from offdiag.server.http.hub import SCRATCH, Hub
-from offdiag.server.http.wire import BLANK_LINES, Body, Malformed, check_beginning, parse_head
+from offdiag.server.http.wire import BLANK_LINES, Malformed, check_beginning, parse_head
 from offdiag.server.replies import json_bytes, status_line
 
+if TYPE_CHECKING:
+    from offdiag.server.http.hub import Hub
+
+SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads, which never overlap
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 LINGER = 1.0  # seconds for a client to stop sending and read why it was refused
 LINGER_BYTES = 1 << 20  # bytes it may still send in that time
@@ -24,15 +27,17 @@ NEVER = float("inf")
 
 
 class Connection(asyncio.BufferedProtocol):
+    write: Callable[[bytes], None]  # of the transport, like ``abort``
+    abort: Callable[[], None]
+
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._transport: Any = None
         self._buffer = bytearray()  # read, but not yet part of a request
         self._searched = 0  # bytes of it already searched for the end of a head
         self._exchange: Exchange | None = None
-        self._body: Body | None = None
-        self._reading = self.writable = True
-        self._drained: asyncio.Future[None] | None = None
+        self._reading = True
+        self.drained: asyncio.Future[None] | None = None  # while the client does not read its answers
         self._has_turn = False
         self._discarded = -1  # bytes dropped after the last answer; -1: the connection is still in use
         self._on_deadline: Callable[[], None] | None = None
@@ -44,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the transport
 
     def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+        self._transport, self.write, self.abort = transport, transport.write, transport.abort
         peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client = (peer[0], peer[1]) if peer else None
         self.server = (own[0], own[1]) if own else None
@@ -53,7 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._hub.may_linger(self):
             self._refuse(503, "too many connections are open; try again in a moment", b"retry-after: 1\r\n")
         else:
-            transport.abort()
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hub.leave(self)
@@ -77,31 +82,31 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """A client may close its side after the last request and still read the answer."""
-        if self._exchange is None or self._body is None or not self._body.done:
+        if self._exchange is None or not self._exchange.body.done:
             return False
         self._exchange.keep_alive = False
         return True
 
     def pause_writing(self) -> None:
-        self.writable = False
+        self.drained = asyncio.get_running_loop().create_future()
         self._set_deadline(self._hub.limits.seconds, self.abort)
 
     def resume_writing(self) -> None:
-        self.writable = True
         if self._discarded < 0:
             idle = self._exchange is None
             self._set_deadline(KEEP_ALIVE if idle else NEVER, self._transport.close if idle else None)
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        if self.drained is not None:
+            self.drained.set_result(None)
+            self.drained = None
 
     # Requests
 
     def _advance(self) -> None:
         if self._exchange is None:
             self._begin()
-        elif self._body is not None and not self._body.done:
-            self._receive(self._body, self._exchange)
-        if self._buffer and self._exchange is not None and self._body is not None and self._body.done:
+        elif not self._exchange.body.done:
+            self._receive(self._exchange)
+        if self._buffer and self._exchange is not None and self._exchange.body.done:
             self._pause()  # pipelined: the rest stays with the client until this one is answered
 
     def _begin(self) -> None:
@@ -129,35 +134,31 @@ class Connection(asyncio.BufferedProtocol):
         del buffer[: end + 4]
         self._searched = 0
         self._set_deadline(NEVER)
-        body = self._body = Body(head.length, self._hub.limits.body)
-        exchange = self._exchange = Exchange(self, head, self._hub)
-        self._receive(body, exchange)
-        self._hub.start(exchange)
+        self._exchange = Exchange(self, head, self._hub)
+        self._receive(self._exchange)
+        self._hub.start(self._exchange.run())
 
-    def _receive(self, body: Body, exchange: Exchange) -> None:
+    def _receive(self, exchange: Exchange) -> None:
         """Pass the received part of a body to its request."""
         try:
-            data = body.take(self._buffer)
-        except Malformed as problem:
-            exchange.spoil(problem)
+            waiting = exchange.feed(self._buffer)
+        except Malformed:
             self._buffer.clear()
             self._discarded = 0  # the start of the next request is unknown
             return
-        if exchange.feed(data, body.done) > HIGH_WATER and not body.done:
+        if waiting > HIGH_WATER and not exchange.body.done:
             self._pause()
 
-    def finish(self) -> None:
+    def finish(self, exchange: Exchange) -> None:
         """The answer is complete: continue with the next request, or close."""
-        keep = self._exchange is not None and self._exchange.keep_alive
-        whole = self._body is not None and self._body.done
-        self._exchange = self._body = None
+        self._exchange = None
         self._end_turn()
-        if not (keep and whole) or self._hub.closing:
-            self._close(linger=not whole or bool(self._buffer))
+        if not (exchange.keep_alive and exchange.body.done) or self._hub.closing:
+            self._close(linger=not exchange.body.done or bool(self._buffer))
         elif self._buffer:
             self._hub.queue(self)
         else:
-            if self.writable:
+            if self.drained is None:
                 self._set_deadline(KEEP_ALIVE, self._transport.close)
             self.resume_reading()
 
@@ -184,36 +185,25 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answers
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
-
-    async def drain(self) -> None:
-        while not self.writable:
-            if self._drained is None or self._drained.done():
-                self._drained = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._drained)
-
     def _refuse(self, status: int, text: str, headers: bytes = b"") -> None:
         """Answer a request that never reaches the application, and close."""
         body = json_bytes({"error": text})
         head = b"%bdate: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
         self.write(head % (status_line(status), self._hub.date, len(body), headers) + body)
-        self._hub.count_refusal(status)
+        self._hub.counters.begin()
+        self._hub.counters.end("unknown", status, 0.0)
         self._close(linger=True)
 
     def _close(self, linger: bool) -> None:
         """Closing while the client still sends would destroy the answer in transit, so the rest is read and dropped."""
         self._discarded = 0
-        self._set_deadline(LINGER if self.writable else self._hub.limits.seconds, self.abort)
+        self._set_deadline(LINGER if self.drained is None else self._hub.limits.seconds, self.abort)
         if linger and not self._transport.is_closing():
             self._buffer.clear()
             self._transport.write_eof()
             self.resume_reading()
         else:
             self._transport.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
 
     # Time and flow
 
@@ -238,4 +228,4 @@ class Connection(asyncio.BufferedProtocol):
             act()
 
     def _too_slow(self) -> None:
-        self._refuse(408, f"the headers came too slowly: at most {self._hub.limits.seconds:g} s")
+        self._refuse(408, f"the headers arrived too slowly: at most {self._hub.limits.seconds:g} s")

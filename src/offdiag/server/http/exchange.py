@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Message
 
-from offdiag.server.http.wire import Head, Malformed
+from offdiag.server.http.wire import Body, Head, Malformed
 from offdiag.server.replies import status_line
 
 if TYPE_CHECKING:
@@ -22,34 +22,34 @@ NO_BODY = (204, 304)  # statuses of answers without a body
 
 class Exchange:
     __slots__ = (
-        "_arrived", "_connection", "_delivered", "_ended", "_head", "_hub", "_left", "_lost", "_pending", "_spoilt",
-        "_wakeup", "_wants_continue", "complete", "keep_alive",
+        "_arrived", "_connection", "_delivered", "_head", "_hub", "_left", "_lost", "_pending", "_problem",
+        "_wakeup", "_wants_continue", "body", "complete", "keep_alive",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, head: Head, hub: Hub) -> None:
         self._connection, self._head, self._hub = connection, head, hub
         self.keep_alive = head.keep_alive
+        self.body = Body(head.length, hub.limits.body)
         self._arrived = bytearray()  # part of the body, not yet passed on
-        self._ended = self._delivered = False  # whether the end of the body has arrived, and has been passed on
+        self._delivered = False  # the body has been passed on to its end
         self._lost = False  # the client has gone
-        self._spoilt: Malformed | None = None  # what is wrong with the body
+        self._problem: Malformed | None = None  # what is wrong with the body
         self._wants_continue = head.expects_continue
         self._wakeup: asyncio.Future[None] | None = None
         self._pending = b""  # the head of the answer, held back until its body is available
         self._left: int | None = None  # bytes of the answer still to be sent; None: until the connection closes
         self.complete = False
 
-    def feed(self, data: bytes, ended: bool) -> int:
-        """A part of the body has arrived; returns how many bytes wait for the application."""
-        self._ended = ended
-        if not self.complete:
-            self._arrived += data
-        self._wake()
+    def feed(self, buffer: bytearray) -> int:
+        """Take a part of the body from the buffer; returns how many bytes wait for the application."""
+        try:
+            self._arrived += self.body.take(buffer)
+        except Malformed as problem:
+            self._problem = problem
+            raise
+        finally:
+            self._wake()
         return len(self._arrived)
-
-    def spoil(self, problem: Malformed) -> None:
-        self._spoilt = problem
-        self._wake()
 
     def disconnect(self) -> None:
         self._lost = True
@@ -75,14 +75,15 @@ class Exchange:
 
     async def receive(self) -> Message:
         while not (self._lost or self.complete):
-            if self._spoilt is not None:
-                raise self._spoilt
-            if self._arrived or (self._ended and not self._delivered):
+            if self._problem is not None:
+                raise self._problem
+            more = not self.body.done
+            if self._arrived or not (more or self._delivered):
                 data, self._arrived = bytes(self._arrived), bytearray()
-                self._delivered = self._ended
-                if not self._ended:
+                self._delivered = not more
+                if more:
                     self._connection.resume_reading()
-                return {"type": "http.request", "body": data, "more_body": not self._ended}
+                return {"type": "http.request", "body": data, "more_body": more}
             if self._wants_continue:
                 self._wants_continue = False
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -91,8 +92,8 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        if not self._connection.writable:
-            await self._connection.drain()
+        while self._connection.drained is not None:
+            await asyncio.shield(self._connection.drained)
         if self._lost or self.complete:
             return
         if message["type"] == "http.response.start":
@@ -109,7 +110,7 @@ class Exchange:
             if self._left:
                 raise RuntimeError("an answer is shorter than its content-length")
             self.complete = True
-            self._connection.finish()
+            self._connection.finish(self)
 
     def _start(self, message: Message) -> bytes:
         status, headers = message["status"], message.get("headers", [])
@@ -123,7 +124,7 @@ class Exchange:
                 self.keep_alive = False
         if self._head.method == "HEAD" or status in NO_BODY:
             self._left = 0
-        if self._left is None or not self._ended:
+        if self._left is None or not self.body.done:
             self.keep_alive = False  # the answer ends when the connection closes, or the body is not fully read
         unsaid = not self.keep_alive and (b"connection", b"close") not in headers
         lines.append(b"connection: close\r\n\r\n" if unsaid else b"\r\n")

@@ -6,21 +6,17 @@ import asyncio
 import ipaddress
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Coroutine
 from contextlib import suppress
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import Any
 
 from starlette.types import ASGIApp
 
+from offdiag.server.http.connection import Connection
 from offdiag.server.limits import Limits
 from offdiag.server.metrics import Counters
 
-if TYPE_CHECKING:
-    from offdiag.server.http.connection import Connection
-    from offdiag.server.http.exchange import Exchange
-
-SCRATCH = memoryview(bytearray(64 << 10))  # shared by all reads, which never overlap
 NEW_AT_ONCE = 32  # connections accepted in one round of the event loop
 TURNS = 8  # pipelined requests in progress on all connections together
 LINGERING = 64  # refused connections that may be sent a reason at the same time; others are just closed
@@ -32,10 +28,10 @@ class Hub:
         self.app, self.limits, self.counters = app, limits, counters
         self.connections: set[Connection] = set()
         self.closing = False
-        self._turned_away: set[Connection] = set()
+        self._refused: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ahead: deque[Connection] = deque()  # connections whose next request was pipelined
+        self._pipelined: deque[Connection] = deque()  # connections whose next request was pipelined
         self._turns = 0
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
@@ -45,11 +41,11 @@ class Hub:
 
     # Connections
 
-    def listen(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+    def listen(self, listener: socket.socket) -> None:
         if not self.closing:
-            self._loop.add_reader(listener.fileno(), self._accept, listener, protocol)
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
 
-    def _accept(self, listener: socket.socket, protocol: Callable[[], Connection]) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         """Accept all waiting connections, up to a limit that leaves some for other processes.
 
         Not ``loop.create_server``: uvloop accepts one per round, and with many busy clients a round is long.
@@ -63,14 +59,14 @@ class Hub:
                 continue
             except OSError:  # too many open files: try again later, without spinning
                 self._loop.remove_reader(listener.fileno())
-                self._loop.call_later(LOOK, self.listen, listener, protocol)
+                self._loop.call_later(LOOK, self.listen, listener)
                 return
             plain.setblocking(False)
-            self._keep(self._loop.create_task(self._connect(plain, protocol)))
+            self.start(self._connect(plain))
 
-    async def _connect(self, plain: socket.socket, protocol: Callable[[], Connection]) -> None:
+    async def _connect(self, plain: socket.socket) -> None:
         with suppress(OSError):
-            await self._loop.connect_accepted_socket(protocol, plain)
+            await self._loop.connect_accepted_socket(lambda: Connection(self), plain)
 
     def enter(self, connection: Connection) -> bool:
         """Register a connection; False if it cannot be accepted."""
@@ -87,13 +83,13 @@ class Hub:
 
     def may_linger(self, connection: Connection) -> bool:
         """Whether a refused connection gets an answer with the reason."""
-        if len(self._turned_away) >= LINGERING:
+        if len(self._refused) >= LINGERING:
             return False
-        self._turned_away.add(connection)
+        self._refused.add(connection)
         return True
 
     def leave(self, connection: Connection) -> None:
-        self._turned_away.discard(connection)
+        self._refused.discard(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self._per_address[connection.address] -= 1
@@ -103,16 +99,15 @@ class Hub:
 
     # Requests
 
-    def start(self, exchange: Exchange) -> None:
-        self._keep(self._loop.create_task(exchange.run()))
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as a task, and hold on to that: the event loop itself does not."""
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def queue(self, connection: Connection) -> None:
         """Its next request was pipelined: it waits for its turn."""
-        self._ahead.append(connection)
+        self._pipelined.append(connection)
         self._hand_out()
 
     def end_turn(self) -> None:
@@ -120,20 +115,16 @@ class Hub:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        while self._ahead and self._turns < TURNS:
+        while self._pipelined and self._turns < TURNS:
             self._turns += 1
-            self._loop.call_soon(self._ahead.popleft().take_turn)
-
-    def count_refusal(self, status: int) -> None:
-        self.counters.begin()
-        self.counters.end("unknown", status, 0.0)
+            self._loop.call_soon(self._pipelined.popleft().take_turn)
 
     # Time
 
     def _look(self) -> None:
         now = self.now()
         self.date = formatdate(usegmt=True).encode()
-        for connection in [one for one in (*self.connections, *self._turned_away) if one.deadline <= now]:
+        for connection in [one for one in (*self.connections, *self._refused) if one.deadline <= now]:
             connection.expire()
         self._looking = self._loop.call_later(self._every, self._look)
 
@@ -147,7 +138,7 @@ class Hub:
             await asyncio.sleep(0.02)
         for task in self._tasks:
             task.cancel()
-        for connection in [*self.connections, *self._turned_away]:
+        for connection in [*self.connections, *self._refused]:
             connection.abort()
         await asyncio.sleep(0)
         self._looking.cancel()
@@ -155,12 +146,6 @@ class Hub:
 
 def source(address: str) -> str:
     """The key by which connections are counted: an IPv4 address, or the /64 network that one customer usually has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
-    return str(found)
+    found = ipaddress.ip_address(address.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))

@@ -85,12 +85,16 @@ def parse_head(data: bytes) -> Head:
     _check_host(named.get(b"host", []), modern)
     if authority is not None:  # then Host is ignored [RFC 9112, 3.2.2]
         headers = [(b"host", authority), *(field for field in headers if field[0] != b"host")]
+    length = _length(named, modern)
+    expected = named.get(b"expect", []) if modern else []
+    if expected and (len(expected) > 1 or expected[0].lower() != b"100-continue"):
+        raise Malformed(417, "the only supported expectation is 100-continue")
     connection = b",".join(named[b"connection"]).lower() if b"connection" in named else b""
     keep = modern and (not connection or b"close" not in [one.strip() for one in connection.split(b",")])
     path = raw_path.decode("ascii")
     return Head(
         method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, "1.1" if modern else "1.0",
-        headers, _length(named, modern), keep, modern and _expects(named.get(b"expect", [])),
+        headers, length, keep, bool(expected),
     )  # fmt: skip
 
 
@@ -146,12 +150,6 @@ def _length(named: dict[bytes, list[bytes]], modern: bool) -> int | None:
     if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
         raise Malformed(400, "expected one Content-Length, a whole number")
     return int(lengths[0])
-
-
-def _expects(values: list[bytes]) -> bool:
-    if values and (len(values) > 1 or values[0].lower() != b"100-continue"):
-        raise Malformed(417, "the only supported expectation is 100-continue")
-    return bool(values)
 
 
 class Body:

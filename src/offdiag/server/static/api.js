@@ -30,10 +30,10 @@ async function answer(url, options) {
   const explain = (status, text) => (error) => { throw error.name === "AbortError" ? error : new Trouble(status, text); };
   const response = await fetch(url, { ...options, headers })
     .catch(explain(0, "The service does not answer. It may be restarting, or the connection is gone."));
-  const said = await response.json()
+  const reply = await response.json()
     .catch(explain(response.status, `The service sent something that is not JSON (status ${response.status}).`));
-  if (!response.ok) throw new Trouble(response.status, typeof said.error === "string" ? said.error : `Status ${response.status}.`);
-  return said;
+  if (!response.ok) throw new Trouble(response.status, typeof reply.error === "string" ? reply.error : `Status ${response.status}.`);
+  return reply;
 }
 
 /** Only the last call of a kind matters: a new one aborts the one before. */

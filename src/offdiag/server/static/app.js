@@ -26,7 +26,7 @@ let working = 0;
 const left = (ids, id) => ids.filter((one) => keyOf(one) !== keyOf(id));
 const modelName = () => state.model ?? models[0];
 const otherName = () => (state.other && state.other !== modelName() ? state.other : null);
-const say = (text) => { $("said").textContent = text; };
+const say = (text) => { $("status").textContent = text; };
 const titleOf = (id) => (titles.get(keyOf(id)) ?? String(id)) + (unknown.has(keyOf(id)) ? " (not in this catalogue)" : "");
 const pickedAgain = () => showPicked(state, titleOf, act);
 
@@ -58,11 +58,11 @@ function learn(items) {
 }
 
 /** A step of the user: it is stored in the address, and everything is derived from that. */
-function change(step, said) {
+function change(step, text) {
   state = { ...state, ...step, open: null };
   notice = "";
   remember(true);
-  if (said) say(said);
+  if (text) say(text);
   pickedAgain();
   if ("model" in step || "other" in step) start();
   else showLists();
@@ -112,24 +112,24 @@ async function showLists() {
   await during(async () => {
     const body = { history: state.history, k: state.k, block: state.block };
     const other = otherName();
-    const said = other
+    const reply = other
       ? await post("compare", { ...body, models: [modelName(), other] }, signal)
       : await recommended({ ...body, model: state.model }, signal);
-    learn(other ? said.lists.flat() : said.items);
-    unknown = unknownIn(said, other);
+    learn(other ? reply.lists.flat() : reply.items);
+    unknown = unknownIn(reply, other);
     await findTitles(signal);
     pickedAgain();
     calm();
     searchAgain();
-    keepFocus(() => render(said, other));
+    keepFocus(() => render(reply, other));
     reopen();
   });
 }
 
 /** Ids that no model on the page knows. */
-function unknownIn(said, other) {
-  if (!other) return new Set(said.unknown.map(keyOf));
-  const [first, second] = said.unknown.map((ids) => new Set(ids.map(keyOf)));
+function unknownIn(reply, other) {
+  if (!other) return new Set(reply.unknown.map(keyOf));
+  const [first, second] = reply.unknown.map((ids) => new Set(ids.map(keyOf)));
   return new Set([...first].filter((key) => second.has(key)));
 }
 
@@ -152,22 +152,22 @@ async function findTitles(signal) {
   learn((await post("recommend", { history: [], k: missing.length, allow: missing, model: state.model }, signal)).items);
 }
 
-function render(said, other) {
+function render(reply, other) {
   const lost = state.history.filter((id) => unknown.has(keyOf(id))).length;
   const n = state.history.length - lost;
-  const length = other ? said.lists[0].length : said.items.length;
-  const popular = other ? said.fallback.every(Boolean) : said.fallback === "popular";
+  const length = other ? reply.lists[0].length : reply.items.length;
+  const popular = other ? reply.fallback.every(Boolean) : reply.fallback === "popular";
   $("lists-title").textContent = other ? "Two models, one history" : popular ? "Popular items" : "Recommended";
   $("lists-note").textContent = [
     notice,
     popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Without a history"}; these are the most used items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
     lost && !popular ? `${lost === 1 ? "One more is" : `${count(lost)} more are`} not in this catalogue and left out.` : "",
-    other ? `${count(said.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
+    other ? `${count(reply.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
       : popular || !length ? "" : withoutReasons.has(modelName()) ? "This model gives no reasons."
         : "Bars show what speaks most for an item or against it; open it to see all.",
   ].filter(Boolean).join(" ");
   const nothing = h("p", { class: "soft" }, "Nothing is left to recommend: everything is in your history or blocked.");
-  $("results").replaceChildren(!length ? nothing : other ? twoLists(said, act) : oneList(said, act, popular));
+  $("results").replaceChildren(!length ? nothing : other ? twoLists(reply, act) : oneList(reply, act, popular));
   $("more").hidden = length < state.k || state.k >= MOST;
   say(`${$("lists-title").textContent}: ${count(length)} items. ${$("lists-note").textContent}`);
 }

@@ -4,13 +4,13 @@ import { bar, column, count, h, iconButton, scaleOf } from "./dom.js";
 import { keyOf } from "./state.js";
 
 /** The list of one model. */
-export function oneList(said, act, popular) {
-  const shown = said.items.flatMap((item) => (item.reasons ?? []).map((reason) => reason.contribution));
+export function oneList(reply, act, popular) {
+  const shown = reply.items.flatMap((item) => (item.reasons ?? []).map((reason) => reason.contribution));
   const scale = scaleOf(shown);
   const write = column(shown);
-  const score = column(said.items.map((item) => item.score * (popular ? 100 : 1)), false);
-  return h("ol", { class: "items" }, said.items.map((item, n) =>
-    row(item, n + 1, said.model, act, {
+  const score = column(reply.items.map((item) => item.score * (popular ? 100 : 1)), false);
+  return h("ol", { class: "items" }, reply.items.map((item, n) =>
+    row(item, n + 1, reply.model, act, {
       score: popular ? `${score(100 * item.score)} %` : score(item.score),
       what: popular ? "share of all interactions" : "score",
       below: (item.reasons ?? []).length ? reasons(item.reasons, scale, write) : null,
@@ -25,13 +25,13 @@ function reasons(parts, scale, write) {
 }
 
 /** Two lists; the badge of an item shows its rank in the other one. */
-export function twoLists(said, act) {
-  const columns = said.models.map((model, side) => {
-    const items = said.lists[side];
+export function twoLists(reply, act) {
+  const columns = reply.models.map((model, side) => {
+    const items = reply.lists[side];
     const id = `list-${side}`;
     return h("div", { class: "column" },
       h("h3", { id }, model),
-      said.fallback[side] && !said.fallback.every(Boolean)
+      reply.fallback[side] && !reply.fallback.every(Boolean)
         ? h("p", { class: "only" }, "Popular items: nothing in your history is known to this model.") : null,
       h("ol", { class: "items", "aria-labelledby": id }, items.map((item) =>
         row(item, item.rank, model, act, { ...difference(item, items.length), score: null, side }))));

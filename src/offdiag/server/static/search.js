@@ -44,8 +44,8 @@ export function search({ model, has, pick, failed, say }) {
     field.focus();
   }
 
-  function show(said, query) {
-    found = said.items;
+  function show(reply, query) {
+    found = reply.items;
     list.replaceChildren(
       ...found.map((item, n) =>
         h("li", {
@@ -56,7 +56,7 @@ export function search({ model, has, pick, failed, say }) {
         h("span", { class: "soft" }, has(item.id) ? "in your history" : `${count(item.popularity)} ×`)),
       ),
     );
-    const rest = said.total - found.length;
+    const rest = reply.total - found.length;
     note.textContent = !found.length ? `No title has all the words of “${query}”.`
       : rest > 0 ? `${count(rest)} more; keep typing to narrow it down.` : "";
     note.hidden = !note.textContent;
@@ -64,7 +64,7 @@ export function search({ model, has, pick, failed, say }) {
     box.hidden = false;
     field.setAttribute("aria-expanded", String(found.length > 0));
     mark(-1);
-    say(found.length ? `${count(said.total)} titles found` : note.textContent);
+    say(found.length ? `${count(reply.total)} titles found` : note.textContent);
   }
 
   async function ask() {
