@@ -196,7 +196,7 @@ def test_ctrl_c_ends_the_search_and_the_best_so_far_is_the_result(run, folder, m
     stopped_at(3, monkeypatch)
     code, out, err = run("tune", "train.csv", "--trials", 9, "--study", "c.study", "--out", "c.od", "--json")
     assert code == 0
-    assert err == "offdiag: note: interrupted after 2 trials; going on with the best of them\n"
+    assert err == "offdiag: note: interrupted after 2 trials; continuing with the best of them\n"
     said = json.loads(out)
     assert (said["stopped"], len(said["trials"])) == ("interrupted", 2)
     assert od.load(folder / "c.od").settings_["l2"] == said["settings"]["l2"]

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.cli import demo_study as demo
+from offdiag.cli import demo
 from offdiag.report import writer
 from tests.fixtures.html import Page
 

@@ -23,20 +23,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LogColumns:
+class LogColumns(inputs.Source):
     """Options of the commands that read a log. Column names default to those of the fit."""
 
-    user: str | None = option("--user", "Column of users; by default as in the fit.")
-    item: str | None = option("--item", "Column of items; by default as in the fit.")
-    value: str | None = option("--value", "Column of ratings or counts, if the fit had one; by default as in the fit.")
-    time: str | None = option("--time", "Column of times, if the fit had one; by default as in the fit.")
-    event: str | None = option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
-    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = option("--format", formats.listing(layouts=False))
-    header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
-    encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
-    query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
-    table: str | None = option("--table", "Of a database: a table or view, instead of --query.")
+    user: str | None = option("--user", "Column of users. Default: as in the fit.")
+    item: str | None = option("--item", "Column of items. Default: as in the fit.")
+    value: str | None = option("--value", "Column of ratings or counts, if the fit had one. Default: as in the fit.")
+    time: str | None = option("--time", "Column of times, if the fit had one. Default: as in the fit.")
+    event: str | None = option("--event", "Column of event ids, if the fit had one. Default: as in the fit.")
 
 
 def read_first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
