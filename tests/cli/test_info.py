@@ -13,6 +13,11 @@ def test_info_describes_a_table(text_of, json_of):
     assert about["most_popular"][0]["total"] == np.bincount(inter.matrix.indices).max()
 
 
+def test_a_table_of_zeros_has_no_values(text_of, folder):
+    (folder / "zeros.csv").write_text("user,item,rating\n1,2,0\n")
+    assert "values          none\n" in text_of("info", "zeros.csv", "--value", "rating")
+
+
 def test_info_describes_a_model(json_of, text_of):
     fitted = json_of("fit", "train.csv", "--out", "new.od", "--dropout", "0.3", "--validate")
     about = json_of("info", "new.od")

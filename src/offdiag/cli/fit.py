@@ -137,7 +137,7 @@ def fit(
 def read(data: str, columns: FilteredColumns, updatable: bool, event: str | None) -> tuple[Interactions, Ledger | None]:
     """The interactions, and the ledger of an updatable model."""
     if updatable:
-        return log_inputs.read_first(data, columns, event, columns.at_least)
+        return log_inputs.read_first(data, columns, event)
     return inputs.read_filtered(data, columns), None
 
 

@@ -135,7 +135,7 @@ def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
         "interactions": f"{about['interactions']:,} ({100 * about['density']:.3g} % of all possible ones)",
         "items per user": spread("items_per_user"),
         "users per item": spread("users_per_item"),
-        "values": f"all {low:g}" if low == high else f"{low:g} to {high:g}",
+        "values": "none" if not about["interactions"] else f"all {low:g}" if low == high else f"{low:g} to {high:g}",
         "most popular": _popular_text(about),
     }
 
