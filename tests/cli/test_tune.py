@@ -33,10 +33,8 @@ def split_of(file="train.csv", held_out=0.1, seed=0):
 # Results
 
 
-def test_tune_finds_what_the_library_finds_and_measures_it_once_on_test_users(run):
-    code, out, err = run("tune", "train.csv", "--metric", "ndcg@20", *FAST, "--seed", 3, "--json")
-    assert (code, err) == (0, "")
-    said, split = json.loads(out), split_of(seed=3)
+def test_tune_finds_what_the_library_finds(json_of):
+    said, split = json_of("tune", "train.csv", "--metric", "ndcg@20", *FAST, "--seed", 3), split_of(seed=3)
     tuned = od.tune(od.EDLAE, split, "ndcg@20", trials=4, seed=3)
     assert said["settings"] == tuned.settings
     assert said["validation"]["value"] == tuned.value
@@ -50,7 +48,7 @@ def test_tune_finds_what_the_library_finds_and_measures_it_once_on_test_users(ru
     assert {part["setting"] for part in said["influence"]} == {"dropout", "l2", "user_power"}
 
 
-def test_the_test_users_are_looked_at_once_and_only_after_the_search(run, monkeypatch):
+def test_the_test_users_are_used_once_and_only_after_the_search(text_of, monkeypatch):
     asked, inner = [], od.evaluate
 
     def watched(model, held_out, *args, **words):
@@ -59,14 +57,13 @@ def test_the_test_users_are_looked_at_once_and_only_after_the_search(run, monkey
 
     monkeypatch.setattr(od, "evaluate", watched)
     monkeypatch.setattr("offdiag.tuning.trial_runner.evaluate", watched)
-    assert run("tune", "train.csv", *FAST)[0] == 0
+    text_of("tune", "train.csv", *FAST)
     split = split_of()
     assert asked == [split.validation.user_ids.tolist()] * 4 + [split.test.user_ids.tolist()]
 
 
-def test_a_person_is_told_the_best_the_test_the_trials_and_what_mattered(run):
-    code, out, err = run("tune", "train.csv", "--trials", 12)
-    assert (code, err) == (0, "")
+def test_best_settings_test_trials_and_influence_are_printed(text_of):
+    out = text_of("tune", "train.csv", "--trials", 12)
     tuned = od.tune(od.EDLAE, split_of(), trials=12)
     best = ", ".join(f"{name} {value:.4g}" for name, value in tuned.settings.items())
     assert f"best settings  {best}\n" in out
@@ -79,23 +76,21 @@ def test_a_person_is_told_the_best_the_test_the_trials_and_what_mattered(run):
     assert "within 1 % of the best" in out
 
 
-def test_the_model_that_is_saved_has_the_best_settings_and_has_seen_everybody(run, folder):
-    code, out, _ = run("tune", "train.csv", *FAST, "--out", "best.od", "--plot", "trials.svg", "--json")
-    assert code == 0
-    said, saved = json.loads(out), od.load(folder / "best.od")
+def test_the_saved_model_has_the_best_settings_and_saw_all_users(json_of, folder):
+    said = json_of("tune", "train.csv", *FAST, "--out", "best.od", "--plot", "trials.svg")
+    saved = od.load(folder / "best.od")
     expected = od.EDLAE(**said["settings"]).fit(od.read(folder / "train.csv"))
     np.testing.assert_array_equal(saved.weights_.toarray(), expected.weights_.toarray())
     assert saved.n_users_ == 300
     assert said["bytes"] == (folder / "best.od").stat().st_size
-    about = json.loads(run("info", "best.od", "--json")[1])
-    assert about["metrics"]["mean"] == said["test"]["mean"]
+    assert json_of("info", "best.od")["metrics"]["mean"] == said["test"]["mean"]
     assert ET.parse(folder / "trials.svg").getroot().get("aria-label")
 
 
-def test_settings_can_be_held_and_bounds_given(run):
+def test_settings_can_be_held_and_bounds_given(json_of):
     options = ["--fixed", "kept-weight=0.25", "--fixed", "user_power=0", "--range", "l2=5:50:log"]
     options += ["--range", "dropout=0.2,0.4"]
-    said = json.loads(run("tune", "train.csv", "--trials", 6, *options, "--json")[1])
+    said = json_of("tune", "train.csv", "--trials", 6, *options)
     assert said["settings"]["kept_weight"] == 0.25
     assert said["settings"]["user_power"] == 0
     sampled = [t["settings"] for t in said["trials"] if t["origin"] == "sampler"]
@@ -103,61 +98,50 @@ def test_settings_can_be_held_and_bounds_given(run):
     assert all(5 <= s["l2"] <= 50 and s["dropout"] in (0.2, 0.4) for s in sampled)
 
 
-def test_other_models_are_tuned_too(run):
+def test_other_models_are_tuned_too(json_of):
     for model, options in (
         ("rdlae", []),
         ("low-rank-edlae", ["--fixed", "rank=4", "--fixed", "iterations=2"]),
         ("item-knn", []),
         ("popularity", []),
     ):
-        code, out, err = run("tune", "train.csv", "--model", model, "--trials", 2, *options, "--json")
-        assert (code, err) == (0, ""), model
-        said = json.loads(out)
+        said = json_of("tune", "train.csv", "--model", model, "--trials", 2, *options)
         assert said["model"] == catalogue.COMMANDS[model]
         assert 0 < said["test"]["mean"]["ndcg@100"] < 1
     assert said["influence"] == []  # popularity has nothing to search
     assert len(said["trials"]) == 1
 
 
-def test_a_net_stops_by_the_validation_users(run, monkeypatch):
+def test_a_net_stops_by_the_validation_users(json_of, monkeypatch):
     pytest.importorskip("torch")
-    seen = []
-    inner = od.MultDAE.fit
+    seen, inner = [], od.MultDAE.fit
 
     def watched(self, X, **words):
         seen.append(words.get("validation"))
         return inner(self, X, **words)
 
     monkeypatch.setattr(od.MultDAE, "fit", watched)
-    code, out, _ = run(
-        "tune", "train.csv", "--model", "mult-dae", "--trials", 1, "--fixed", "epochs=2", "--fixed", "rank=5", "--json"
-    )
-    assert code == 0
-    assert json.loads(out)["settings"]["rank"] == 5
+    options = ["--model", "mult-dae", "--trials", 1, "--fixed", "epochs=2", "--fixed", "rank=5"]
+    assert json_of("tune", "train.csv", *options)["settings"]["rank"] == 5
     assert len(seen[-1].user_ids) == 30
 
 
 # A study
 
 
-def test_a_study_goes_on_where_it_was(run, folder):
-    first = json.loads(run("tune", "train.csv", "--trials", 3, "--study", "a.study", "--json")[1])
-    code, out, _ = run("tune", "train.csv", "--trials", 6, "--study", "a.study", "--json")
-    assert code == 0
-    then = json.loads(out)
+def test_a_study_resumes(text_of, json_of):
+    words = ["tune", "train.csv", "--study", "a.study", "--trials"]
+    first, then = json_of(*words, 3), json_of(*words, 6)
     assert then["trials"][:3] == first["trials"]
     assert len(then["trials"]) == 6
     assert then["study"] == "a.study"
-    assert (
-        "the same command with more --trials continues from there"
-        in run("tune", "train.csv", "--trials", 6, "--study", "a.study")[1]
-    )
+    assert "the same command with more --trials continues from there" in text_of(*words, 6)
 
 
-def test_a_study_with_propensities_goes_on_to_the_number_asked_for(run):
+def test_a_study_with_propensities_resumes_up_to_its_trials(json_of):
     """Propensities are tried again for a new best trial, and never twice for the old one."""
     for trials in (20, 26, 40):
-        said = json.loads(run("tune", "train.csv", "--trials", trials, "--study", "p.study", "--json")[1])
+        said = json_of("tune", "train.csv", "--trials", trials, "--study", "p.study")
         assert len(said["trials"]) == trials
     tried = [str(t["settings"]) for t in said["trials"] if t["origin"] == "propensity"]
     assert len(tried) == len(set(tried)) >= 5
@@ -165,18 +149,14 @@ def test_a_study_with_propensities_goes_on_to_the_number_asked_for(run):
     assert any(t["settings"] == best | {"propensity_power": 0.1} for t in said["trials"])
 
 
-def test_a_study_of_other_data_or_of_something_else_is_refused_and_kept(fails, run, folder):
-    assert run("tune", "train.csv", "--trials", 2, "--study", "b.study")[0] == 0
-    before = (folder / "b.study").read_bytes()
-    assert "data" in fails("tune", "other.csv", "--trials", 2, "--study", "b.study")
-    assert "model EDLAE there and EASE here" in fails(
-        "tune", "train.csv", "--trials", 2, "--study", "b.study", "--model", "ease"
-    )
-    assert "metric" in fails("tune", "train.csv", "--trials", 2, "--study", "b.study", "--metric", "ndcg@5")
-    assert (folder / "b.study").read_bytes() == before
+def test_a_study_of_something_else_is_refused_and_kept(text_of, untouched, folder):
+    study = ["--trials", 2, "--study", "b.study"]
+    text_of("tune", "train.csv", *study)
+    assert "data" in untouched("tune", "other.csv", *study)
+    assert "model EDLAE there and EASE here" in untouched("tune", "train.csv", *study, "--model", "ease")
+    assert "metric" in untouched("tune", "train.csv", *study, "--metric", "ndcg@5")
     (folder / "notes.txt").write_text("shopping list\n")
-    assert "something else" in fails("tune", "train.csv", "--trials", 2, "--study", "notes.txt")
-    assert (folder / "notes.txt").read_text() == "shopping list\n"
+    assert "something else" in untouched("tune", "train.csv", "--trials", 2, "--study", "notes.txt")
 
 
 # Ctrl-C
@@ -192,11 +172,11 @@ def stopped_at(number, monkeypatch):
     monkeypatch.setattr(console.Work, "__call__", call)
 
 
-def test_ctrl_c_ends_the_search_and_the_best_so_far_is_the_result(run, folder, monkeypatch):
+def test_ctrl_c_ends_the_search_with_the_best_trial_so_far(run, folder, monkeypatch):
     stopped_at(3, monkeypatch)
     code, out, err = run("tune", "train.csv", "--trials", 9, "--study", "c.study", "--out", "c.od", "--json")
     assert code == 0
-    assert err == "offdiag: note: interrupted after 2 trials; going on with the best of them\n"
+    assert err == "offdiag: note: interrupted after 2 trials; continuing with the best of them\n"
     said = json.loads(out)
     assert (said["stopped"], len(said["trials"])) == ("interrupted", 2)
     assert od.load(folder / "c.od").settings_["l2"] == said["settings"]["l2"]
@@ -211,7 +191,7 @@ def test_ctrl_c_before_the_first_result_changes_nothing(run, folder, monkeypatch
     assert not (folder / "d.od").exists()
 
 
-def test_ctrl_c_after_the_search_still_tells_what_was_found(run, folder, monkeypatch):
+def test_ctrl_c_after_the_search_still_prints_the_settings(run, folder, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -222,13 +202,13 @@ def test_ctrl_c_after_the_search_still_tells_what_was_found(run, folder, monkeyp
     assert not (folder / "e.od").exists()
 
 
-def test_progress_never_goes_back_and_is_one_piece_of_work():
-    told = []
-    tell = tune._steady(lambda stage, fraction: told.append((stage, fraction)))
+def test_progress_never_goes_back_and_is_one_stage():
+    reported = []
+    report = tune._steady(lambda stage, fraction: reported.append((stage, fraction)))
     for stage, fraction in (("trial 1 of 4", 0.1), ("trial 1 of 4", 0.0), ("trial 2 of 4 · best 0.3", 0.3)):
-        tell(stage, fraction)
-    assert [fraction for _, fraction in told] == [0.1, 0.1, 0.3]
-    assert {stage.partition(" · ")[0] for stage, _ in told} == {"search"}
+        report(stage, fraction)
+    assert [fraction for _, fraction in reported] == [0.1, 0.1, 0.3]
+    assert {stage.partition(" · ")[0] for stage, _ in reported} == {"search"}
 
 
 # The page
@@ -238,13 +218,13 @@ def test_the_page_on_tuning_names_what_is_searched():
     text = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     names = [(re.findall(r"`(\w+)`", row[0]), row[1:]) for row in rows]
-    told = {
+    listed = {
         model: tuple(re.findall(r"`(\w+)`", rest[0]))
         for models, rest in names
         for model in models
         if model[0].isupper()
     }
-    assert told == {name: ranges.searched(catalogue.model_class(name)) for name in catalogue.MODELS}
+    assert listed == {name: ranges.searched(catalogue.model_class(name)) for name in catalogue.MODELS}
     bounds = {name for settings, _ in names for name in settings if name[0].islower()}
     assert bounds == {name for model in catalogue.MODELS for name in ranges.searched(catalogue.model_class(model))}
 
@@ -290,20 +270,21 @@ def test_the_page_on_tuning_names_what_is_searched():
         (["--study", "train.csv"], "itself"),
         (["--out", "x.od", "--plot", "x.od"], "same file"),
         (["--value", "rating"], "rating"),
+        (["--event", "item", "--out", "x.od"], "add --updatable"),
+        (["--updatable"], "add --out"),
+        (["--updatable", "--out", "x.od", "--model", "slim"], "SLIM cannot be updated"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_the_files(fails, folder, options, words):
-    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    assert words in fails("tune", "train.csv", *FAST, *options)
-    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+def test_a_mistake_is_one_line_and_leaves_the_files(untouched, options, words):
+    assert words in untouched("tune", "train.csv", *FAST, *options)
 
 
-def test_a_file_that_is_not_there_and_too_few_users_are_told(fails, folder):
+def test_a_missing_file_or_too_few_users_are_one_line(fails, folder):
     assert "nowhere.csv" in fails("tune", "nowhere.csv")
     (folder / "few.csv").write_text("user,item\n1,2\n2,2\n")
     assert "held_out" in fails("tune", "few.csv")
 
 
-def test_without_optuna_it_says_what_to_install(fails, monkeypatch):
+def test_without_optuna_the_error_says_what_to_install(fails, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert "pip install 'offdiag[tune]'" in fails("tune", "train.csv", *FAST)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag.cli import demo_study as demo
 from offdiag.files import atomic
 from offdiag.report import writer
 
@@ -63,14 +62,6 @@ def test_a_certificate_does_not_replace_a_pipe(run, fails, folder):
     assert "ordinary file" in fails("forget", "model.od", "--users", "gone.csv", "--certificate", "pipe")
     assert stat.S_ISFIFO(os.stat(folder / "pipe").st_mode)
     assert (folder / "model.od").read_bytes() == before, "nobody is forgotten without the certificate"
-
-
-def test_the_files_of_the_demo_replace_ordinary_files_only(folder):
-    os.mkfifo(folder / "report.html")
-    with pytest.raises(od.OffdiagError, match="ordinary file"):
-        demo.check_folder(folder)
-    (folder / "report.html").unlink()
-    demo.check_folder(folder)
 
 
 @pytest.mark.parametrize("unnamed", [True, False])

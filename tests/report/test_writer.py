@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.cli import demo_study as demo
+from offdiag.cli import demo
 from offdiag.report import writer
 from tests.fixtures.html import Page
 
@@ -92,7 +92,7 @@ def test_the_sample_users_are_new_and_their_reasons_sum_to_the_score(study):
             assert chosen == (item in hidden)
 
 
-def test_the_summary_names_the_best_and_admits_what_cannot_be_told_apart(study):
+def test_the_summary_names_the_best_model_and_ties(study):
     lines = writer.summary(study)
     assert study.best.name in lines[0]
     assert len(lines) == len(study.entries)
@@ -118,7 +118,7 @@ def test_the_page_is_replaced_whole_or_not_at_all(study, tmp_path, monkeypatch):
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_reasons_share_out_what_speaks_for_the_item():
+def test_reasons_are_shares_of_the_positive_contributions():
     from offdiag.ranking import Explanation
 
     reason = Explanation("t", 2.0, np.array(["a", "b", "c"]), np.array([3.0, -2.0, 1.0]), [])

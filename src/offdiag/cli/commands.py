@@ -1,4 +1,4 @@
-"""What the commands have in common: the layout of their help, and options that are made from fields."""
+"""What the commands have in common: shared arguments and options, the layout of their help, options from fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,38 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
+
+from offdiag import catalogue
+
+Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
+ModelFile = Annotated[str, Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
+ModelFiles = Annotated[list[str], Argument(metavar="MODEL", help="One or more model files.")]
+ModelName = Annotated[str, Option("--model", metavar="NAME", help=f"One of {', '.join(catalogue.COMMANDS)}.")]
+DataFile = Annotated[str, Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
+DataOrSynthetic = Annotated[
+    str | None, Argument(metavar="DATA", help="Your own table or a known data set. Default: synthetic data.")
+]
+Users = Annotated[int, Option("--users", min=1, help="Users of the synthetic catalogue.")]
+Items = Annotated[int, Option("--items", min=1, help="Items of the synthetic catalogue.")]
+Metrics = Annotated[
+    list[str] | None,
+    Option("--metric", metavar="NAME", help="What to measure; repeatable. Default: recall@20, recall@50, ndcg@100."),
+]
+IncludeSeen = Annotated[bool, Option("--include-seen", help="Also recommend items of the history.")]
+Seed = Annotated[int, Option("--seed", min=0, help="Seed of every random choice: same seed, same result.")]
+Updatable = Annotated[bool, Option("--updatable", help="Also store what `offdiag update` and `offdiag forget` need.")]
+Event = Annotated[str | None, Option("--event", metavar="COLUMN", help="With --updatable: column of event ids.")]
+KeyFile = Annotated[
+    str | None,
+    Option(
+        "--key-file",
+        metavar="FILE",
+        help="Keys of living states; created if missing. Default: OFFDIAG_KEY, OFFDIAG_KEY_FILE or your configuration.",
+    ),
+]
+DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")
 
 
 class _NarrowHelp:
@@ -75,7 +106,7 @@ def _show_version(wanted: bool) -> None:
 def _top(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     print_help(context)

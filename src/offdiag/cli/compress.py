@@ -12,9 +12,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from offdiag import wording
-from offdiag.cli import console, evaluate, model_options
+from offdiag.cli import console, evaluate, outputs
+from offdiag.cli.commands import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
 from offdiag.errors import OffdiagError
 
 EXAMPLES = ("offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv",)
@@ -24,11 +24,11 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 def compress(
     model: ModelFile,
     out: Annotated[str, Argument(metavar="OUT", help="The file to write; it may be MODEL itself.")],
-    keep: Annotated[int | None, Option(help="At most this many weights for each item.")] = None,
-    storage: Annotated[str, Option(help="float32, float16 or int8.")] = "int8",
+    keep: Annotated[int | None, Option(help="Keep at most this many weights per item.")] = None,
+    storage: Annotated[str, Option(help="How a weight is stored: float32, float16 or int8.")] = "int8",
     max_bytes: Annotated[
         str | None,
-        Option(metavar="SIZE", help="Size of the weights at most, e.g. 20MB. Default: a tenth, unless --keep."),
+        Option(metavar="SIZE", help="Largest size of the weights, e.g. 20MB. Default: a tenth, unless --keep."),
     ] = None,
     data: Annotated[str | None, Option(metavar="DATA", help="Measure both models on the users of this table.")] = None,
     metric: Metrics = None,
@@ -47,7 +47,7 @@ def compress(
     if metric and data is None:
         raise OffdiagError("--metric says what is measured on --data; add --data TABLE")
     budget = None if max_bytes is None else bytes_of(max_bytes)
-    model_options.check_target(out, data or "")
+    outputs.check_file(out, data or "")
     start = time.perf_counter()
     evaluation = None
     before = os.path.getsize(model) if os.path.isfile(model) else 0

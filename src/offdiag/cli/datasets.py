@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from offdiag.cli import console
-from offdiag.cli.options import Json
+from offdiag.cli.commands import Json
 from offdiag.errors import OffdiagError
 
 EXAMPLES = ("offdiag datasets", "offdiag datasets ml-1m --download")
@@ -17,7 +17,7 @@ EXAMPLES = ("offdiag datasets", "offdiag datasets ml-1m --download")
 def datasets(
     name: Annotated[str | None, Argument(metavar="NAME", help="One data set; without it, all.")] = None,
     download: Annotated[bool, Option("--download", help="Download it now, and check it.")] = False,
-    folder: Annotated[str | None, Option(help="Folder of its files. Default: your cache.")] = None,
+    folder: Annotated[str | None, Option(help="Folder of its files. Default: the cache.")] = None,
     json: Json = False,
 ) -> None:
     """List the public data sets that can be read by name.

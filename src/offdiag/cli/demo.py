@@ -1,40 +1,212 @@
-"""`offdiag demo`: the study of `demo_study.py` on synthetic data or a table, as a report and a model."""
+"""`offdiag demo`: one split, four models, the same users, and reasons for the recommendations, as a report."""
 
 from __future__ import annotations
 
+import os
+import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
-from offdiag.cli import console, inputs
-from offdiag.cli.inputs import FilteredColumns
-from offdiag.cli.options import DataOrSynthetic, Items, Json, Seed, Users
+from offdiag import wording
+from offdiag.cli import console, inputs, outputs
+from offdiag.cli.commands import DataOrSynthetic, Json, Seed
+from offdiag.cli.inputs import OptionalColumns
+from offdiag.errors import OffdiagError
+from offdiag.report import writer
+from offdiag.report.writer import Study
+
+if TYPE_CHECKING:
+    from offdiag import Interactions
+    from offdiag.data.split import HeldOut
+    from offdiag.models.recommender import Recommender
 
 EXAMPLES = ("offdiag demo", "offdiag demo ratings.csv --value rating --at-least 4 --out films")
+FOLD_IN = 0.8
+HELD_OUT = 0.1
+SAMPLES = 3
+PICKS = 5
 
 
 def demo(
     data: DataOrSynthetic = None,
     out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
-    users: Users = 6000,
-    items: Items = 1000,
     seed: Seed = 0,
     json: Json = False,
-    columns: FilteredColumns = FilteredColumns(),  # noqa: B008 - frozen
+    columns: OptionalColumns = OptionalColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Compare four models on new users and write an HTML report.
 
-    Popularity, EASE, DLAE and EDLAE; some of the new users get recommendations with reasons.
+    The models are Popularity, EASE, DLAE and EDLAE; a few of the new users get recommendations with reasons.
     """
-    from offdiag.cli import demo_study
-
-    demo_study.check_folder(Path(out))
+    folder = Path(out)
+    outputs.check_folder(folder, "report.html", "model.od", "train.csv", "new-users.csv")
     with console.working() as work:
-        inter, source = inputs.read_or_generate(data, columns, users, items, seed, work)
-        study = demo_study.run(inter, source, seed, work)
-        study = demo_study.write(study, inter, Path(out), work, with_data=data is None)
+        inter, source = inputs.read_or_generate(data, columns, seed, work)
+        study = run(inter, source, seed, work)
+        study = write(study, inter, folder, work, with_data=data is None)
     if json:
-        console.show_json(demo_study.as_json(study, Path(out)))
+        console.show_json(as_json(study, folder))
     else:
-        demo_study.show(study, Path(out))
+        show(study, folder)
+
+
+def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Study:
+    """Split, fit, evaluate, explain; nothing is written."""
+    import offdiag as od
+
+    start = time.perf_counter()
+    work.begin("splitting users")
+    split = od.split.strong(inter, held_out=HELD_OUT, fold_in=FOLD_IN, seed=seed)
+    if not split.test.targets.nnz:
+        raise OffdiagError(
+            "the held-out users have one item each, so there is nothing to hide and find again; "
+            "give data whose users have several items, or raise --min-users"
+        )
+    metrics = [*writer.METRICS, *writer.ALSO, *writer.CUTS]
+    entries = []
+    ideas: dict[Recommender, str] = {
+        od.Popularity(): "the same list for everyone",
+        od.EASE(): "each item predicted from all others",
+        od.DLAE(): "learned while items drop out",
+        od.EDLAE(): "the same, judged on the dropped items",
+    }  # the last one also recommends
+    for model, idea in ideas.items():
+        name = type(model).__name__
+        work.begin(name)
+        begun = time.perf_counter()
+        model.fit(split.train, progress=work)
+        fitted = time.perf_counter() - begun
+        result = od.evaluate(model, split.test, metrics=metrics, progress=work)
+        settings, n_bytes = dict(model.settings_), model.weights_.nbytes
+        entries.append(writer.Entry(name, idea, model.get_params(), settings, result, fitted, n_bytes))
+    work.begin("looking for reasons")
+    samples = _samples(model, split.test)
+    return Study(source, split, FOLD_IN, seed, entries, model, samples, time.perf_counter() - start)
+
+
+def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
+    """The first users with a short history and hidden items; chosen before anything is recommended."""
+    lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
+    good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
+    if len(good) < SAMPLES:  # unusual data: take the shortest histories available
+        order = np.argsort(lengths, kind="stable")
+        good = order[(hidden[order] >= 1) & (lengths[order] >= 1)]
+    samples = []
+    for user in good[:SAMPLES].tolist():
+        history = model.item_ids_[held_out.histories[[user]].indices].tolist()
+        targets = set(model.item_ids_[held_out.targets[[user]].indices].tolist())
+        (listed,) = model.recommend([history], k=PICKS)
+        picks = [(item, score, item in targets) for item, score in listed]
+        reasons = [model.explain([history], item) for item, _, _ in picks]
+        samples.append(writer.Sample(held_out.user_ids[user].item(), history, picks, reasons))
+    return samples
+
+
+def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *, with_data: bool) -> Study:
+    """Write the report, the model and, for synthetic data, the tables, for use with other commands."""
+    from offdiag import persist
+
+    files = {"model.od": "the EDLAE model; try offdiag similar, recommend, explain and info"}
+    if with_data:
+        files["train.csv"] = "the users it learned from, and those set aside; try offdiag fit"
+        files["new-users.csv"] = "the held-out users; try offdiag evaluate"
+    study = replace(study, files=files)
+    work.begin("writing")
+    folder.mkdir(parents=True, exist_ok=True)
+    # All files are written to a temporary folder and moved at the end: an interrupted run keeps the old ones.
+    with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
+        aside = Path(name)
+        writer.replace_text(aside / "report.html", writer.render(study))
+        persist.save(study.model, aside / "model.od", metrics=study.results["EDLAE"], progress=work)
+        if with_data:
+            is_new = np.isin(inter.user_ids, study.split.test.user_ids)
+            _write_table(inter.select_users(~is_new), aside / "train.csv")
+            _write_table(inter.select_users(is_new), aside / "new-users.csv")
+        for file in ("report.html", *files):
+            os.replace(aside / file, folder / file)
+    return study
+
+
+def _write_table(inter: Interactions, path: Path) -> None:
+    import polars as pl
+
+    users = np.repeat(inter.user_ids, np.diff(inter.matrix.indptr))
+    frame = pl.DataFrame({"user": users.tolist(), "item": inter.item_ids[inter.matrix.indices].tolist()})
+    writer.replace_text(path, frame.write_csv())
+
+
+def as_json(study: Study, folder: Path) -> dict[str, Any]:
+    """The whole study as JSON."""
+    best, train = study.best, study.split.train
+    return {
+        "source": study.source,
+        "data": {"users": train.n_users, "items": train.n_items, "interactions": train.nnz},
+        "test_users": best.result.n_users,
+        "best": best.name,
+        "models": [
+            {
+                "model": entry.name,
+                "settings": entry.settings,
+                "seconds_to_fit": entry.seconds,
+                **entry.result.to_dict(),
+                "behind_best": None if entry is best else best.result.compare(entry.result).to_dict(),
+            }
+            for entry in study.entries
+        ],
+        "samples": [
+            {
+                "user": sample.user,
+                "history": sample.history,
+                "recommended": [
+                    {
+                        "item": item,
+                        "score": score,
+                        "really_chosen": chosen,
+                        "contributions": [
+                            {"item": i, "contribution": c}
+                            for i, c in zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
+                        ],
+                    }
+                    for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True)
+                ],
+            }
+            for sample in study.samples
+        ],
+        "seconds": study.seconds,
+        "files": [str(folder / name) for name in ("report.html", *study.files)],
+    }
+
+
+def show(study: Study, folder: Path) -> None:
+    """Print the study on stdout."""
+    console.show_source(study.source, study.split.train, study.best.result.n_users)
+    rows = []
+    for entry in study.entries:
+        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in writer.METRICS]
+        behind = "best"
+        if entry is not study.best:
+            test = study.best.result.compare(entry.result)
+            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
+        rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
+    head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
+    console.say()
+    console.show_table(head, rows)
+    for line in writer.summary(study):
+        console.say(line)
+    for sample in study.samples:
+        console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
+        for item in sample.history:
+            console.say(f"  {console.printable(item)}")
+        console.say(f"{type(study.model).__name__} recommends")
+        for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
+            mark = " (really chosen)" if chosen else ""
+            console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
+            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim")
+    console.say()
+    files = {"report.html": "figures and details; open it in a browser", **study.files}
+    console.show_pairs({str(folder / name): what for name, what in files.items()})

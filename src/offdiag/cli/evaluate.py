@@ -11,8 +11,9 @@ import typer
 
 from offdiag import wording
 from offdiag.cli import console, inputs
+from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
+from offdiag.cli.outputs import number
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def evaluate(
     data: DataFile,
     models: ModelFiles,
     targets: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What to predict; DATA is then only the history.")
+        str | None, typer.Option(metavar="FILE", help="The items to predict; DATA then holds only the histories.")
     ] = None,
     fold_in: Annotated[
         float, typer.Option(help="Share of each user's items that the models see; the rest is predicted.")
@@ -180,14 +181,3 @@ def _known_items(inter: Interactions, model: Recommender, source: str, notes: li
         f"{inter.nnz - kept.nnz:,} of {inter.nnz:,} interactions are left out"
     )
     return kept
-
-
-def show_metrics(text: str, metrics: dict[str, Any]) -> None:
-    """A table from `Result.to_dict()`, which is also stored in model files."""
-    console.say(f"\n{text}:")
-    rows = [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
-    console.show_table(["metric", ">mean", ">standard error"], rows)
-
-
-def number(value: float | None, digits: str = ".4f") -> str:
-    return "-" if value is None or value != value else format(value, digits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag.cli import console, inputs
-from offdiag.cli.options import Json, KeyFile, ModelFile
+from offdiag.cli.commands import Json, KeyFile, ModelFile
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:

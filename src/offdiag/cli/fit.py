@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from offdiag import wording
-from offdiag.cli import cluster_fit, console, evaluate, info, inputs, log_inputs, model_options
+from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs
+from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
-from offdiag.cli.options import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.errors import OffdiagError
 from offdiag.files import keys
 
@@ -39,12 +38,15 @@ def fit(
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="Any setting of the model by name; repeatable.")
     ] = None,
     checkpoint: Annotated[
-        str | None, Option(metavar="FOLDER", help="Sparse: a killed fit resumes from here. Removed at the end.")
+        str | None, Option(metavar="FOLDER", help="Sparse models: a killed fit resumes from here. Removed at the end.")
     ] = None,
     cluster: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Fit on Dask workers: tcp://HOST:PORT, or local:2 for two here.")
+        str | None,
+        Option(metavar="ADDRESS", help="Fit on Dask workers: tcp://HOST:PORT, or local:2 for two on this machine."),
     ] = None,
-    keep: Annotated[int | None, Option(help="With --cluster, full rank: only this many weights for each item.")] = None,
+    keep: Annotated[
+        int | None, Option(help="With --cluster, full-rank models: keep only this many weights per item.")
+    ] = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
@@ -66,13 +68,18 @@ def fit(
     named = model_options.assignments(more, "set")
     model_options.check_named(model, named)
     learner = model_options.new_model(model, model_options.with_more(context.obj, named), seed)
-    model_options.check_target(out, data)
+    outputs.check_file(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")
-    _check_where(learner, model, checkpoint, cluster, keep, validate)
+    if checkpoint is not None and not learner.checkpoints_in_folder:
+        raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
+    if keep is not None and cluster is None:
+        raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
+    local = {"--checkpoint": checkpoint is not None, "--validate": validate, "--updatable": updatable}
+    if cluster is not None and any(local.values()):
+        option = next(name for name, given in local.items() if given)
+        raise OffdiagError(f"--cluster and {option} do not go together; leave one of them out")
     check_updatable(type(learner), updatable, event, columns, key_file)
-    if updatable and cluster is not None:
-        raise OffdiagError("--cluster and --updatable do not go together; leave one of them out")
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
@@ -94,7 +101,7 @@ def fit(
         save(learner, out, ledger, key_file, result, work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
-    ended = model_options.outcome(vars(learner))
+    ended = outputs.outcome(vars(learner))
     about = {
         "model": type(learner).__name__,
         "settings": learner.settings_,
@@ -114,37 +121,24 @@ def fit(
     console.show_pairs(
         {
             "model": about["model"],
-            "settings": info.settings_text(learner.settings_, learner.get_params()),
+            "settings": outputs.settings_text(learner.settings_, learner.get_params()),
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
-            **model_options.outcome_pairs(ended),
+            **outputs.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
-            "time": console.seconds(time.perf_counter() - start),
-            "saved to": f"{out} ({wording.size(os.path.getsize(out))})",
-            **info.key_pairs(out, key_file),
+            "time": console.seconds(about["seconds"]),
+            "saved to": outputs.saved_text(out),
+            **outputs.key_pairs(out, key_file),
         }
     )
     if result is not None:
-        evaluate.show_metrics(f"Measured on {result.n_users:,} users held out of a first fit", result.to_dict())
+        outputs.show_metrics(f"Measured on {result.n_users:,} users held out of a first fit", result.to_dict())
 
 
 def read(data: str, columns: FilteredColumns, updatable: bool, event: str | None) -> tuple[Interactions, Ledger | None]:
     """The interactions, and the ledger of an updatable model."""
     if updatable:
-        return log_inputs.read_first(data, columns, event, columns.at_least)
+        return log_inputs.read_first(data, columns, event)
     return inputs.read_filtered(data, columns), None
-
-
-def _check_where(
-    learner: Recommender, model: str, checkpoint: str | None, cluster: str | None, keep: int | None, validate: bool
-) -> None:
-    """Check that the options about where and how the fit runs are compatible."""
-    if checkpoint is not None and not learner.checkpoints_in_folder:
-        raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
-    if keep is not None and cluster is None:
-        raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
-    if cluster is not None and (checkpoint is not None or validate):
-        other = "--checkpoint" if checkpoint is not None else "--validate"
-        raise OffdiagError(f"--cluster and {other} do not go together; leave one of them out")
 
 
 def check_updatable(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag.cli import console, inputs, log_inputs, model_change, model_options
+from offdiag.cli import console, inputs, log_inputs, model_change, outputs
+from offdiag.cli.commands import Json, KeyFile
 from offdiag.cli.log_inputs import LogColumns
-from offdiag.cli.options import Json, KeyFile
 from offdiag.errors import OffdiagError
 from offdiag.files import switch
 
@@ -33,40 +33,40 @@ def forget(
     model: model_change.UpdatableFile,
     users: Annotated[
         str,
-        typer.Option("--users", metavar="FILE", help="All rows of the users; or only their ids, with --events."),
+        typer.Option("--users", metavar="FILE", help="All rows of the users or, with --events, only their ids."),
     ],
     events: Annotated[
         str | None, typer.Option("--events", metavar="SOURCE", help="A log that holds their rows, among others.")
     ] = None,
     users_query: Annotated[
-        str | None, typer.Option("--users-query", help="Selects the ids, where --users is a database next to --events.")
+        str | None, typer.Option("--users-query", help="With --events, if --users is a database: what selects the ids.")
     ] = None,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Also fit again on what is left, and measure the largest difference.")
+        bool, typer.Option("--prove", help="Also fit again on what is left and measure the largest difference.")
     ] = False,
     certificate: Annotated[
         str | None, typer.Option("--certificate", metavar="FILE", help="Write the certificate there, as JSON.")
     ] = None,
     rotate_key: Annotated[
         bool,
-        typer.Option("--rotate-key", help="Take a new key and destroy the old one: older copies become unreadable."),
+        typer.Option("--rotate-key", help="Use a new key and destroy the old one: older copies become unreadable."),
     ] = False,
     out: model_change.Out = None,
     key_file: KeyFile = None,
     json: Json = False,
     columns: LogColumns = LogColumns(),  # noqa: B008 - frozen
 ) -> None:
-    """Remove users from a model, exactly as if they had never been in it, and certify it.
+    """Remove users from a model exactly, and certify it.
 
-    All of them or none: a user who is not in the model, or whose rows are not those that were counted, is an error.
-    If a run was killed, run the command again.
+    The model is then that of a fit without them. All of them or none: a user who is not in the model, or whose rows are
+    not those that were counted, is an error. If a run was killed, run the command again.
     """
     from offdiag.living import events as log
 
     sources = [users, *([] if events is None else [events])]
     target = model_change.target_of(model, out, sources)
     for other in (model, users, events or "", target) if certificate is not None else ():
-        model_options.check_target(str(certificate), other, "certificate", "certificate.json")
+        outputs.check_file(str(certificate), other, "certificate", "certificate.json")
     if certificate is not None and Path(certificate).resolve() == Path(target).resolve():
         raise OffdiagError(f"--certificate and --out are the same file {certificate!r}; choose two names")
     if users_query is not None and events is None:
@@ -133,9 +133,7 @@ def _new_certificate(fitted: Recommender, plan: LogPlan, steps: list[Certificate
     """What may be kept as proof: no user, no item, and nothing that depends on which or how many items they had."""
     from offdiag import __version__
 
-    done: dict[str, Any] = {"action": "forget", "nonce": secrets.token_hex(16)}
-    if steps:
-        done = steps[-1].to_dict()
+    done = steps[-1].to_dict() if steps else {"action": "forget", "nonce": secrets.token_hex(16)}
     return {
         **done,
         "users": plan.changed_users,
@@ -165,9 +163,7 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         pairs["forgotten"] += f", interactions: {about['interactions']:,}, events: {about['events']:,}"
         nothing = about["method"] == "nothing to do"
         pairs["how"] = "nothing of theirs was in the weights" if nothing else f"by {about['method']}"
-    pairs |= {
-        "model": f"{about['n_users']:,} users, {about['n_items']:,} items",
-    }
+    pairs["model"] = f"{about['n_users']:,} users, {about['n_items']:,} items"
     if about.get("gone_items"):
         pairs["model"] += f" ({about['gone_items']:,} items gone)"
     if "residual" in about:
@@ -176,5 +172,5 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         if about["proof"] is not None:
             pairs["proof"] = f"largest difference from a fit without them, measured: {about['proof']:.2g}"
         pairs |= {"before": about["before"], "after": about["after"]}
-    pairs["saved to"] = model_change.saved_text(target)
+    pairs["saved to"] = outputs.saved_text(target)
     return pairs | ({} if certificate is None else {"certificate": certificate})

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from offdiag.cli import console, evaluate, inputs, model_options
+from offdiag.cli import console, inputs, outputs
+from offdiag.cli.commands import Json
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import Json
-from offdiag.files import keys, switch
-from offdiag.report.writer import setting_text
 from offdiag.wording import size
 
 if TYPE_CHECKING:
@@ -44,7 +41,7 @@ def info(
         return
     console.show_pairs(pairs)
     if about["kind"] == "model" and about.get("metrics"):
-        evaluate.show_metrics("Measured on held-out users", about["metrics"])
+        outputs.show_metrics("Measured on held-out users", about["metrics"])
 
 
 def is_model(path: str) -> bool:
@@ -105,24 +102,15 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
     weights = sum(part["bytes"] for name, part in about["tensors"].items() if name.startswith("weights."))
     return {
         "model": about["model"],
-        "settings": settings_text(about["settings"], about["params"]),
+        "settings": outputs.settings_text(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
-        **model_options.outcome_pairs(model_options.outcome(about["learned"])),
+        **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",
         **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
         "most popular": _popular_text(about),
     }
-
-
-def key_pairs(out: str, key_file: str | None) -> dict[str, str]:
-    """Where the key of a model's living state is kept; a lost key cannot be replaced."""
-    if not switch.living_path(Path(os.path.realpath(out))).exists():
-        return {}
-    known = keys.keys_of(key_file)
-    where = f"the variable {keys.KEY}" if known.given else str(known.path)
-    return {"key": f"in {where}: keep a copy, apart from the model"}
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:
@@ -147,16 +135,10 @@ def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
         "interactions": f"{about['interactions']:,} ({100 * about['density']:.3g} % of all possible ones)",
         "items per user": spread("items_per_user"),
         "users per item": spread("users_per_item"),
-        "values": f"all {low:g}" if low == high else f"{low:g} to {high:g}",
+        "values": "none" if not about["interactions"] else f"all {low:g}" if low == high else f"{low:g} to {high:g}",
         "most popular": _popular_text(about),
     }
 
 
 def _popular_text(about: dict[str, Any]) -> str:
     return ", ".join(f"{top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])
-
-
-def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
-    """Settings as used; those chosen by the library are marked."""
-    marks = {name: " (auto)" for name, value in params.items() if value == "auto"}
-    return ", ".join(f"{name} {setting_text(v)}{marks.get(name, '')}" for name, v in settings.items()) or "none"

@@ -32,21 +32,27 @@ def option(names: str, text: str, default: Any = None, **more: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which columns of a file hold users and items. Each field is an option of every command that reads data."""
+class Source:
+    """How a table is read. Each field is an option of every command that reads data."""
 
-    user: str = option("--user", "Column of users: its name, or its position from 0.", "user")
-    item: str = option("--item", "Column of items: its name, or its position from 0.", "item")
+    user: str | None = option("--user", "Column of users: its name, or its position from 0.", "user")
+    item: str | None = option("--item", "Column of items: its name, or its position from 0.", "item")
     value: str | None = option("--value", "Column of ratings or counts, if they matter.")
     time: str | None = option("--time", "Column of times; the latest of repeated pairs counts.")
-    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab. Default: detected.")
+    separator: str | None = option("--separator", "Separator of columns, e.g. ';', '::' or tab. Default: detected.")
     form: str | None = option("--format", formats.listing())
     header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
-    duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
-    text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
     encoding: str = option("--encoding", "Encoding of a text file, e.g. latin-1.", "utf-8")
     query: str | None = option("--query", "What to select from a database (postgresql://…, duckdb:///…, env:NAME).")
     table: str | None = option("--table", "A table or view of a database, instead of --query.")
+
+
+@dataclass(frozen=True)
+class Columns(Source):
+    """Also what repeated pairs and ids mean."""
+
+    duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
+    text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,14 @@ class FilteredColumns(Columns):
     at_least: float | None = option("--at-least", "Keep values of at least this and count each as 1.")
     min_users: int = option("--min-users", "Keep users with at least this many items.", 1, min=0)
     min_items: int = option("--min-items", "Keep items with at least this many users.", 1, min=0)
+
+
+@dataclass(frozen=True)
+class OptionalColumns(FilteredColumns):
+    """Also the size of the synthetic catalogue, for the commands that need no data."""
+
+    users: int = option("--users", "Without DATA: users of the synthetic catalogue.", 6000, min=1)
+    items: int = option("--items", "Without DATA: items of the synthetic catalogue.", 1000, min=1)
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -103,8 +117,8 @@ def roles(columns: Columns, event: str | None = None) -> Roles:
     return Roles(*(name if name is None else column(name) for name in names))  # type: ignore[arg-type]
 
 
-def options(columns: Any) -> Options:
-    """How to read the source, from `Columns` or another class with these fields."""
+def options(columns: Source) -> Options:
+    """How to read the source."""
     given = {f.name: getattr(columns, f.name) for f in fields(Options) if hasattr(columns, f.name)}
     separator = given.pop("separator")
     return Options(columns.form, SEPARATORS.get(separator, separator), **given)
@@ -142,7 +156,7 @@ def check_threshold(source: str, columns: FilteredColumns) -> None:
 
 
 def read_or_generate(
-    source: str | None, columns: FilteredColumns, n_users: int, n_items: int, seed: int, work: console.Work
+    source: str | None, columns: OptionalColumns, seed: int, work: console.Work
 ) -> tuple[Interactions, str]:
     """The table, or a synthetic catalogue with readable names, and where it comes from."""
     import offdiag as od
@@ -151,6 +165,7 @@ def read_or_generate(
         work.begin(f"reading {name_of(source)}")
         return read_filtered(source, columns), name_of(source)
     work.begin("generating a catalogue")
+    n_users, n_items = columns.users, columns.items
     if n_users < 20 or n_items < 20:
         raise OffdiagError(
             f"the synthetic catalogue needs 20 users and items or more, received {n_users} and {n_items}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.cli import inputs
-from offdiag.cli.inputs import Columns, option
+from offdiag.cli.inputs import FilteredColumns, option
 from offdiag.data import formats
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
@@ -23,23 +23,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LogColumns:
+class LogColumns(inputs.Source):
     """Options of the commands that read a log. Column names default to those of the fit."""
 
-    user: str | None = option("--user", "Column of users; by default as in the fit.")
-    item: str | None = option("--item", "Column of items; by default as in the fit.")
-    value: str | None = option("--value", "Column of ratings or counts, if the fit had one; by default as in the fit.")
-    time: str | None = option("--time", "Column of times, if the fit had one; by default as in the fit.")
-    event: str | None = option("--event", "Column of event ids, if the fit had one; by default as in the fit.")
-    separator: str | None = option("--separator", "Between columns, e.g. ';', '::' or tab; found by itself.")
-    form: str | None = option("--format", formats.listing(layouts=False))
-    header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
-    encoding: str = option("--encoding", "Of a text file, e.g. latin-1.", "utf-8")
-    query: str | None = option("--query", "Of a database (postgresql://…, duckdb:///…, env:NAME): what to select.")
-    table: str | None = option("--table", "Of a database: a table or view, instead of --query.")
+    user: str | None = option("--user", "Column of users. Default: as in the fit.")
+    item: str | None = option("--item", "Column of items. Default: as in the fit.")
+    value: str | None = option("--value", "Column of ratings or counts, if the fit had one. Default: as in the fit.")
+    time: str | None = option("--time", "Column of times, if the fit had one. Default: as in the fit.")
+    event: str | None = option("--event", "Column of event ids, if the fit had one. Default: as in the fit.")
 
 
-def read_first(source: str, columns: Columns, event: str | None, at_least: float | None) -> tuple[Interactions, Ledger]:
+def read_first(source: str, columns: FilteredColumns, event: str | None) -> tuple[Interactions, Ledger]:
     """The data of a fit, and the ledger of counted events."""
     import offdiag as od
     from offdiag.data.read import read_table
@@ -51,11 +45,10 @@ def read_first(source: str, columns: Columns, event: str | None, at_least: float
         table = events.table_of(od.datasets.load(source))
         names = None
     else:
-        if at_least is not None and columns.value is None:
-            raise OffdiagError("--at-least compares values, but no column was named; add --value COLUMN")
+        inputs.check_threshold(source, columns)
         names = inputs.roles(columns, event)
         table = read_table(source, names, inputs.options(columns))
-    return events.read_first(table, events.recipe_of(table, names, columns.duplicates, at_least))
+    return events.read_first(table, events.recipe_of(table, names, columns.duplicates, columns.at_least))
 
 
 def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:

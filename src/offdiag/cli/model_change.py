@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offdiag import wording
-from offdiag.cli import console, model_options
+from offdiag.cli import console, outputs
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import keys, switch
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 UpdatableFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by `offdiag fit --updatable`.")]
 Out = Annotated[
-    str | None, typer.Option("--out", "-o", metavar="NEW", help="Write the changed model there; default MODEL itself.")
+    str | None, typer.Option("--out", "-o", metavar="NEW", help="Write the changed model there. Default: MODEL itself.")
 ]
 
 
@@ -36,7 +35,7 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
     for source in sources:
         if os.path.exists(source) and os.path.exists(model) and os.path.samefile(source, model):
             raise OffdiagError(f"expected a model and a log, received {source!r} as both; name the other one")
-        model_options.check_target(out, source)
+        outputs.check_file(out, source)
     return out
 
 
@@ -122,7 +121,3 @@ class ModelChange:
 
 def weight_error_text(error: float, what: str) -> str:
     return f"within {error:.2g} of {what} (estimated)" if error else f"those of {what}"
-
-
-def saved_text(target: str) -> str:
-    return f"{target} ({wording.size(os.path.getsize(target))})"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from offdiag import catalogue
 from offdiag.cli import commands, console
-from offdiag.data import sql
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -208,48 +205,3 @@ def with_more(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, An
         if given.get(name) is not None:
             raise OffdiagError(f"{name} was given by {option_name(name)} and by --set; give it once")
     return {**given, **{name: typed(value) for name, value in more.items()}}
-
-
-def check_target(out: str, data: str, option: str = "out", example: str = "model.od") -> None:
-    """Raise now, not after a long fit, if the file cannot be written."""
-    folder = Path(out).resolve().parent
-    if Path(out).is_dir():
-        raise OffdiagError(f"--{option} takes a file name, received the folder {out!r}; add a name such as {example}")
-    if not folder.is_dir():
-        raise OffdiagError(f"cannot save to {out!r}: the folder {str(folder)!r} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise OffdiagError(f"cannot save to {out!r}: no permission to write in {str(folder)!r}; choose another folder")
-    file = sql.file_of(data) or data
-    if os.path.exists(out) and os.path.exists(file) and os.path.samefile(out, file):
-        raise OffdiagError(f"--{option} is the file {str(file)!r} itself, which is read; choose another name")
-
-
-def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:
-    """How an iterative fit ended, from the attributes of the model or from its file; empty for other models."""
-    if "best_epoch_" in learned:
-        return {"epochs": learned["epochs_"], "best_epoch": learned["best_epoch_"]}
-    if "gap_" in learned:
-        return {name: learned[f"{name}_"] for name in ("objective", "gap")}
-    if "stopped_" not in learned:
-        return {}
-    found = {name: learned[f"{name}_"] for name in ("objective", "stopped")}
-    found["iterations"] = len(learned["objectives_"]) - 1  # the first is the starting value
-    if learned.get("kkt_residual_") is not None:
-        found["kkt_residual"] = learned["kkt_residual_"]
-    return found
-
-
-def outcome_pairs(found: Mapping[str, Any]) -> dict[str, str]:
-    """The same as text."""
-    if "epochs" in found:
-        return {"epochs": f"{found['epochs']:,}, the weights are those after {found['best_epoch']:,}"}
-    if "gap" in found:
-        return {"objective": f"{found['objective']:.8g}, within {found['gap']:.2g} of its minimum in every column"}
-    if not found:
-        return {}
-    ended = "stopped" if found["stopped"] == "iterations" else found["stopped"]
-    after = "" if ended in ("closed form", "full rank") else f" after {found['iterations']:,} iterations"
-    pairs = {"objective": f"{found['objective']:.8g}, {ended}{after}"}
-    if "kkt_residual" in found:
-        pairs["KKT residual"] = f"{found['kkt_residual']:.3g}"
-    return pairs

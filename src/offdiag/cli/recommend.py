@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag.cli import console, inputs
+from offdiag.cli.commands import IncludeSeen, Json, ModelFile
 from offdiag.cli.inputs import Columns
-from offdiag.cli.options import IncludeSeen, Json, ModelFile
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Option
 
 from offdiag.cli import console
-from offdiag.cli.options import ModelFiles
+from offdiag.cli.commands import ModelFiles
 from offdiag.errors import OffdiagError
 
 EXAMPLES = (
@@ -21,15 +21,15 @@ EXAMPLES = (
 def serve(
     models: ModelFiles,
     host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="0 picks a free port and prints it.")] = 8000,
+    port: Annotated[int, Option(min=0, max=65535, help="The port; 0 picks a free one and prints it.")] = 8000,
     allow_host: Annotated[
         list[str] | None, Option(metavar="NAME", help="Also answer requests to this name; repeatable.")
     ] = None,
     titles: Annotated[
         str | None, Option(metavar="FILE", help="A table of ids and titles: CSV, TSV or Parquet.")
     ] = None,
-    id_column: Annotated[str, Option(help="Its column of ids, by name or position.")] = "item",
-    title_column: Annotated[str, Option(help="Its column of titles.")] = "title",
+    id_column: Annotated[str, Option(help="Column of ids in --titles: its name or position.")] = "item",
+    title_column: Annotated[str, Option(help="Column of titles in --titles.")] = "title",
     workers: Annotated[int, Option(min=1, help="Processes, which share the mapped models.")] = 1,
     token_env: Annotated[
         str | None, Option(metavar="NAME", help="Require the bearer token in this environment variable.")
@@ -40,7 +40,7 @@ def serve(
     max_body: Annotated[int, Option(min=1, help="Bytes of one request, at most.")] = 1 << 20,
     max_connections: Annotated[int, Option(min=1, help="Connections of one process, at most.")] = 1024,
     max_per_address: Annotated[
-        int, Option(min=1, help="From one address, at most; behind a proxy, all of them.")
+        int, Option(min=1, help="Connections from one address, at most; a proxy is one address.")
     ] = 512,
     timeout: Annotated[float, Option(min=0.01, help="Seconds for one request, at most.")] = 10.0,
     reload_every: Annotated[float, Option(min=0, help="Seconds between checks for new model files; 0: never.")] = 2.0,

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from offdiag.cli import console, inputs
-from offdiag.cli.options import Json, ModelFile
+from offdiag.cli.commands import Json, ModelFile
 
 EXAMPLES = ('offdiag similar films.od "Alien" "Blade Runner"',)
 

@@ -1,20 +1,66 @@
-"""Figure 1 and Table 1 of [Steck20] on the terminal."""
+"""`offdiag reproduce steck2020`: Figure 1 and Table 1 of [Steck20] on any data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from offdiag.cli import console
+from typer import Option
+
+from offdiag.cli import console, inputs, outputs
+from offdiag.cli.commands import DataOrSynthetic, Items, Json, Seed, Users
+from offdiag.cli.inputs import OptionalColumns
 from offdiag.errors import OffdiagError
-from offdiag.papers.steck2020 import figure1_page, sources, table1, table1_page
-from offdiag.papers.steck2020.figure1 import Figure1, middle
+
+if TYPE_CHECKING:
+    from offdiag.papers.steck2020.figure1 import Figure1
+    from offdiag.papers.steck2020.sources import Source
+    from offdiag.papers.steck2020.table1 import Table1
 
 LEAST = 50  # fewest users and items of a synthetic catalogue that leave something to measure
 
 
+def figure1(
+    data: DataOrSynthetic = None,
+    out: Annotated[
+        str, Option("--out", "-o", metavar="FOLDER", help="Where the page and the numbers go.")
+    ] = "steck2020",
+    ranks: Annotated[str | None, Option(help="Ranks of the curve, separated by commas. Default: 10 to 1,000.")] = None,
+    rank: Annotated[int | None, Option(help="Rank of the histograms. Default: the largest of the curve.")] = None,
+    dropout: Annotated[str, Option(help="Dropout probability of all models, or auto.")] = "auto",
+    l2: Annotated[str, Option(help="Penalty on the weights of all models, or auto.")] = "auto",
+    held_out: Annotated[float, Option(help="Share of users to measure on; as many more are set aside, unused.")] = 0.1,
+    metric: Annotated[str, Option(help="What is measured, e.g. recall@20.")] = "ndcg@100",
+    seed: Seed = 0,
+    json: Json = False,
+    columns: OptionalColumns = OptionalColumns(),  # noqa: B008 - frozen
+) -> None:
+    """Figure 1: accuracy by rank, and how close similar items are.
+
+    For EDLAE, the zero-diagonal model and DLAE, all with the same dropout and l2; with auto, the values chosen for the
+    full-rank EDLAE.
+    """
+    from offdiag.papers.steck2020 import figure1_page
+    from offdiag.papers.steck2020.figure1 import parsed_ranks, run
+
+    given: Any = {name: console.number_or_auto(name, text) for name, text in (("dropout", dropout), ("l2", l2))}
+    given |= {"ranks": parsed_ranks(ranks), "rank": rank, "held_out": held_out, "metric": metric, "seed": seed}
+    outputs.check_folder(Path(out))
+    with console.working() as work:
+        inter, source = inputs.read_or_generate(data, columns, seed, work)
+        figure = run(inter, source, work=work, **given)
+        files = figure1_page.write(figure, Path(out))
+    if json:
+        console.show_json(figure1_page.as_json(figure) | {"files": files})
+    else:
+        show_figure1(figure, files)
+
+
 def show_figure1(figure: Figure1, files: list[str]) -> None:
     """Print the figure on stdout."""
+    from offdiag.papers.steck2020 import figure1_page
+    from offdiag.papers.steck2020.figure1 import middle
+
     console.show_source(figure.source, figure.train, figure.n_test)
     console.say(f"Full-rank model: {figure1_page.settings_text(figure)}\n")
     model, rank, _, *others = figure1_page.HEAD
@@ -31,8 +77,58 @@ def show_figure1(figure: Figure1, files: list[str]) -> None:
     console.show_written(files)
 
 
-def table1_sources(data: list[str] | None, users: int, items: int) -> list[sources.Source]:
+def table1(
+    data: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=PATH",
+            help="ml-20m, netflix, msd, ml-1m, ml-100k, lastfm or citeulike-a, and where it is; repeatable. "
+            "Default: a synthetic catalogue.",
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        Option(help="Rank of the low-rank rows. Default: 1,000 as published, a twentieth of small catalogues."),
+    ] = None,
+    trials: Annotated[int, Option(help="Settings tried for each row; 0: automatic settings.")] = 20,
+    seconds_per_row: Annotated[
+        float | None, Option(help="Time limit for tuning a row, eight times that for nets.")
+    ] = None,
+    rows: Annotated[
+        str | None, Option(help="Only these rows, separated by commas, e.g. dlae,edlae,edlae-full.")
+    ] = None,
+    out: Annotated[
+        str, Option("--out", "-o", metavar="FOLDER", help="Where the tables go; finished rows there are not redone.")
+    ] = "steck2020",
+    users: Users = 6000,
+    items: Items = 1000,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Table 1: low-rank autoencoders compared with published rivals.
+
+    Five low-rank autoencoders, five published rivals and the full-rank family, tuned on validation users and shown next
+    to the published values, with standard errors, time and memory. A stopped run resumes where it was.
+    """
+    from offdiag.papers.steck2020 import table1_page
+
+    sources = _table1_sources(data, users, items)
+    some = None if rows is None else [part.strip() for part in rows.split(",") if part.strip()]
+    outputs.check_folder(Path(out))
+    found, files = _make_table1(
+        sources, Path(out), rank=rank, trials=trials, seconds=seconds_per_row, rows=some, seed=seed
+    )
+    about = table1_page.as_json(found)
+    if json:
+        console.show_json(about | {"files": files})
+    else:
+        _show_table1(about, files)
+
+
+def _table1_sources(data: list[str] | None, users: int, items: int) -> list[Source]:
     """The named data sets, or a synthetic catalogue."""
+    from offdiag.papers.steck2020 import sources
+
     if data:
         return sources.parsed(data)
     if users < LEAST or items < LEAST:
@@ -42,8 +138,10 @@ def table1_sources(data: list[str] | None, users: int, items: int) -> list[sourc
     return [sources.Source(sources.INVENTED, users=users, items=items)]
 
 
-def make_table1(given: list[sources.Source], folder: Path, **words: Any) -> tuple[table1.Table1, list[str]]:
+def _make_table1(given: list[Source], folder: Path, **words: Any) -> tuple[Table1, list[str]]:
     """Run and write; after Ctrl-C, one line reports that the finished rows are kept."""
+    from offdiag.papers.steck2020 import table1, table1_page
+
     try:
         with console.working() as work:
             found = table1.run(given, folder=folder, progress=work, **words)
@@ -54,8 +152,10 @@ def make_table1(given: list[sources.Source], folder: Path, **words: Any) -> tupl
         raise
 
 
-def show_table1(about: dict[str, Any], files: list[str]) -> None:
+def _show_table1(about: dict[str, Any], files: list[str]) -> None:
     """Print the table on stdout."""
+    from offdiag.papers.steck2020 import table1_page
+
     for part in about["data"]:
         console.say(f"\n{part['title']}", style="bold")
         console.show_pairs({name: value for name, value in table1_page.facts(part) if name != "note"})

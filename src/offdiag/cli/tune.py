@@ -9,16 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import numpy as np
 from typer import Option
 
-from offdiag import checks
-from offdiag.cli import console, fit, info, inputs, model_options, tune_output
+from offdiag import checks, wording
+from offdiag.cli import console, fit, inputs, model_options, outputs
+from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
-from offdiag.cli.options import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable
 from offdiag.errors import OffdiagError
+from offdiag.report import writer
 
 if TYPE_CHECKING:
-    from offdiag import Interactions, Tuned
+    from offdiag import Interactions, Result, Tuned
     from offdiag.data.split import Split
     from offdiag.models.recommender import Recommender
     from offdiag.progress import Progress
@@ -28,16 +30,18 @@ EXAMPLES = (
     "offdiag tune ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag tune ratings.csv --model slim --seconds 600 --study slim.study",
 )
+SHOWN = 10  # trials in the printed table
+END = {"trials": "all were made", "seconds": "time was up"}
 
 
 def tune(
     data: DataFile,
     model: ModelName = model_options.DEFAULT,
     metric: Annotated[str, Option(help="What to maximise on the validation users.")] = "ndcg@100",
-    trials: Annotated[int, Option(min=1, help="Settings to try, including those of a study.")] = 40,
-    seconds: Annotated[float | None, Option(help="End the search after this time.")] = None,
+    trials: Annotated[int, Option(min=1, help="Number of settings to try, including those of a study.")] = 40,
+    seconds: Annotated[float | None, Option(help="End the search after this many seconds.")] = None,
     study: Annotated[
-        str | None, Option(metavar="FILE", help="Keep the trials there; the same command resumes.")
+        str | None, Option(metavar="FILE", help="Keep the trials there; the same command resumes the search.")
     ] = None,
     fixed: Annotated[
         list[str] | None, Option(metavar="NAME=VALUE", help="A setting that is not searched; repeatable.")
@@ -50,7 +54,8 @@ def tune(
     ] = None,
     held_out: Annotated[float, Option(help="Share of users to validate on, and to test on.")] = 0.1,
     out: Annotated[
-        str | None, Option("--out", "-o", metavar="MODEL", help="Fit the best on all users and save it there.")
+        str | None,
+        Option("--out", "-o", metavar="MODEL", help="Fit the best settings on all users; save the model there."),
     ] = None,
     updatable: Updatable = False,
     event: Event = None,
@@ -67,7 +72,6 @@ def tune(
     """
     from offdiag.evaluation import parse_metric
     from offdiag.plots import tuning as figures
-    from offdiag.report import writer
 
     parse_metric(metric)
     cls = model_options.model_class(model)
@@ -87,7 +91,7 @@ def tune(
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
-            console.note(f"interrupted after {len(tuned.trials):,} trials; going on with the best of them")
+            console.note(f"interrupted after {len(tuned.trials):,} trials; continuing with the best of them")
         try:
             if plot is not None:
                 writer.replace_text(Path(plot), figures.overview(tuned).svg())
@@ -97,15 +101,15 @@ def tune(
                 work.begin(f"fitting {cls.__name__} on everyone")
                 fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, result, work)
         except KeyboardInterrupt:  # the results of the search are kept
-            console.note(f"the best settings found: {info.settings_text(tuned.settings, {})}")
+            console.note(f"the best settings found: {outputs.settings_text(tuned.settings, {})}")
             raise
-    about = tune_output.about(tuned, result, inter, split)
+    about = as_json(tuned, result, inter, split)
     about |= {"study": study, "plot": plot, "file": out, "bytes": None if out is None else os.path.getsize(out)}
     about["seconds"] = time.perf_counter() - begin
     if json:
         console.show_json(about)
     else:
-        tune_output.show(tuned, result, about)
+        show(tuned, result, about)
 
 
 def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[str, Any]:
@@ -139,7 +143,7 @@ def _check_files(data: str, out: str | None, plot: str | None, study: str | None
     for option, (name, example) in named.items():
         if name is None:
             continue
-        model_options.check_target(name, data, option, example)
+        outputs.check_file(name, data, option, example)
         other = places.setdefault(Path(name).resolve(), option)
         if other != option:
             raise OffdiagError(f"--{other} and --{option} are the same file {name!r}; choose two names")
@@ -170,3 +174,80 @@ def _steady(work: Progress) -> Progress:
         work(f"search · {stage}", most)
 
     return report
+
+
+def as_json(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> dict[str, Any]:
+    """Everything, as JSON."""
+    from offdiag.plots import tuning
+
+    found, held = tuned.to_dict(), split.validation
+    automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
+    return {
+        "model": found["model"],
+        "metric": tuned.metric,
+        "settings": tuned.settings,
+        "validation": {
+            "value": tuned.value,
+            "sem": tuned.sem,
+            "users": 0 if held is None else int(np.count_nonzero(np.diff(held.targets.indptr))),
+            "automatic": automatic,
+        },
+        "test": result.to_dict(),
+        "influence": [vars(part) for part in tuning.influence(tuned)],
+        "stopped": tuned.stopped,
+        "search_seconds": tuned.seconds,
+        "users": inter.n_users,
+        "items": inter.n_items,
+        "interactions": inter.nnz,
+        "trials": found["trials"],
+    }
+
+
+def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
+    """Print the same as tables on stdout."""
+    states = [trial.state for trial in tuned.trials]
+    counts = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
+    automatic = facts["validation"]["automatic"]
+    untuned = "" if automatic is None else f"; {automatic:.4f} with the automatic settings"
+    pairs = {
+        "model": facts["model"],
+        "best settings": outputs.settings_text(tuned.settings, {}),
+        "validation": f"{tuned.metric} {wording.with_error(tuned.value, tuned.sem)}, "
+        f"{facts['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
+        "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
+        f"{result.n_users:,} other users, measured once (mean ± standard error)",
+        "trials": f"{', '.join(counts)}, {console.seconds(tuned.seconds)}; {END.get(tuned.stopped, tuned.stopped)}",
+    }
+    if facts["study"] is not None:
+        more = " with more --trials" if tuned.stopped == "trials" else ""
+        pairs["study"] = f"{facts['study']}; the same command{more} continues from there"
+    if facts["plot"] is not None:
+        pairs["plot"] = facts["plot"]
+    if facts["file"] is not None:
+        pairs["saved to"] = f"{outputs.saved_text(facts['file'])}, fitted on all {facts['users']:,} users"
+    console.show_pairs(pairs)
+    best = [t for t in tuned.ranked if t.value is not None]
+    names = list(dict.fromkeys(name for trial in best for name in trial.settings))
+    console.say(f"\nThe best trials, {tuned.metric} on the validation users, best first:")
+    console.show_table(
+        [">trial", "proposed by", *(f">{name}" for name in names), f">{tuned.metric}", ">left-out error", ">seconds"],
+        [
+            [
+                t.number, t.origin, *(writer.setting_text(t.settings[n]) if n in t.settings else "" for n in names),
+                wording.with_error(t.value or 0.0, t.sem),
+                outputs.number(t.left_out_error), f"{t.seconds:.1f}",
+            ]
+            for t in best[:SHOWN]
+        ],
+    )  # fmt: skip
+    if facts["influence"]:
+        rows = []
+        for part in facts["influence"]:
+            good = " to ".join(dict.fromkeys(map(writer.setting_text, part["good"])))
+            share = "-" if part["share"] is None else f"{part['share']:.0%}"
+            rows.append([part["setting"], writer.setting_text(part["best"]), good, share])
+        console.say("\nWhich settings mattered:")
+        console.show_table(["setting", ">best", ">within 1 % of the best", ">explains"], rows)
+        console.say(
+            "explains: share of the differences between trials that follows this setting alone; a hint, no more"
+        )

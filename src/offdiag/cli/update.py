@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offdiag.cli import console, inputs, log_inputs, model_change
+from offdiag.cli import console, inputs, log_inputs, model_change, outputs
+from offdiag.cli.commands import Json, KeyFile
 from offdiag.cli.log_inputs import LogColumns
-from offdiag.cli.options import Json, KeyFile
 
 if TYPE_CHECKING:
     from offdiag.living.certificate import Certificate
@@ -24,14 +24,14 @@ EXAMPLES = (
 def update(
     model: model_change.UpdatableFile,
     events: Annotated[
-        list[str], typer.Argument(metavar="EVENTS...", help="New events, or the whole log: files or a database.")
+        list[str], typer.Argument(metavar="EVENTS", help="New events, or the whole log: files or a database.")
     ],
     out: model_change.Out = None,
     key_file: KeyFile = None,
     json: Json = False,
     columns: LogColumns = LogColumns(),  # noqa: B008 - frozen
 ) -> None:
-    """Count the events that a model has not counted yet, exactly as a new fit would.
+    """Add new events to a model, exactly as a new fit would.
 
     EVENTS may hold the whole log: no event is counted twice. If a user is already in the model, EVENTS must hold all
     of their events. Running it again changes nothing; if a run was killed, run the command again.
@@ -71,7 +71,7 @@ def update(
                 **_step_pairs(steps),
                 "model": f"{fitted.n_users_:,} users, {len(fitted.item_ids_):,} items",
                 "time": console.seconds(seconds),
-                "saved to": model_change.saved_text(target),
+                "saved to": outputs.saved_text(target),
             }
         )
 

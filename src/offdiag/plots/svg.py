@@ -113,8 +113,7 @@ class Frame:
         out = [text(0, self.top - 8 if self.top < 30 else self.top - 2, title, "soft small")]
         for value, label in ticks:
             y = self.py(value)
-            out.append(line(self.left, y, self.right, y, "grid"))
-            out.append(text(self.left - 6, y + 4, label, "end soft small"))
+            out += [line(self.left, y, self.right, y, "grid"), text(self.left - 6, y + 4, label, "end soft small")]
         return "".join(out)
 
 
@@ -127,6 +126,8 @@ def element(tag: str, classes: str, title: str = "", **attributes: float | str |
 
 
 def text(x: float, y: float, content: str, classes: str = "", title: str = "") -> str:
+    if not content:
+        return ""
     tip = f"<title>{escape(title)}</title>" if title and title != content else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{classes}">{escape(content)}{tip}</text>'
 

@@ -154,13 +154,8 @@ class _Axis:
 
 
 def _panel(tuned: Tuned, axis: _Axis, frame: Frame, *, labels: bool) -> str:
-    out = []
     ticks = _inside(*frame.y)
-    for value in ticks:
-        y = frame.py(value)
-        out.append(svg.line(frame.left, y, frame.right, y, "grid"))
-        if labels:
-            out.append(svg.text(frame.left - 6, y + 4, svg.tick_text(value, ticks), "end soft small"))
+    out = [frame.y_axis("", [(v, svg.tick_text(v, ticks) if labels else "") for v in ticks])]
 
     def x(trial: Trial) -> float:
         return frame.px(axis.place(trial.settings[axis.name]))
@@ -206,7 +201,7 @@ def _trial(trial: Trial, x: float, frame: Frame, tuned: Tuned, *, small: bool = 
         return svg.path(f"f{colour}", arrow, title, opacity=0.7)
     y = frame.py(value)
     mark = svg.mark(x, y, shape, colour, title)
-    return svg.group(mark, f"translate({x * (1 - 0.8):.2f} {y * (1 - 0.8):.2f}) scale(0.8)") if small else mark
+    return svg.group(mark, f"translate({0.2 * x:.2f} {0.2 * y:.2f}) scale(0.8)") if small else mark
 
 
 def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:

@@ -1,0 +1,59 @@
+"""`offdiag evaluate`: the numbers of the library, and how models differ."""
+
+import numpy as np
+import pytest
+
+import offdiag as od
+
+
+def test_evaluate_gives_what_the_library_gives(run, json_of):
+    assert "cannot be checked" in run("evaluate", "new.csv", "model.od")[2]
+    (found,) = json_of("evaluate", "new.csv", "model.od", "--metric", "ndcg@10", notes=True)["models"]
+    model, inter = od.load("model.od"), od.read("new.csv")
+    part = od.split.weak(inter, held_out=0.2, seed=0).test
+    place = np.searchsorted(model.item_ids_, inter.item_ids)
+    wide = [np.zeros((inter.n_users, len(model.item_ids_)), np.float32) for _ in range(2)]
+    wide[0][:, place], wide[1][:, place] = part.histories.toarray(), part.targets.toarray()
+    held_out = od.split.HeldOut(wide[0], wide[1], part.user_ids)
+    assert found["mean"]["ndcg@10"] == pytest.approx(od.evaluate(model, held_out, ["ndcg@10"]).mean["ndcg@10"])
+
+
+def test_evaluate_compares_models_with_the_first(text_of, json_of):
+    found = json_of("evaluate", "new.csv", "model.od", "ease.od", "low.od", "popular.od", notes=True)
+    assert [c["file"] for c in found["comparisons"]] == ["ease.od", "low.od", "popular.od"]
+    first, last = found["models"][0]["mean"], found["models"][-1]["mean"]
+    gap = found["comparisons"][-1]["difference"]["ndcg@100"]
+    assert gap == pytest.approx(last["ndcg@100"] - first["ndcg@100"])
+    out = text_of("evaluate", "new.csv", "model.od", "ease.od", "--metric", "coverage@5", notes=True)
+    assert "Difference from model.od" in out
+
+
+def test_evaluate_takes_targets_from_a_file(json_of, folder):
+    lines = (folder / "new.csv").read_text().splitlines()
+    (folder / "shown.csv").write_text("\n".join([lines[0], *lines[1::2]]))
+    (folder / "hidden.csv").write_text("\n".join([lines[0], *lines[2::2]]))
+    found = json_of("evaluate", "shown.csv", "model.od", "--targets", "hidden.csv", notes=True)
+    assert found["models"][0]["n_users"] > 50
+
+
+def test_evaluate_reports_the_items_it_leaves_out(run, folder):
+    (folder / "odd.csv").write_text((folder / "new.csv").read_text() + "999,Nobody knows this,5\n")
+    code, _, err = run("evaluate", "odd.csv", "model.od")
+    assert code == 0
+    assert "1 of" in err
+    assert "unknown to the model" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["new.csv", "model.od", "--metric", "ndgc@10"], "ndcg@10"),
+        (["new.csv", "model.od", "--fold-in", "1"], "--fold-in"),
+        (["new.csv", "model.od", "numbers.od"], "same items"),
+        (["numbers.csv", "model.od"], "none of the"),
+        (["new.csv"], "MODEL"),
+        (["new.csv", "new.csv"], "new.csv"),
+    ],
+)
+def test_a_wrong_call_is_one_line(fails, args, words):
+    assert words in fails("evaluate", *args)

@@ -1,0 +1,102 @@
+"""`offdiag recommend`: the lists of the library, from histories that are typed or read."""
+
+import re
+
+import pytest
+
+import offdiag as od
+
+
+@pytest.mark.parametrize("file", ["model.od", "low.od"])
+def test_recommend_gives_the_lists_of_the_library(json_of, file):
+    model = od.load(file)
+    a, b = model.item_ids_[[3, 7]].tolist()
+    found = json_of("recommend", file, "--history", f"{a},{b}", "--history", a, "-k", 4)
+    for listed, expected in zip(found, model.recommend([[a, b], [a]], k=4), strict=True):
+        assert [(x["item"], pytest.approx(x["score"])) for x in listed["items"]] == expected
+
+
+def test_recommend_reads_histories_from_a_file(json_of):
+    found, inter = json_of("recommend", "model.od", "--histories", "new.csv", "-k", 3), od.read("new.csv")
+    assert [x["user"] for x in found] == inter.user_ids.tolist()
+    expected = od.load("model.od").recommend(inter, k=3)
+    assert [[i["item"] for i in x["items"]] for x in found] == expected.items.tolist()
+
+
+def test_unknown_ids_are_named_and_listed(run, json_of):
+    words = ["recommend", "model.od", "--history", "Nope,Neither"]
+    assert "'Nope', 'Neither'" in run(*words)[2]
+    (found,) = json_of(*words, notes=True)
+    assert found["unknown"] == ["Nope", "Neither"]
+    assert len(found["items"]) == 10  # as for an empty history: the popular items
+
+
+def test_allow_and_block_lists_are_obeyed(json_of, folder):
+    ids = od.load("model.od").item_ids_.tolist()
+    (folder / "allow.txt").write_text("\n".join(ids[:6]) + "\n")
+    (folder / "block.txt").write_text(ids[0] + "\n")
+    options = ["--history", "", "-k", 50, "--allow", "allow.txt", "--block", "block.txt"]
+    (found,) = json_of("recommend", "model.od", *options)
+    assert sorted(i["item"] for i in found["items"]) == sorted(ids[1:6])
+
+
+def test_ids_newer_than_the_model_are_ignored_and_reported(run, json_of, fails, folder):
+    known = od.load("numbers.od").item_ids_.tolist()
+    (folder / "stock.txt").write_text(f"{known[0]}\n{known[1]}\n9999\nnew\n")
+    (folder / "gone.txt").write_text(f"{known[1]}\n8888\n")
+    lists = ["--allow", "stock.txt", "--block", "gone.txt"]
+    options = ["recommend", "numbers.od", "--history", f"{known[2]},7777", "--history", f"{known[3]}", *lists]
+    found = json_of(*options, notes=True)
+    assert [user["unknown"] for user in found] == [[7777, 9999, "new", 8888], [9999, "new", 8888]]
+    assert [[item["item"] for item in user["items"]] for user in found] == [[known[0]]] * 2
+    _, out, err = run(*options)
+    assert out.count(str(known[0])) == 2
+    assert "left out: '7777'" in err
+    assert "(--allow, --block): '9999', 'new', '8888'" in err
+    strict = ["recommend", "numbers.od", "--strict", "--history"]
+    assert re.search("allow holds .*9999, 'new'", fails(*strict, f"{known[2]}", *lists))
+    assert re.search("histories hold .*7777", fails(*strict, f"{known[2]},7777"))
+
+
+def test_a_list_may_be_shorter_than_k(text_of, json_of, folder):
+    (folder / "zero.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u in range(9) for i in range(u % 3 + 1)))
+    text_of("fit", "zero.csv", "--out", "zero.od", "--model", "ease", "--l2", "1")
+    for history, expected in (("0,1", [2]), ("0,1,2", [])):
+        words = ["recommend", "zero.od", "--history", history, "-k", "9"]
+        assert [item["item"] for item in json_of(*words)[0]["items"]] == expected
+        shown = [line.split() for line in text_of(*words).splitlines()]
+        assert [line[1] for line in shown if line[:1] == ["1"]] == [str(i) for i in expected]
+    (found,) = json_of("similar", "zero.od", "0", "-k", "9")
+    assert sorted(item["item"] for item in found["similar"]) == [1, 2]
+
+
+def test_a_k_above_the_catalogue_gives_all_that_is_left(json_of):
+    words = ["recommend", "model.od", "--history", od.load("model.od").item_ids_[0], "-k", 10_000]
+    assert len(json_of(*words)[0]["items"]) == 59
+    assert len(json_of(*words, "--include-seen")[0]["items"]) == 60
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], "--history"),
+        (["--history", "a", "--histories", "new.csv"], "one of the two"),
+        (["--history", "a", "-k", "0"], "at least 1"),
+        (["--history", "a", "-k", "many"], "'-k'"),
+        (["--history", "", "--block", "new.csv", "--strict"], "block"),
+        (["--history", "a", "--allow", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_a_wrong_call_is_one_line(fails, args, words):
+    assert words in fails("recommend", "model.od", *args)
+
+
+def test_a_model_that_is_missing_or_damaged_is_one_line(fails, folder, tmp_path):
+    assert "nowhere.od" in fails("recommend", "nowhere.od", "--history", "a")
+    whole = (folder / "model.od").read_bytes()
+    (tmp_path / "half.od").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.od").write_text("not a model at all")
+    fails("recommend", tmp_path / "text.od", "--history", "a")
+    for name, *rest in (["recommend", "--history", "a"], ["similar", "a"], ["info"]):
+        fails(name, tmp_path / "half.od", *rest)
+    fails("evaluate", "new.csv", tmp_path / "half.od")
