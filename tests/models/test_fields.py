@@ -38,7 +38,7 @@ def test_a_new_field_is_checked_searched_documented_and_in_the_signature():
     assert list(inspect.signature(Toy).parameters)[:3] == ["zest", "dropout", "l2"]
     assert list(Toy().get_params()) == list(inspect.signature(Toy).parameters)
     assert repr(Toy()).startswith("Toy(zest=0.5, dropout='auto'")
-    assert Toy._checked(Toy(zest=1))["zest"] == 1.0
+    assert Toy._valid_settings(Toy(zest=1))["zest"] == 1.0
 
 
 @pytest.mark.parametrize("name", catalogue.MODELS)
@@ -49,7 +49,7 @@ def test_every_setting_of_every_model_is_explained(name):
         assert known.help.endswith("."), (name, setting)
         assert 10 < len(known.summary) < 110, (name, setting)
         assert f"    {setting}: " in model.__doc__
-        assert known.checked(name, setting, known.default) == known.default
+        assert known.check(name, setting, known.default) == known.default
         assert known.values()
 
 
@@ -106,7 +106,7 @@ def test_bounds_are_written_as_they_are_checked(known, text):
 )
 def test_a_wrong_value_is_told_with_what_was_expected(known, value, message):
     with pytest.raises(od.OffdiagError, match=message):
-        fields.Setting(help="It is.", **known).checked("M", "x", value)
+        fields.Setting(help="It is.", **known).check("M", "x", value)
 
 
 def test_ranges_follow_the_data():

@@ -304,6 +304,6 @@ def test_what_has_no_smooth_part_says_so(monkeypatch):
     with pytest.raises(od.OffdiagError, match="smoothed weights; it cannot be compressed"):
         od.compress(od.SparseEDLAE(**WORDS, rank=2).fit(X))
     monkeypatch.setattr(memory, "available", lambda: 100_000)
-    od.SparseEDLAE(neighbours=5, l2=3.0)._check_memory(90, 0, od.SparseEDLAE(neighbours=5)._checked())
+    od.SparseEDLAE(neighbours=5, l2=3.0)._check_memory(90, 0, od.SparseEDLAE(neighbours=5)._valid_settings())
     with pytest.raises(od.NotEnoughMemory, match="smaller rank"):
         od.SparseEDLAE(neighbours=5, rank=80, l2=3.0).fit(X)

@@ -69,7 +69,7 @@ class BlockCheckpoints:
         self._stage = name
         return self
 
-    def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None:
+    def restore(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None:
         """The results for these columns, or None if they are still to be computed or the file is damaged."""
         path = self._path(block)
         if not path.exists():

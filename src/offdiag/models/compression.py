@@ -77,7 +77,7 @@ def compress(
 def _linear(model: object) -> Weights:
     if not isinstance(model, Recommender):
         raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
-    weights = model._fitted().weights_
+    weights = model._require_fit().weights_
     if not weights.linear or weights.compound:
         raise OffdiagError(
             f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
