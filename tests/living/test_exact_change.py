@@ -118,7 +118,7 @@ def test_no_users_are_no_change_and_bring_no_items(width, rng):
     ],
     ids=lambda model: type(model).__name__,
 )  # fmt: skip
-def test_the_last_users_cannot_leave(model, X):
+def test_the_last_users_cannot_be_forgotten(model, X):
     for data in (X, od.read(X)):
         W = model.fit(data).weights_
         with pytest.raises(OffdiagError, match="delete it"):

@@ -67,7 +67,7 @@ def suspicions(H, popularity, history, certificate):
     }
 
 
-def test_whether_somebody_was_ever_there_cannot_be_told_from_the_disk(people, tmp_path, monkeypatch):
+def test_files_do_not_reveal_whether_a_user_was_in_the_model(people, tmp_path, monkeypatch):
     monkeypatch.setattr(woodbury, "flops", lambda m, s: 0.0)  # no refit: what the change leaves behind stays
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of files, and none has to be durable
     rng = np.random.default_rng(0)
@@ -145,7 +145,7 @@ def test_the_living_state_looks_like_noise_without_its_key(tmp_path, people):
     assert stats.chisquare(np.bincount(content, minlength=256)).pvalue > 1e-4
 
 
-def test_no_guess_about_a_history_or_an_event_can_be_tested_without_the_key(tmp_path):
+def test_no_guess_can_be_tested_without_the_key(tmp_path):
     """The attack that recovered every event of the first format: try all items for a user, hash, compare."""
     inter = od.synthetic.interactions(60, 12, 250, names=False, seed=1)
     model = od.EDLAE(**SETTINGS).fit(inter)
@@ -173,7 +173,7 @@ def test_the_holder_of_the_key_learns_what_the_documents_say(tmp_path):
     assert (ledger.places(ledger.hashes.users(np.array([999]))) < 0).all()
 
 
-def test_a_certificate_tests_no_guess_about_whom_it_certifies(tmp_path, monkeypatch):
+def test_no_guess_about_a_user_can_be_tested_with_a_certificate(tmp_path, monkeypatch):
     """An unkeyed fingerprint of the state before let anyone test who was added to the state after."""
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"u{u},i{(u * 7 + k) % 11}\n" for u in range(30) for k in range(4))

@@ -228,13 +228,13 @@ def test_shapes_without_a_matrix_say_so(kind):
             ask()
 
 
-def test_popularity_says_nothing_about_pairs():
+def test_constant_weights_have_no_pairs():
     W = weights("constant", 4)
     assert not W.toarray().any()
     assert not W.columns(1, 3).any()
     assert not W.diagonal().any()
 
 
-def test_only_compressed_weights_have_lost_something_and_only_smoothed_ones_are_a_sum():
+def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
     assert [kind for kind, shape in KINDS.items() if shape.lossy] == [Compressed.kind]
     assert [kind for kind, shape in KINDS.items() if shape.compound] == [Smoothed.kind]

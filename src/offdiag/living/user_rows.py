@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from offdiag.gramian.sparse import BELIEVED, SparseGram
 from offdiag.gramian.user_weights import Facts, add_histograms
 from offdiag.living.ledger import Roll
 from offdiag.models.fields import check_item_ids
-
-if TYPE_CHECKING:
-    from offdiag.gramian.sparse import SparseGram
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
 NOTHING = 1e-6  # relative to the smallest weight of a user
