@@ -145,7 +145,7 @@ def test_digests_do_not_add_up():
     assert one ^ other != both
 
 
-def test_digests_leave_the_values_of_the_caller_in_their_order():
+def test_digests_do_not_reorder_the_data_of_the_caller():
     X = sparse.csr_array(np.array([[1, 2, 0], [3, 0, 4], [5, 6, 7.0]]))
     inter = od.Interactions(X.copy(), np.arange(3), np.array([9, 5, 1]))  # items are hashed in the order of their ids
     od.EASE(l2=1.0).fit(inter).forget(inter.select_users([0]))

@@ -248,7 +248,7 @@ def test_rows_without_times_and_event_ids_are_enough_to_forget():
     assert as_book(events.plan_forget(ledger, table(LOG[:2], {})).remove) == {"1": {10: 1.0, 11: 1.0}}
 
 
-def test_all_or_nothing_when_one_of_several_is_unknown():
+def test_one_unknown_user_among_several_is_an_error():
     with pytest.raises(OffdiagError, match="1 who are not in it .*'zoe'"):
         events.plan_forget(fitted(), table(LOG, {}), np.array(["1", "zoe"]))
 

@@ -55,7 +55,7 @@ def check(model, X):
 @names
 @dtypes
 @pytest.mark.parametrize("products", ["gram", "data"])
-def test_added_and_removed_users_give_what_a_fit_gives(name, dtype, products):
+def test_added_and_removed_users_give_the_result_of_a_fit(name, dtype, products):
     X = five_tastes()
     there = np.arange(250) < 240
     model = fitted(name, X[there], dtype=dtype, products=products)
@@ -72,7 +72,7 @@ def test_added_and_removed_users_give_what_a_fit_gives(name, dtype, products):
 
 
 @names
-def test_update_and_forget_of_the_same_users_is_nothing(name):
+def test_forget_undoes_update(name):
     X = five_tastes()
     model, same = (fitted(name, X[:240], dtype="float64") for _ in range(2))
     model.update(X[240:]).forget(X[240:])
@@ -261,7 +261,7 @@ def test_popularity_counts_the_current_users(kind, data):
     assert model.n_users_ == X.shape[0]
 
 
-def test_popularity_from_a_file_proves_what_it_forgot(tmp_path):
+def test_popularity_from_a_file_forgets_with_proof(tmp_path):
     X = five_tastes()
     od.Popularity().fit(X).save(tmp_path / "p.od", updatable=True)
     model = od.load(tmp_path / "p.od")

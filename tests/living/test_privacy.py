@@ -16,6 +16,7 @@ from offdiag.files import container, keys, sealed, switch
 from offdiag.gramian import layout
 from offdiag.living import past
 from offdiag.solvers import woodbury
+from tests.fixtures.changed_models import refitted
 
 pytestmark = pytest.mark.slow
 
@@ -122,10 +123,7 @@ def test_no_item_of_the_forgotten_is_left_in_any_file(name, tmp_path):
     for file in tmp_path.iterdir():
         assert b"diary" not in file.read_bytes(), file
     rest = inter.select_users(np.setdiff1d(np.arange(120), [3]))
-    fresh = type(MODELS[name])(
-        **MODELS[name].get_params() | {k: v for k, v in model.settings_.items() if k in MODELS[name].get_params()}
-    )
-    fresh.fit(rest).save(tmp_path / "fresh.od", updatable=True)
+    refitted(model, rest).save(tmp_path / "fresh.od", updatable=True)
     _, ours, _ = sealed.read(switch.living_path(path), keys.keys_of(), "it")
     _, theirs, _ = sealed.read(switch.living_path(tmp_path / "fresh.od"), keys.keys_of(), "it")
     for part in {name for name in (*ours, *theirs) if name.startswith(("gram.", "low."))}:
@@ -162,7 +160,7 @@ def test_no_guess_can_be_tested_without_the_key(tmp_path):
     assert ledger.hashes.key.hex() not in json.dumps(about)
 
 
-def test_the_holder_of_the_key_learns_what_the_documents_say(tmp_path):
+def test_the_holder_of_the_key_can_test_guesses_about_current_users(tmp_path):
     """Current users can be tested guess by guess; forgotten users cannot."""
     inter = od.synthetic.interactions(60, 12, 250, names=False, seed=1)
     model = od.EDLAE(**SETTINGS).fit(inter)

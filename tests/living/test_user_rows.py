@@ -42,7 +42,7 @@ def test_unknown_users_cannot_be_forgotten_and_nothing_changes(rows, words, sums
     assert (model.weights_.C.tobytes(), model.gram_.values.tobytes(), model.n_users_) == state
 
 
-def test_rows_whose_absence_would_leave_no_gram_are_refused():
+def test_rows_whose_removal_leaves_no_valid_gram_are_refused():
     """Every item and every pair occurs often enough, and a user has four items, but no user has these four."""
     X = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], float)
     model = od.EDLAE(dropout=0.3, l2=1.0, user_power=0.0).fit_gram(od.gram(X))
@@ -85,7 +85,7 @@ def test_bad_rows_leave_the_model_as_it_was(method, shop):
     assert_same(model, refitted(model, shop))
 
 
-def test_ids_that_no_fit_would_take_are_refused():
+def test_ids_that_a_fit_refuses_are_refused():
     model = od.EASE(l2=1.0).fit(np.eye(5) + np.eye(5)[::-1])
     for ids, words in ((np.arange(5) * 1.0, "type float64"), ([7, 7, 1, 2, 3], "1 repeated"), ([b"a"] * 5, "type |S1")):
         rows = od.Interactions(sparse.csr_array(np.ones((1, 5))), np.array([9]), np.array(ids))
@@ -170,7 +170,7 @@ def test_a_gram_of_rounded_sums_cannot_be_changed(tmp_path, rng):
 @pytest.mark.parametrize("at_once", [1, 20])
 @pytest.mark.parametrize("sums_only", [False, True])
 @pytest.mark.parametrize("make", [od.EDLAE, partial(od.SparseEDLAE, neighbours=6)], ids=["full rank", "sparse"])
-def test_values_of_very_different_size_can_leave_in_any_order(make, sums_only, at_once, power, monkeypatch, rng):
+def test_values_of_very_different_size_are_forgotten_in_any_order(make, sums_only, at_once, power, monkeypatch, rng):
     """The rounding of a sum is that of its largest past value, and can leave a negative remainder."""
     monkeypatch.setattr(exact_change, "SMALL", 40 if at_once == 1 else 5)
     X = np.where(rng.random((70, 30)) < 0.2, rng.lognormal(0, 2, (70, 30)), 0.0)
@@ -192,7 +192,7 @@ def test_values_of_very_different_size_can_leave_in_any_order(make, sums_only, a
     np.testing.assert_allclose(model.weights_.toarray(), refitted(model, rest).weights_.toarray(), atol=1e-9)
 
 
-def test_values_of_very_different_size_leave_without_a_trace():
+def test_values_of_very_different_size_are_forgotten_exactly():
     makes = (od.EASE(l2=1.0, dtype="float64"), od.SparseEDLAE(l2=1.0, neighbours=1, dtype="float64"))
     for make, value in [(make, value) for make in makes for value in (1e12, 1e5)]:
         X = np.array([[value, 1.0, 0.3], [0.7, 1.0, 0.7], [0.0, 1.0, 0.1]])
@@ -204,7 +204,7 @@ def test_values_of_very_different_size_leave_without_a_trace():
 @pytest.mark.slow
 @either_ridge
 @pytest.mark.parametrize("small", [2_000, 2])
-def test_a_user_on_the_roll_can_leave_in_spite_of_rounding(make, small, monkeypatch):
+def test_a_user_on_the_roll_can_be_forgotten_despite_rounding(make, small, monkeypatch):
     monkeypatch.setattr(exact_change, "SMALL", small)
     rng, refused = np.random.default_rng(0), 0
     for _ in range(20):

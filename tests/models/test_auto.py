@@ -39,7 +39,7 @@ def test_the_gram_alone_leads_to_similar_settings():
     assert 1 / 4 < guess["l2"] / exact["l2"] < 4
 
 
-def test_what_the_user_sets_is_kept_and_the_rest_follows():
+def test_given_settings_are_kept_and_the_others_chosen():
     X = od.synthetic.interactions(400, 60, 6000, seed=0)
     assert od.EDLAE(l2=3.0, dropout=0.2, user_power=0.1).fit(X).settings_ == {
         "dropout": 0.2,

@@ -168,7 +168,7 @@ def test_an_interrupted_closed_form_keeps_the_best_subspace_so_far(name):
 
 
 @iterated
-def test_an_interruption_before_there_is_anything_to_keep_is_passed_on(name):
+def test_an_interruption_before_the_first_iterate_is_raised(name):
     model = MODELS[name](rank=4)
 
     def progress(stage, fraction):
@@ -190,7 +190,7 @@ def test_bad_data_is_named(name, value, message):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "WeightDecayLAE"])
-def test_without_dropout_and_l2_there_is_no_low_rank_model(name):
+def test_dropout_and_l2_both_zero_are_refused(name):
     with pytest.raises(od.OffdiagError, match="dropout and l2 are both 0.*give l2 or dropout > 0"):
         MODELS[name](rank=3, dropout=0.0, l2=0.0).fit(DATA["tastes"])
 

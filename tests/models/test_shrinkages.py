@@ -104,7 +104,7 @@ def test_early_stop_is_where_a_denoising_net_is_at_that_time():
     np.testing.assert_allclose(late.weights_.shrink, model.with_shrink(S.Ridge(l2=noise)).weights_.shrink, rtol=1e-9)
 
 
-def test_the_text_of_a_shrink_brings_it_back(tmp_path):
+def test_the_text_of_a_shrink_is_parsed_back(tmp_path):
     for shrink in SOME:
         assert parsed(str(shrink)) == shrink
         model = od.Spectral(rank=2, shrink=str(shrink)).fit(data())

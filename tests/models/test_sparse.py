@@ -13,6 +13,11 @@ from tests.fixtures.sparse_catalogue import example, same_bytes, solve_densely
 from tests.laws import oracles
 from tests.laws.strategies import dropouts, dtypes, interactions, powers
 
+
+def fit(X, **words):
+    return od.SparseEDLAE(**{"neighbours": 10, "dropout": 0.4, "l2": 3.0} | words).fit(X)
+
+
 l2s = st.sampled_from([0.5, 3.0, 40.0])
 neighbour_counts = st.sampled_from([1, 2, 4, 7])
 
@@ -22,14 +27,14 @@ def test_every_column_is_the_exact_solution_on_its_support(X, k, dropout, l2, po
     model = od.SparseEDLAE(neighbours=k, dropout=dropout, l2=l2, user_power=power, dtype=dtype).fit(X)
     expected, supports, G, _ = solve_densely(X, k, dropout, l2, power)
     B = model.weights_.toarray()
-    close_calls = has_close_calls(X, G, k, dropout, l2)
-    if not close_calls:  # rounding may decide between neighbours of equal merit; then any choice is right
+    if not has_close_calls(X, G, k, dropout, l2):
         np.testing.assert_allclose(B, expected, rtol=0, atol=oracles.TOLERANCE[dtype] * max(1, np.abs(expected).max()))
         left = sum(G[i, i] - G[S, i] @ expected[S, i] for i, S in enumerate(supports))
         assert model.objective_ == pytest.approx(left, rel=10 * oracles.TOLERANCE[dtype], abs=1e-3)
 
 
 def has_close_calls(X, G, k, dropout, l2):
+    """Rounding may decide between neighbours of equal merit; then any choice is right."""
     H = np.diag(G) + oracles.penalty(G, dropout, l2)
     scores = G**2 / np.maximum(H, 1e-300)[:, None]
     np.fill_diagonal(scores, -1)
@@ -57,7 +62,7 @@ def test_with_all_other_items_as_neighbours_it_is_edlae(X, dropout, l2, power, d
 @pytest.mark.parametrize("user_power", [0.0, 0.5])
 def test_the_gradient_is_zero_on_every_support(dtype, user_power):
     X = example()
-    model = od.SparseEDLAE(neighbours=12, dropout=0.4, l2=3.0, user_power=user_power, dtype=dtype).fit(X)
+    model = fit(X, neighbours=12, user_power=user_power, dtype=dtype)
     _, supports, G, H = solve_densely(X, 12, 0.4, 3.0, user_power)
     B = model.weights_.toarray().astype(np.float64)
     assert model.weights_.nnz > 500
@@ -71,16 +76,16 @@ def test_the_gradient_is_zero_on_every_support(dtype, user_power):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_blocks_threads_and_the_order_of_users_change_no_byte(dtype, monkeypatch):
     X = example()
-    words = {"neighbours": 10, "dropout": 0.4, "l2": 3.0, "user_power": 0.5, "dtype": dtype}
-    model = od.SparseEDLAE(**words).fit(X)
+    words = {"user_power": 0.5, "dtype": dtype}
+    model = fit(X, **words)
     for block_bytes in (1, 3_000, 20_000):
-        assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=block_bytes).fit(X))
+        assert same_bytes(model, fit(X, **words, block_bytes=block_bytes))
     shuffled = X[np.random.default_rng(1).permutation(X.shape[0])]
-    assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=5_000).fit(shuffled))
+    assert same_bytes(model, fit(shuffled, **words, block_bytes=5_000))
     monkeypatch.setattr(support, "ITEMS_AT_ONCE", 3)
-    assert same_bytes(model, od.SparseEDLAE(**words).fit(X))
+    assert same_bytes(model, fit(X, **words))
     monkeypatch.setattr(parallel, "n_threads", lambda: 1)
-    assert same_bytes(model, od.SparseEDLAE(**words).fit(X))
+    assert same_bytes(model, fit(X, **words))
 
 
 @given(interactions(values="counts"), neighbour_counts, powers, dtypes)
@@ -107,10 +112,10 @@ def test_duplicate_items_without_any_penalty_are_refused():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_memory_budget_drops_the_weakest_weights_and_solves_again(dtype):
     X = example()
-    words = {"neighbours": 30, "dropout": 0.4, "l2": 3.0, "user_power": 0.0, "dtype": dtype}
-    free = od.SparseEDLAE(**words).fit(X)
+    words = {"neighbours": 30, "user_power": 0.0, "dtype": dtype}
+    free = fit(X, **words)
     budget = free.weights_.nbytes // 3
-    small = od.SparseEDLAE(**words, max_bytes=budget).fit(X)
+    small = fit(X, **words, max_bytes=budget)
     assert budget * 0.98 < small.weights_.nbytes <= budget
     assert free.objective_ < small.objective_
     _, _, G, H = solve_densely(X, 30, 0.4, 3.0)
@@ -122,10 +127,9 @@ def test_a_memory_budget_drops_the_weakest_weights_and_solves_again(dtype):
         gradient = (G + np.diag(H - np.diag(G)))[S] @ B[:, i] - G[S, i]
         assert np.abs(gradient).max(initial=0) <= 20 * np.finfo(dtype).eps * max(G[i, i], 1)
     assert np.abs(B - np.where(B != 0, before, 0)).max() > 1e-3, "it must be solved again, not only cut"
-    everything = od.SparseEDLAE(**words, max_bytes=10 * free.weights_.nbytes).fit(X)
-    assert same_bytes(everything, free)
+    assert same_bytes(fit(X, **words, max_bytes=10 * free.weights_.nbytes), free)
     with pytest.raises(od.OffdiagError, match="max_bytes must be at least 7"):
-        od.SparseEDLAE(**words, max_bytes=100).fit(X)
+        fit(X, **words, max_bytes=100)
 
 
 def test_items_without_neighbours_have_no_weights():
@@ -133,18 +137,15 @@ def test_items_without_neighbours_have_no_weights():
     X[:3, :2] = 1
     X[3, 2] = 1  # the only item in its only history
     X[4, 3] = X[5, 3] = X[5, 1] = 1
-    model = od.SparseEDLAE(neighbours=2, dropout=0.2, l2=1.0).fit(X)
+    model = fit(X, neighbours=2, dropout=0.2, l2=1.0)
     B = model.weights_.toarray()
     assert not B[2].any()
-    assert not B[:, 2].any()
-    assert not B[:, 4].any()
+    assert not B[:, [2, 4]].any()
     assert np.isfinite(model.predict(X)).all()
 
 
 def test_more_neighbours_than_items_are_all_the_others():
-    X = example()
-    one, other = (od.SparseEDLAE(neighbours=k, dropout=0.4, l2=3.0).fit(X) for k in (89, 10**9))
-    assert same_bytes(one, other)
+    assert same_bytes(*(fit(example(), neighbours=k) for k in (89, 10**9)))
 
 
 def test_values_too_large_to_square_are_refused():
@@ -162,8 +163,7 @@ def test_too_little_memory_is_refused_before_anything_is_counted(monkeypatch):
 
 def test_a_weight_power_bends_the_weights_and_keeps_their_signs():
     X = example()
-    words = {"neighbours": 10, "dropout": 0.4, "l2": 3.0}
-    plain, bent = (od.SparseEDLAE(**words, weight_power=power).fit(X).weights_.toarray() for power in (1.0, 1.3))
+    plain, bent = (fit(X, weight_power=power).weights_.toarray() for power in (1.0, 1.3))
     assert (plain < 0).any()
     np.testing.assert_allclose(bent, np.sign(plain) * np.abs(plain) ** 1.3, rtol=1e-5)
 
@@ -184,7 +184,7 @@ def test_defaults_work_on_any_data(X):
 
 
 @pytest.mark.parametrize("power", [5.0, -5.0, 3.0])
-def test_users_whose_weight_vanishes_are_as_if_they_were_not_there(power):
+def test_users_whose_weight_vanishes_have_no_influence(power):
     """Users with 1,900 items next to one with a single item: the ratio of their weights is 10^±16."""
     rng = np.random.default_rng(0)
     X = np.zeros((60, 2_000), dtype=np.float32)
@@ -192,7 +192,7 @@ def test_users_whose_weight_vanishes_are_as_if_they_were_not_there(power):
         X[u, rng.permutation(2_000)[:1_900]] = 1
     X[40:59, :3] = rng.random((19, 3)) < 0.7
     X[59, 0] = 1
-    model = od.SparseEDLAE(neighbours=5, dropout=0.4, l2=3.0, user_power=power, dtype="float64").fit(X)
+    model = fit(X, neighbours=5, user_power=power, dtype="float64")
     G = oracles.gram(X, power)
     H = np.diag(G) + oracles.penalty(G, 0.4, 3.0)
     B = model.weights_.toarray()
@@ -203,17 +203,16 @@ def test_users_whose_weight_vanishes_are_as_if_they_were_not_there(power):
         np.testing.assert_allclose(A @ B[S, i], G[S, i], atol=1e-9 * H.max())
 
 
-def test_values_so_small_that_products_vanish_do_no_harm():
+def test_values_whose_products_underflow_are_accepted():
     X = example().astype(np.float64)
     X.data = np.where(np.arange(len(X.data)) % 3 == 0, 1e-200, 1.0)
-    words = {"neighbours": 8, "dropout": 0.4, "l2": 3.0, "dtype": "float64"}
-    model = od.SparseEDLAE(**words).fit(X)
+    model = fit(X, neighbours=8, dtype="float64")
     assert np.isfinite(model.weights_.data).all()
-    assert same_bytes(model, od.SparseEDLAE(**words, block_bytes=2_000).fit(X))
+    assert same_bytes(model, fit(X, neighbours=8, dtype="float64", block_bytes=2_000))
 
 
 @pytest.mark.slow
-def test_pivots_at_the_level_of_rounding_are_taken_for_lost():
+def test_pivots_at_the_level_of_rounding_are_refused():
     """Two items that differ in one user of a million: too little separates them in float32, enough in float64."""
     X = np.zeros((1_600_000, 3), dtype=np.float32)
     X[:, 0] = X[:, 1] = 1

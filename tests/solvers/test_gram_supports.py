@@ -7,7 +7,7 @@ from offdiag.solvers import gram_supports
 from tests.fixtures.sparse_catalogue import neighbours_by_hand
 
 
-def test_touched_is_never_less_than_what_changes():
+def test_every_column_that_changes_is_touched():
     rng = np.random.default_rng(5)
     for seed in range(30):
         X = (rng.random((40, 30)) < 0.12).astype(np.float32)

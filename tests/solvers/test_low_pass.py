@@ -24,7 +24,7 @@ def assert_orthonormal(Q):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rank", [1, 5, 40])
 @pytest.mark.parametrize("seed", range(3))
-def test_iterated_directions_hold_as_much_as_the_best_there_are(dtype, rank, seed):
+def test_iterated_directions_capture_as_much_as_the_best_ones(dtype, rank, seed):
     X = many_tastes(seed, 900, 400)
     product, A, _ = normalised(X, dtype)
     assert np.count_nonzero(product.g) > low_pass.DEGREE * low_pass.width(rank, 400), "it must not be solved whole"

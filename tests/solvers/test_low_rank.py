@@ -107,7 +107,7 @@ def test_closed_forms_reach_the_best_of_eight_general_searches(data, rank):
     assert found == pytest.approx(tried, rel=1e-10)
 
 
-def test_weight_decay_switches_off_what_is_weaker_than_l2():
+def test_weight_decay_drops_components_weaker_than_l2():
     X = DATA["tastes"]
     G = oracles.gram(X)
     strength = np.sort(np.linalg.eigvalsh(G))[::-1]
@@ -130,7 +130,7 @@ def best_known(data, rank, dropout, l2, b):
     ("data", "rank", "dropout", "l2", "b"),
     [(*case, b) for case in CASES for b in KEPT] + [("trouble", 3, 0.33, 5.0, 0.0), ("trouble", 3, 0.33, 5.0, 0.3)],
 )
-def test_edlae_comes_as_low_as_a_general_optimiser(data, rank, dropout, l2, b):
+def test_edlae_is_as_low_as_a_general_optimiser(data, rank, dropout, l2, b):
     G, P = oracles.gram(DATA[data]), product(DATA[data])
     best = best_known(data, rank, dropout, l2, b)
     full = oracles.objective(G, oracles.weights(G, dropout, l2, b), dropout, l2, b)
@@ -224,7 +224,7 @@ def test_more_starts_and_more_iterations_are_never_worse():
 
 @settings(max_examples=40)
 @given(st.data(), values, dropouts, l2s, dtypes)
-def test_zero_diagonal_keeps_its_constraint_and_reports_what_it_reached(draws, kind, dropout, l2, dtype):
+def test_zero_diagonal_keeps_its_constraint_and_reports_its_objective(draws, kind, dropout, l2, dtype):
     X = draws.draw(interactions(values=kind, min_items=2)).toarray()
     rank = draws.draw(st.integers(1, X.shape[1] - 1))
     G = oracles.gram(X)
@@ -242,7 +242,7 @@ def test_zero_diagonal_keeps_its_constraint_and_reports_what_it_reached(draws, k
 
 
 @pytest.mark.parametrize(("data", "rank", "dropout", "l2"), [*CASES, ("trouble", 3, 0.33, 5.0)])
-def test_zero_diagonal_comes_lower_than_the_published_alternation(data, rank, dropout, l2):
+def test_zero_diagonal_is_lower_than_the_published_alternation(data, rank, dropout, l2):
     G = oracles.gram(DATA[data])
     factors = low_rank.zero_diagonal(product(DATA[data]), rank, dropout=dropout, l2=l2, iterations=300)
     published = slow.published_alternation(G, rank, dropout, l2, starts=4, iterations=60)[0]
@@ -326,7 +326,7 @@ def test_a_higher_rank_is_not_worse(name):
 
 @every_solver
 @both_precisions
-def test_two_items_that_share_nothing_are_no_trouble(name, dtype):
+def test_items_without_common_users_are_accepted(name, dtype):
     """G is diagonal: off the diagonal nothing can be learned, so zero-diagonal models must end at tr G."""
     X = DATA["nothing in common"]
     factors = SOLVERS[name](product(X, dtype), 2)

@@ -52,7 +52,7 @@ def kinds(m, seed, dtype="float32"):
 @pytest.mark.parametrize("kind", kinds(1, 0))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [1, 2, 7, 60])
-def test_the_strongest_of_each_column_stay_whatever_the_weights(kind, dtype, m, monkeypatch):
+def test_the_strongest_of_each_column_are_kept(kind, dtype, m, monkeypatch):
     weights = kinds(m, seed=m, dtype=dtype)[kind]
     dense = weights.toarray()
     popularity = np.random.default_rng(1).integers(1, 100, m).astype(np.float64)

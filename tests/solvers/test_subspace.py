@@ -12,7 +12,7 @@ from tests.laws import oracles_low_rank as slow
 
 
 @both_precisions
-def test_a_rank_beyond_that_of_the_data_costs_nothing(dtype):
+def test_ranks_beyond_that_of_the_data_reach_the_full_optimum(dtype):
     """Three users: G has rank three, so ranks three to eight all reach the optimum of full rank."""
     X = tastes(5, 3, 9, density=1.0)
     G = oracles.gram(X)

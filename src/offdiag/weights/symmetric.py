@@ -56,8 +56,8 @@ class Symmetric(Factored):
         return LowRank(self.U, self.V).scaled(columns)
 
     def column(self, items: Ints, target: int) -> Floats:
-        said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
-        return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
+        weights = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
+        return weights * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
 
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         found: Floats
