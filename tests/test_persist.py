@@ -464,12 +464,12 @@ def test_a_forged_header_of_a_low_rank_model_is_refused(
 
 
 def test_learned_names_in_a_file_cannot_replace_methods(saved: bytes, scratch: Path) -> None:
-    names = {"recommend": 1, "__class__": 2, "_fitted": 3, "objective_": 4.0}
+    names = {"recommend": 1, "__class__": 2, "_require_fit": 3, "objective_": 4.0}
     scratch.write_bytes(rebuilt(saved, forged_about(learned=names)))
     model = persist.load(scratch)
     assert model.objective_ == 4.0
     assert callable(model.recommend)
-    assert callable(model._fitted)
+    assert callable(model._require_fit)
 
 
 # Large files

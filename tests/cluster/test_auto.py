@@ -19,7 +19,7 @@ def test_l2_is_chosen_as_on_one_machine(client, user_power):
 
 def test_auto_is_the_rule_of_the_model(client):
     class Asked(od.EDLAE):
-        def _settled(self, settings, scale):
+        def _resolve_on_cluster(self, settings, scale):
             return settings | {"dropout": 0.5, "user_power": 0.0, "l2": 2 * scale(0.0, items=50, users=70)}
 
     inter = od.synthetic.interactions(400, 80, 6000, seed=6)

@@ -18,9 +18,9 @@ from tests.fixtures.tables import entries, refused
 def test_types_documentation_and_help_list_every_format():
     assert get_args(formats.Name) == tuple(formats.FORMATS)
     assert formats.documentation() in od.read.__doc__
-    for columns, layouts in ((inputs.Columns, True), (log_inputs.LogColumns, False)):
+    for columns in (inputs.Columns, log_inputs.LogColumns):
         (form,) = (field for field in fields(columns) if field.name == "form")
-        assert form.metadata["option"].help == formats.listing(layouts)
+        assert form.metadata["option"].help == formats.listing()
 
 
 @pytest.mark.parametrize(

@@ -23,18 +23,18 @@ def plain_siphash(key, message, long=False):
     """SipHash-2-4 one byte string at a time, with Python integers; 16 bytes if long."""
     word = (1 << 64) - 1
 
-    def turned(x, bits):
+    def rotate(x, bits):
         return ((x << bits) | (x >> (64 - bits))) & word
 
     def rounds(v, count):
         a, b, c, d = v
         for _ in range(count):
             a, c = (a + b) & word, (c + d) & word
-            b, d = turned(b, 13) ^ a, turned(d, 16) ^ c
-            a = turned(a, 32)
+            b, d = rotate(b, 13) ^ a, rotate(d, 16) ^ c
+            a = rotate(a, 32)
             c, a = (c + b) & word, (a + d) & word
-            b, d = turned(b, 17) ^ c, turned(d, 21) ^ a
-            c = turned(c, 32)
+            b, d = rotate(b, 17) ^ c, rotate(d, 21) ^ a
+            c = rotate(c, 32)
         return [a, b, c, d]
 
     k0, k1 = (int.from_bytes(key[i : i + 8], "little") for i in (0, 8))
@@ -117,7 +117,7 @@ def one_by_one(matrix, item_ids):
 
 
 @given(interactions(values="counts"), st.booleans(), st.sampled_from([1, 3, digests._BLOCK]), st.randoms())
-def test_a_digest_is_that_of_the_sorted_history_whatever_blocks_and_columns(X, text, block, random):
+def test_a_digest_is_that_of_the_sorted_history(X, text, block, random):
     ids = np.array([f"item {i}" for i in range(X.shape[1])]) if text else np.arange(X.shape[1]) * 7
     order = np.array(random.sample(range(X.shape[1]), X.shape[1]), dtype=int)
     with pytest.MonkeyPatch.context() as patch:
@@ -129,7 +129,7 @@ def test_a_digest_is_that_of_the_sorted_history_whatever_blocks_and_columns(X, t
 
 
 @given(interactions(), interactions(values="counts"))
-def test_a_history_of_ones_has_one_digest_whoever_stands_beside_it(X, other):
+def test_a_history_of_ones_has_one_digest_next_to_any_other(X, other):
     width = max(X.shape[1], other.shape[1])
     X, other = (sparse.csr_array((A.data, A.indices, A.indptr), shape=(A.shape[0], width)) for A in (X, other))
     together = sparse.csr_array(sparse.vstack([X, other]))
@@ -145,7 +145,7 @@ def test_digests_do_not_add_up():
     assert one ^ other != both
 
 
-def test_digests_leave_the_values_of_the_caller_in_their_order():
+def test_digests_do_not_reorder_the_data_of_the_caller():
     X = sparse.csr_array(np.array([[1, 2, 0], [3, 0, 4], [5, 6, 7.0]]))
     inter = od.Interactions(X.copy(), np.arange(3), np.array([9, 5, 1]))  # items are hashed in the order of their ids
     od.EASE(l2=1.0).fit(inter).forget(inter.select_users([0]))

@@ -100,7 +100,7 @@ def test_new_items_are_placed_as_by_a_fit_and_vanish_with_their_last_user(table)
 
 
 @pytest.mark.parametrize("width", [5, 7])
-def test_no_users_are_no_change_and_bring_no_items(width, rng):
+def test_adding_no_users_changes_nothing(width, rng):
     model = od.EDLAE().fit((rng.random((20, 5)) < 0.5).astype(float))
     before = model.weights_.toarray()
     done = model.update(np.zeros((0, width), np.float32)).last_change
@@ -118,7 +118,7 @@ def test_no_users_are_no_change_and_bring_no_items(width, rng):
     ],
     ids=lambda model: type(model).__name__,
 )  # fmt: skip
-def test_the_last_users_cannot_leave(model, X):
+def test_the_last_users_cannot_be_forgotten(model, X):
     for data in (X, od.read(X)):
         W = model.fit(data).weights_
         with pytest.raises(OffdiagError, match="delete it"):
@@ -239,7 +239,7 @@ def test_an_interrupt_waits_until_the_change_is_whole(ctrl_c, always_woodbury, m
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_interrupt_before_that_leaves_the_old_model(monkeypatch, model, X):
+def test_an_interrupt_during_a_refit_leaves_the_old_model(monkeypatch, model, X):
     before = model.weights_.C.tobytes()
 
     def interrupted(*_):

@@ -27,7 +27,7 @@ def test_a_penalty_per_item_means_a_refit(always_woodbury, X):
     assert_same(model, refitted(model, X))
 
 
-def test_the_last_user_of_an_item_may_leave_without_any_penalty(always_woodbury):
+def test_the_last_user_of_an_item_can_be_forgotten_without_a_penalty(always_woodbury):
     """H would be singular there: the item has to be removed first."""
     X = np.array(
         [[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]], float
@@ -60,7 +60,7 @@ def test_the_estimated_error_bounds_the_measured_one(always_woodbury, rng):
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("float32", 9999.0), ("float64", 1e7), ("float64", 1e8)])
-def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_woodbury, rng):
+def test_a_user_who_outweighs_all_others_is_forgotten_exactly(dtype, value, always_woodbury, rng):
     """The inverse is nearly 0 where such a user was, so a small correction of it says nothing about its error."""
     X = (rng.random((300, 150)) < 0.15).astype(float)
     model = od.EASE(l2=5.0, user_power=0.0, dtype=dtype).fit(X)
@@ -79,7 +79,7 @@ def test_a_user_who_outweighs_all_others_leaves_no_trace(dtype, value, always_wo
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cls", [od.EDLAE, od.DLAE, od.RDLAE, od.EASE])
-def test_with_user_weights_l2_stays_until_its_unit_makes_a_step(cls, dtype, always_woodbury, rng):
+def test_with_user_weights_a_step_of_the_scale_means_a_refit(cls, dtype, always_woodbury, rng):
     X = sparse.csr_array((rng.random((400, 60)) < rng.random(60) * 0.2).astype(np.float32))
     settings = {} if cls is od.EASE else {"dropout": 0.4}
     model = cls(l2=30.0, user_power=0.5, dtype=dtype, **settings).fit(X)

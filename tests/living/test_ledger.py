@@ -139,7 +139,7 @@ def test_a_part_of_interactions_has_the_values_of_the_whole():
     np.testing.assert_allclose(model.gram_.toarray(), expected.toarray(), rtol=1e-13)
 
 
-def test_a_roll_that_makes_no_sense_is_refused(tmp_path):
+def test_an_inconsistent_roll_is_refused(tmp_path):
     model = od.EDLAE(dropout=0.3, l2=2.0).fit(example())
     model.save(tmp_path / "m.od", updatable=True)
     good = od.load(tmp_path / "m.od")
@@ -189,7 +189,7 @@ def test_a_ledger_is_restored_from_its_arrays():
         ("events", lambda a: a[:-1]),
     ],
 )
-def test_a_ledger_that_makes_no_sense_is_refused(name, broken):
+def test_an_inconsistent_ledger_is_refused(name, broken):
     ledger = ledger_of_log()
     arrays = ledger.entries.arrays() | {name: broken(ledger.entries.arrays()[name].copy())}
     with pytest.raises((ValueError, TypeError)):

@@ -9,11 +9,10 @@ from scipy import sparse
 import offdiag as od
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
-from offdiag.solvers import low_rank, subspace
-from offdiag.solvers.products import GramProduct, PairProduct
+from offdiag.solvers.products import PairProduct
 from tests.fixtures.changed_models import refitted
+from tests.fixtures.low_rank_problems import five_tastes, one_blas_thread, value_of  # noqa: F401
 from tests.laws import oracles
-from tests.laws import oracles_low_rank as oracle
 from tests.laws.strategies import interactions, powers
 
 MODELS = {
@@ -28,25 +27,6 @@ names = pytest.mark.parametrize("name", MODELS)
 dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 UNIQUE = {"float32": 2e-2, "float64": 1e-5}  # of the weights: the solvers stop by their objective, which is flat there
 FLAT = {"float32": 1e-4, "float64": 1e-9}  # of the objective
-
-
-@pytest.fixture(autouse=True)
-def one_blas_thread():
-    from offdiag.solvers import blas
-
-    with blas.one_thread():
-        yield
-
-
-def example(seed=0, n=250, m=60):
-    """Five distinct tastes, an empty user, an item without users."""
-    rng = np.random.default_rng(seed)
-    taste = np.eye(5)[rng.integers(5, size=n)] + 0.3 * rng.random((n, 5))
-    liked = (np.eye(5)[rng.integers(5, size=m)] * rng.uniform(0.2, 1, (m, 1))).T
-    X = (rng.random((n, m)) < 0.8 * taste @ liked).astype(np.float32)
-    X[5] = 0
-    X[:, 11] = 0
-    return sparse.csr_array(X)
 
 
 def fitted(name, X, **words):
@@ -65,34 +45,18 @@ def check(model, X):
     else:
         assert model.objective_ <= fresh.objective_ + (1e-3 if dtype == "float32" else 1e-4) * total
     G = oracles.gram(X.toarray(), model.settings_["user_power"])
-    U, V = (np.asarray(A, dtype=np.float64) for A in (model.encoder_, model.decoder_))
-    expected = value_of(model, G, U, V)
-    assert model.objective_ == pytest.approx(expected, abs=10 * FLAT[dtype] * total)
+    assert model.objective_ == pytest.approx(value_of(model, G), abs=10 * FLAT[dtype] * total)
     np.testing.assert_array_equal(model.popularity_, fresh.popularity_)
     assert model.n_users_ == fresh.n_users_
     return fresh
-
-
-def value_of(model, G, U, V):
-    s = model.settings_
-    match type(model).__name__:
-        case "LowRankDLAE":
-            return oracle.objective(G, U, V, s["dropout"], s["l2"], 1.0)
-        case "LowRankEDLAE":
-            return oracle.objective(G, U, V, s["dropout"], s["l2"], s["kept_weight"])
-        case "ZeroDiagonalLAE":
-            return oracle.zero_objective(G, U, V, s["dropout"], s["l2"])
-        case "WeightDecayLAE":
-            return oracle.decay_objective(G, U, V, s["l2"])
-    return model.objective_
 
 
 @pytest.mark.slow
 @names
 @dtypes
 @pytest.mark.parametrize("products", ["gram", "data"])
-def test_added_and_removed_users_give_what_a_fit_gives(name, dtype, products):
-    X = example()
+def test_added_and_removed_users_give_the_result_of_a_fit(name, dtype, products):
+    X = five_tastes()
     there = np.arange(250) < 240
     model = fitted(name, X[there], dtype=dtype, products=products)
     assert isinstance(model.gram_, SparseGram if products == "data" else Gram)
@@ -108,8 +72,8 @@ def test_added_and_removed_users_give_what_a_fit_gives(name, dtype, products):
 
 
 @names
-def test_update_and_forget_of_the_same_users_is_nothing(name):
-    X = example()
+def test_forget_undoes_update(name):
+    X = five_tastes()
     model, same = (fitted(name, X[:240], dtype="float64") for _ in range(2))
     model.update(X[240:]).forget(X[240:])
     check(model, X[:240])
@@ -119,7 +83,7 @@ def test_update_and_forget_of_the_same_users_is_nothing(name):
 @pytest.mark.slow
 @names
 def test_forty_changes_do_not_drift(name):
-    X = example()
+    X = five_tastes()
     rng = np.random.default_rng(1)
     there = np.arange(250) < 200
     model = fitted(name, X[there], dtype="float64")
@@ -134,7 +98,7 @@ def test_forty_changes_do_not_drift(name):
 @names
 @pytest.mark.parametrize("products", ["gram", "data"])
 def test_items_are_added_and_removed_by_id(name, products):
-    X = example().toarray()
+    X = five_tastes().toarray()
     X[:, 30] = 0
     X[7, 30] = 1
     ids = np.arange(100, 160)
@@ -156,7 +120,7 @@ def test_items_are_added_and_removed_by_id(name, products):
 def test_new_items_that_share_no_user_with_the_old_are_found():
     """They lie in directions that no old factor touches, and are the strongest of all."""
     X = np.zeros((260, 70), dtype=np.float32)
-    X[:250, :60] = example().toarray()
+    X[:250, :60] = five_tastes().toarray()
     X[250:, 60:] = 3
     for name in CLOSED:
         model = fitted(name, X[:250, :60], dtype="float64", user_power=0.0, rank=4)
@@ -167,7 +131,7 @@ def test_new_items_that_share_no_user_with_the_old_are_found():
 
 @names
 def test_a_warm_restart_is_never_worse_than_what_it_started_from(name):
-    X = example()
+    X = five_tastes()
     model = fitted(name, X, dtype="float64")
     U, V = (np.array(A, dtype=np.float64) for A in (model.encoder_, model.decoder_))
     model.forget(X[:4])
@@ -178,14 +142,14 @@ def test_a_warm_restart_is_never_worse_than_what_it_started_from(name):
 
 @names
 def test_a_large_change_is_a_fit_from_scratch(name):
-    X = example()
+    X = five_tastes()
     model = fitted(name, X, dtype="float64")
     assert model.forget(X[:120]).method == "refit"
     fresh = refitted(model, X[120:])
     np.testing.assert_allclose(model.weights_.toarray(), fresh.weights_.toarray(), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@names
 @settings(max_examples=12)
 @given(data=st.data(), kind=st.sampled_from(["binary", "counts", "ratings"]), power=st.sampled_from([0.0, 0.5]))
 def test_any_data_at_any_rank(name, data, kind, power):
@@ -199,8 +163,7 @@ def test_any_data_at_any_rank(name, data, kind, power):
     model.forget(X[some])
     G = oracles.gram(X[~some].toarray(), power)
     total = float(np.trace(G))
-    expected = value_of(model, G, *(np.asarray(A, dtype=np.float64) for A in (model.encoder_, model.decoder_)))
-    assert model.objective_ == pytest.approx(expected, rel=1e-6, abs=1e-7 * total)
+    assert model.objective_ == pytest.approx(value_of(model, G), rel=1e-6, abs=1e-7 * total)
     if name in CLOSED:
         assert model.objective_ == pytest.approx(refitted(model, X[~some]).objective_, rel=1e-6, abs=1e-7 * total)
     model.update(X[some])
@@ -211,39 +174,12 @@ def test_any_data_at_any_rank(name, data, kind, power):
 
 
 def test_full_rank_is_exact_before_and_after():
-    X = example()
+    X = five_tastes()
     for name in MODELS:
         model = fitted(name, X, rank=60, dtype="float64")
         model.forget(X[:2])
         assert model.last_change.method == "refit"
         np.testing.assert_allclose(model.weights_.toarray(), refitted(model, X[2:]).weights_.toarray(), atol=1e-9)
-
-
-def test_a_start_saves_rounds(monkeypatch):
-    X = example(n=600, m=200)
-    before, after = (GramProduct(od.gram(part, dtype=np.float64)) for part in (X, X[1:]))
-    rounds = []
-    best = subspace._Basis.best
-    monkeypatch.setattr(subspace._Basis, "best", lambda self, k: rounds.append(1) or best(self, k))
-    found = low_rank.dlae(before, 5, dropout=0.5, l2=5.0)
-    rounds.clear()
-    cold = low_rank.dlae(after, 5, dropout=0.5, l2=5.0)
-    n_cold = len(rounds)
-    rounds.clear()
-    warm = low_rank.dlae(after, 5, dropout=0.5, l2=5.0, start=found.U)
-    assert len(rounds) < n_cold
-    assert warm.objective == pytest.approx(cold.objective, rel=1e-10)
-
-
-def test_a_start_includes_its_multipliers():
-    """Without them the diagonal is pulled away first, and twenty iterations come no lower than the start."""
-    X = example(n=600, m=200)
-    before, after = (GramProduct(od.gram(part, dtype=np.float64)) for part in (X, X[1:]))
-    found = low_rank.zero_diagonal(before, 5, dropout=0.5, l2=5.0, iterations=300)
-    cold = low_rank.zero_diagonal(after, 5, dropout=0.5, l2=5.0, iterations=20)
-    warm = low_rank.zero_diagonal(after, 5, dropout=0.5, l2=5.0, iterations=20, start=(found.U, found.V))
-    assert warm.objective < min(cold.objective, warm.objectives[0] - 0.1)
-    assert warm.kkt_residual < 0.1 * cold.kkt_residual
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -262,7 +198,7 @@ def test_the_product_of_a_gram_by_rows_is_that_of_the_dense_one(X, power, k, dty
 
 @names
 def test_an_interruption_leaves_the_model_as_it_was(name):
-    X = example()
+    X = five_tastes()
     model = fitted(name, X, dtype="float64")
     W, G = model.weights_, model.gram_.arrays()
     G = {key: array.copy() for key, array in G.items()}
@@ -286,7 +222,7 @@ def test_an_interruption_leaves_the_model_as_it_was(name):
 
 @names
 def test_a_model_from_a_file_continues(name, tmp_path):
-    X = example()
+    X = five_tastes()
     model = fitted(name, X, dtype="float64", products="data")
     model.save(tmp_path / "m.od", updatable=True)
     again = od.load(tmp_path / "m.od")
@@ -297,7 +233,7 @@ def test_a_model_from_a_file_continues(name, tmp_path):
 
 
 def test_spectral_keeps_the_value_of_auto():
-    X = example()
+    X = five_tastes()
     model = od.Spectral(rank=4, dtype="float64").fit(X)
     l2 = model.auto_l2_
     model.forget(X[:1])
@@ -325,8 +261,8 @@ def test_popularity_counts_the_current_users(kind, data):
     assert model.n_users_ == X.shape[0]
 
 
-def test_popularity_from_a_file_proves_what_it_forgot(tmp_path):
-    X = example()
+def test_popularity_from_a_file_forgets_with_proof(tmp_path):
+    X = five_tastes()
     od.Popularity().fit(X).save(tmp_path / "p.od", updatable=True)
     model = od.load(tmp_path / "p.od")
     assert model.forget(X[:3], prove=True).proof == 0

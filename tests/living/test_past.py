@@ -26,7 +26,7 @@ def test_pickles_hold_no_rows_and_copies_are_independent(always_woodbury, model,
         assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
 
 
-def test_grams_and_models_that_were_given_out_stay_as_they_are(always_woodbury, model, X):
+def test_earlier_grams_and_copies_are_not_changed(always_woodbury, model, X):
     G = model.gram_
     other = od.EDLAE(dropout=0.2, l2=3.0).fit_gram(G)
     twin = copy.copy(model)
@@ -43,7 +43,7 @@ def test_grams_and_models_that_were_given_out_stay_as_they_are(always_woodbury, 
 @pytest.mark.parametrize(
     ("make", "count"), [(od.EDLAE, od.gram), (od.EDLAE, lambda X: od.gram(X, 0.5)), (od.SparseEDLAE, sparse_gram)]
 )
-def test_a_model_fitted_on_a_gram_leaves_that_gram_alone(make, count, always_woodbury, X):
+def test_a_model_fitted_on_a_gram_does_not_change_that_gram(make, count, always_woodbury, X):
     G = count(X)
     values = G.values.copy()
     model = make(dropout=0.4, l2=3.0).fit_gram(G)
@@ -121,7 +121,7 @@ def test_a_plain_file_holds_no_gram(tmp_path, X):
         od.load(tmp_path / "plain.od").save(tmp_path / "no.od", updatable=True)
 
 
-def test_nothing_to_do_leaves_the_ledger_as_it_is(tmp_path, shop):
+def test_a_change_without_users_keeps_the_ledger(tmp_path, shop):
     model = od.EDLAE(dropout=0.4, l2=3.0).fit(shop)
     model.save(tmp_path / "m.od", updatable=True)
     model = od.load(tmp_path / "m.od")

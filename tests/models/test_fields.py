@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import math
+import re
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_a_new_field_is_checked_searched_documented_and_in_the_signature():
     assert list(inspect.signature(Toy).parameters)[:3] == ["zest", "dropout", "l2"]
     assert list(Toy().get_params()) == list(inspect.signature(Toy).parameters)
     assert repr(Toy()).startswith("Toy(zest=0.5, dropout='auto'")
-    assert Toy._checked(Toy(zest=1))["zest"] == 1.0
+    assert Toy._valid_settings(Toy(zest=1))["zest"] == 1.0
 
 
 @pytest.mark.parametrize("name", catalogue.MODELS)
@@ -49,8 +50,33 @@ def test_every_setting_of_every_model_is_explained(name):
         assert known.help.endswith("."), (name, setting)
         assert 10 < len(known.summary) < 110, (name, setting)
         assert f"    {setting}: " in model.__doc__
-        assert known.checked(name, setting, known.default) == known.default
+        assert known.check(name, setting, known.default) == known.default
         assert known.values()
+
+
+def wrong_values(known):
+    """Values that the definition of a setting excludes."""
+    if known.choices or isinstance(known.default, bool):
+        return ["nonsense", 1.5, None]
+    found = ["nonsense", [1], True, math.nan, math.inf]
+    found += [] if known.default is None else [None]
+    found += [] if known.auto else ["auto"]
+    found += [2.5] if known.whole else []
+    found += [known.low if known.above else known.low - 1] if math.isfinite(known.low) else []
+    return found + ([known.high if known.below else known.high + 1] if math.isfinite(known.high) else [])
+
+
+@pytest.mark.parametrize("name", catalogue.MODELS)
+def test_every_setting_of_every_model_is_checked_before_the_fit(name):
+    if name in NEEDS_TORCH:
+        pytest.importorskip("torch")
+    model = catalogue.model_class(name)
+    for setting, known in fields.settings_of(model).items():
+        for value in [] if known.takes else wrong_values(known):
+            message = rf"^{setting}( of {name})? must be .*received {re.escape(repr(value))}"
+            with pytest.raises(od.OffdiagError, match=message) as error:
+                model(**{setting: value}).fit(np.eye(3))
+            assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", catalogue.MODELS)
@@ -104,9 +130,9 @@ def test_bounds_are_written_as_they_are_checked(known, text):
         ({"default": 1, "low": 1, "whole": True, "expected": "odd"}, 0, "x of M must be odd, received 0"),
     ],
 )
-def test_a_wrong_value_is_told_with_what_was_expected(known, value, message):
+def test_a_wrong_value_is_named_with_what_was_expected(known, value, message):
     with pytest.raises(od.OffdiagError, match=message):
-        fields.Setting(help="It is.", **known).checked("M", "x", value)
+        fields.Setting(help="It is.", **known).check("M", "x", value)
 
 
 def test_ranges_follow_the_data():

@@ -4,14 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
 from offdiag import ranking, weights
-from offdiag.models.recommender import Recommender
 from offdiag.weights import Dense, LowRank, tiles
+from tests.fixtures.coded_weights import model_of
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions
 
@@ -27,14 +27,6 @@ def factors(m, rank, dtype="float64", seed=0):
 def exact(W):
     """The twin: the dense product in float64."""
     return W.U.astype(np.float64) @ W.V.astype(np.float64).T
-
-
-def recommender(W, item_ids=None):
-    model = Recommender()
-    model.weights_ = W
-    model.item_ids_ = np.arange(W.shape[0]) if item_ids is None else item_ids
-    model.popularity_ = np.ones(W.shape[0])
-    return model
 
 
 def close(a, b, dtype):
@@ -56,29 +48,11 @@ small = interactions(max_users=20, max_items=12, values="ratings")
 
 
 @given(small, st.integers(1, 14), dtypes, st.integers(0, 9))
-def test_the_product_is_that_of_the_dense_weights(X, rank, dtype, seed):
+def test_a_history_is_encoded_by_its_product_with_the_encoder(X, rank, dtype, seed):
     W = factors(X.shape[1], rank, dtype, seed)
-    close(X @ W, X.toarray() @ exact(W), dtype)
-    close(X.toarray() @ W, X.toarray() @ exact(W), dtype)
     close(W.toarray(), exact(W), dtype)
     close(W.encode(X), X.toarray() @ W.U.astype(np.float64), dtype)
     assert not (X @ W)[np.diff(X.indptr) == 0].any(), "no history, no score"
-
-
-@given(small, st.integers(1, 5), dtypes, st.booleans(), st.data())
-def test_lists_are_those_of_a_stable_sort_of_the_dense_scores(X, rank, dtype, exclude_seen, data):
-    m = X.shape[1]
-    W = factors(m, rank, dtype, seed=X.nnz)
-    expected = X.toarray() @ exact(W)
-    told_apart = np.diff(np.sort(expected[np.diff(X.indptr) > 0], axis=1), axis=1)
-    assume(told_apart.min(initial=np.inf) > oracles.TOLERANCE[dtype] * max(1.0, np.abs(expected).max()))
-    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=m, max_size=m)))
-    k = data.draw(st.integers(1, m))
-    indices, scores = ranking.top_k(W, X, k, exclude_seen=exclude_seen, allowed=allowed)
-    assert np.array_equal(indices, oracles.top_k(expected, (X.toarray() > 0) & exclude_seen, k, allowed))
-    real = indices >= 0
-    close(scores[real], np.take_along_axis(expected, np.maximum(indices, 0), 1)[real], dtype)
-    assert (scores[~real] == -np.inf).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -93,16 +67,9 @@ def test_borders_of_tiles_and_passes_do_not_show(monkeypatch, dtype, tile_bytes,
     assert [lo for lo, _, _ in W.score_tiles(X)] == list(range(0, 500, 64 if tile_bytes < 96 << 20 else 500))
     wanted = oracles.top_k(expected, X.toarray() > 0, 20)
     np.testing.assert_allclose(scores, np.take_along_axis(expected, wanted, 1), rtol=1e-3, atol=1e-3)
-    agree = indices == wanted  # neighbours that float32 cannot tell apart may change places
+    agree = indices == wanted  # neighbours that float32 cannot distinguish may change places
     assert agree.mean() > (0.999 if dtype == "float32" else 0.9999999)
     assert not (X.toarray()[np.arange(700)[:, None], indices] > 0).any()
-
-
-def test_a_user_alone_scores_as_in_a_batch_up_to_rounding():
-    X, W = histories(300, 90, density=0.3), factors(90, 33, "float32")
-    together = X @ W
-    for u in (0, 1, 127, 128, 299):
-        close(X[[u]] @ W, together[[u]].astype(np.float64), "float32")
 
 
 def test_the_same_call_gives_the_same_bits():
@@ -114,7 +81,7 @@ def test_the_same_call_gives_the_same_bits():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("n", "m", "rank"), [(0, 5, 2), (3, 1, 1), (1, 5, 5), (200, 3, 1), (2, 4, 9)])
-def test_no_user_one_item_and_any_rank_will_do(dtype, n, m, rank):
+def test_no_users_one_item_and_any_rank_are_enough(dtype, n, m, rank):
     X = sparse.csr_array(np.ones((n, m), dtype=np.float32))
     W = factors(m, rank, dtype)
     close(X @ W, np.ones((n, m)) @ exact(W), dtype)
@@ -152,25 +119,6 @@ def test_its_size_is_that_of_the_two_embeddings():
     assert {name: array is getattr(W, name) for name, array in W.arrays().items()} == {"U": True, "V": True}
 
 
-# Reasons
-
-
-@given(small, st.integers(1, 6), dtypes, st.integers(0, 100))
-def test_contributions_are_those_of_the_dense_weights_and_sum_to_the_score(X, rank, dtype, seed):
-    W = factors(X.shape[1], rank, dtype, seed)
-    model = recommender(W)
-    user, item = int(np.argmax(np.diff(X.indptr))), seed % X.shape[1]
-    reason = model.explain(X[[user]], item)
-    parts = reason.contributions
-    assert parts.sum() == reason.score == sum(parts.tolist()) == sum(sorted(parts.tolist()))
-    x = X.toarray()[user].astype(np.float64)
-    scale = max(1.0, np.abs(x[:, None] * exact(W)).max())
-    np.testing.assert_allclose(
-        parts, (x * exact(W)[:, item])[reason.items], rtol=0, atol=oracles.TOLERANCE[dtype] * scale
-    )
-    np.testing.assert_allclose(reason.score, model.predict(X)[user, item], rtol=0, atol=1e-4 * scale)
-
-
 # Neighbours
 
 
@@ -190,7 +138,7 @@ def test_similar_items_have_the_largest_cosines_in_either_space(space, m, rank, 
     E = W.U if space == "encoder" else W.V
     expected = cosines(E / size)
     asked = np.array([0, m - 1, m // 2])
-    found = recommender(W).similar(asked, k=m, space=space)
+    found = model_of(W).similar(asked, k=m, space=space)
     assert found.indices.shape == (3, m - 1)
     assert np.isfinite(found.scores).all()
     for item, row, scores in zip(asked, found.indices, found.scores, strict=True):
@@ -199,9 +147,9 @@ def test_similar_items_have_the_largest_cosines_in_either_space(space, m, rank, 
         close(scores, np.sort(np.delete(expected[item], item))[::-1], dtype)
 
 
-def test_similar_by_score_stays_what_a_history_of_one_item_leads_to():
+def test_similar_by_score_is_a_list_for_a_history_of_one_item():
     W = factors(30, 4)
-    model = recommender(W)
+    model = model_of(W)
     found, same = model.similar([3, 8], k=5), model.similar([3, 8], k=5, space="score")
     assert np.array_equal(found.indices, model.recommend([[3], [8]], k=5).indices)
     assert np.array_equal(found.indices, same.indices)
@@ -209,27 +157,27 @@ def test_similar_by_score_stays_what_a_history_of_one_item_leads_to():
     assert len({str(lists) for lists in (found.indices.tolist(), *others.values())}) == 3
 
 
-def test_an_item_nobody_had_is_near_nothing_rather_than_not_a_number():
+def test_items_without_users_have_similarity_zero():
     W = LowRank(np.zeros((4, 2), np.float32), np.zeros((4, 2), np.float32))
-    found = recommender(W).similar(2, k=3, space="encoder")
+    found = model_of(W).similar(2, k=3, space="encoder")
     assert found.scores.tolist() == [[0, 0, 0]]
     assert found.indices.tolist() == [[0, 1, 3]]
 
 
 def test_models_without_embeddings_name_those_that_have_them():
     W = factors(4, 2)
-    dense = recommender(Dense(exact(W)))
-    for model, said in ((dense, "dense weights"), (od.Popularity().fit(np.eye(4)), "constant weights")):
-        with pytest.raises(od.OffdiagError, match=f"LowRankDLAE, .* and Spectral .* {said}"):
+    dense = model_of(Dense(exact(W)))
+    for model, words in ((dense, "dense weights"), (od.Popularity().fit(np.eye(4)), "constant weights")):
+        with pytest.raises(od.OffdiagError, match=f"LowRankDLAE, .* and Spectral .* {words}"):
             model.similar(1, space="encoder")
     for space in ("both", None, ["encoder"]):
         with pytest.raises(od.OffdiagError, match="space must be one of 'score', 'encoder', 'decoder', received"):
-            recommender(W).similar(1, space=space)
+            model_of(W).similar(1, space=space)
     with pytest.raises(od.OffdiagError, match="no item 9"):
-        recommender(W).similar(9, space="decoder")
+        model_of(W).similar(9, space="decoder")
 
 
-def test_a_nearest_neighbour_index_of_the_decoder_finds_the_recommended_items():
+def test_a_nearest_neighbour_index_finds_the_recommended_items():
     """Largest inner products as nearest neighbours, by one more coordinate that makes all decoder rows equally long."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -239,4 +187,4 @@ def test_a_nearest_neighbour_index_of_the_decoder_finds_the_recommended_items():
     index = NearestNeighbors(n_neighbors=10).fit(np.column_stack([W.V, np.sqrt(squares.max() - squares)]))
     asked = X @ W.U
     found = index.kneighbors(np.column_stack([asked, np.zeros(len(asked))]), return_distance=False)
-    assert np.array_equal(found, recommender(W).recommend(X, k=10, exclude_seen=False).indices)
+    assert np.array_equal(found, model_of(W).recommend(X, k=10, exclude_seen=False).indices)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -24,7 +24,7 @@ from offdiag.weights import (
     Weights,
 )
 from offdiag.weights.tiles import Tiled
-from tests.fixtures.coded_weights import coded
+from tests.fixtures.coded_weights import coded, model_of
 from tests.laws import oracles
 from tests.laws.strategies import dtypes
 
@@ -137,7 +137,8 @@ def test_scores_columns_and_diagonal_are_those_of_the_dense_twin(kind, m, seed, 
     B, X = W.toarray(), histories(m, seed)
     assert W.shape == B.shape == (m, m)
     assert_close(B, B, W.dtype)
-    assert_close(X @ W, X.toarray() @ B.astype(np.float64), W.dtype)
+    for rows in (X, X.toarray()):
+        assert_close(rows @ W, X.toarray() @ B.astype(np.float64), W.dtype)
     assert_close(W.diagonal(), np.diag(B), W.dtype)
     assert_close(W.tocsr().toarray(), B, W.dtype)
     for target in range(m):
@@ -181,6 +182,21 @@ def test_a_list_is_a_stable_sort_of_the_scores(kind, m, seed, dtype, empty):
     assert np.array_equal(found, oracles.top_k(scores, X.toarray() > 0, m))
 
 
+@linear_kinds
+@given(**cases)
+def test_contributions_sum_to_the_score_exactly_in_any_order(kind, m, seed, dtype, empty):
+    W, X = weights(kind, m, seed, dtype, empty), histories(m, seed)
+    assume(X.nnz)
+    user, item = int(np.argmax(np.diff(X.indptr))), seed % m
+    reason = model_of(W).explain(X[[user]], item)
+    parts = reason.contributions
+    assert parts.sum() == reason.score == sum(parts.tolist()) == sum(sorted(parts.tolist()))
+    added = X.toarray()[user].astype(np.float64)[:, None] * W.toarray()
+    close = {"rtol": 0, "atol": 10 * oracles.TOLERANCE[str(W.dtype)] * max(1.0, np.abs(added).max())}
+    np.testing.assert_allclose(parts, added[reason.items, item], **close)
+    np.testing.assert_allclose(reason.score, (X[[user]] @ W)[0, item], **close)
+
+
 @every_kind
 @given(**cases)
 def test_scores_that_claim_it_have_the_same_bits_in_any_batch(kind, m, seed, dtype, empty):
@@ -194,7 +210,7 @@ def test_scores_that_claim_it_have_the_same_bits_in_any_batch(kind, m, seed, dty
 
 @every_kind
 @given(**cases)
-def test_the_arrays_of_a_file_bring_back_the_same_weights(kind, m, seed, dtype, empty):
+def test_weights_are_restored_from_their_arrays(kind, m, seed, dtype, empty):
     W, X = weights(kind, m, seed, dtype, empty), histories(m, seed)
     arrays = W.arrays()
     again = KINDS[kind].from_arrays(arrays, m)
@@ -228,13 +244,13 @@ def test_shapes_without_a_matrix_say_so(kind):
             ask()
 
 
-def test_popularity_says_nothing_about_pairs():
+def test_constant_weights_have_no_pairs():
     W = weights("constant", 4)
     assert not W.toarray().any()
     assert not W.columns(1, 3).any()
     assert not W.diagonal().any()
 
 
-def test_only_compressed_weights_have_lost_something_and_only_smoothed_ones_are_a_sum():
+def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
     assert [kind for kind, shape in KINDS.items() if shape.lossy] == [Compressed.kind]
     assert [kind for kind, shape in KINDS.items() if shape.compound] == [Smoothed.kind]

@@ -59,7 +59,7 @@ class ItemKNN(Recommender):
 
         Memory: a copy of the interactions and two numbers per neighbour; no m×m matrix.
         """
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         if used.user_power == "auto":
             used.user_power = USER_POWER
@@ -69,7 +69,7 @@ class ItemKNN(Recommender):
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
-        used = self._checked_copy()
+        used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)
         used.user_power = G.user_power

@@ -77,7 +77,7 @@ class SLIM(_Fit):
         ``start``: a SLIM fitted to the same items, for example with another l1; the result is the same, found sooner.
         Memory: m² numbers for m items, half as much again during unpacking, and the weights.
         """
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         self._check_memory(matrix.shape[1], layout.size(matrix.shape[1]))
         B = _columns(start, source.item_ids)
@@ -89,7 +89,7 @@ class SLIM(_Fit):
         self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | None = None
     ) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
-        used = self._checked_copy()
+        used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)
         self._check_memory(G.n_items, 0)
@@ -129,8 +129,8 @@ class SLIM(_Fit):
             "keep fewer items with od.prepare.min_counts(items=...), or use od.ItemKNN, which needs no m×m matrix",
         )
 
-    def _checked_copy(self) -> Self:
-        used = super()._checked_copy()
+    def _validate(self) -> Self:
+        used = super()._validate()
         if used.l1 == 0 and used.l2 == 0:
             raise OffdiagError("SLIM needs l1 or l2 above 0, received 0 for both: the weights would not be determined")
         return used

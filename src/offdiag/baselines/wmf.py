@@ -73,7 +73,7 @@ class WMF(_Fit):
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         (n, m), sums = matrix.shape, source.popularity
         alpha, items = used.alpha, int(np.count_nonzero(sums))
@@ -102,7 +102,7 @@ class WMF(_Fit):
     @property
     def item_factors_(self) -> NDArray[np.floating]:
         """V, a row per item."""
-        return cast(ImplicitFactors, self._fitted().weights_).V
+        return cast(ImplicitFactors, self._require_fit().weights_).V
 
     def explain(self, history: Any, item: Any) -> Explanation:
         raise OffdiagError(

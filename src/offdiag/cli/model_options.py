@@ -47,7 +47,7 @@ def new_model(name: str, given: Mapping[str, Any], seed: int) -> Recommender:
             has = ", ".join(map(option_name, known))
             raise OffdiagError(f"{name} does not take {option_name(setting)}; it takes {has or 'no settings'}")
     model.set_params(**settings, **({"seed": seed} if "seed" in known else {}))
-    model._checked()
+    model._valid_settings()
     return model
 
 

@@ -25,7 +25,7 @@ def resolve(model: object, settings: dict[str, Any], parts: Parts, progress: Pro
     left = [name for name, value in settings.items() if isinstance(value, str) and value == "auto" and name in _CHOSEN]
     if not left:
         return settings
-    rule = getattr(model, "_settled", None)
+    rule = getattr(model, "_resolve_on_cluster", None)
     if rule is None:
         raise OffdiagError(
             f"expected numbers for the settings of a fit on a cluster, received auto for {', '.join(left)}; "

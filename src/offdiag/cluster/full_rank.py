@@ -56,7 +56,7 @@ def fit_full_rank(
             f"fit_full_rank takes EASE, DLAE, EDLAE or RDLAE, received {type(model).__name__}; "
             "od.SparseEDLAE goes to od.cluster.fit_sparse, and others fit on one machine"
         )
-    settings: dict[str, Any] = model._checked()  # type: ignore[attr-defined]
+    settings: dict[str, Any] = model._valid_settings()  # type: ignore[attr-defined]
     if keep is not None:
         checks.whole("keep", keep, 1, other=" or None")
     if keep is not None and settings["propensity_power"]:

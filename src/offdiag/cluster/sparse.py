@@ -58,7 +58,7 @@ def fit_sparse(
         raise OffdiagError(
             f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )
-    settings: dict[str, Any] = model._checked()  # type: ignore[attr-defined]
+    settings: dict[str, Any] = model._valid_settings()  # type: ignore[attr-defined]
     if settings["rank"]:
         raise OffdiagError("the smooth part (rank > 0) is not learned on a cluster; use fit on one machine, or rank=0")
     parts = read(data, client=client, progress=progress, reports=reports)
@@ -81,7 +81,7 @@ def fit_sparse(
     del rows
     solver = _Solver(client, copies, homes, H, settings["block_bytes"], progress, reports)
     supports, explained = support.to_size(supports, H, settings["max_bytes"], solver.solve)
-    model._learned(  # type: ignore[attr-defined]
+    model._finish(  # type: ignore[attr-defined]
         supports, rank, g, explained, scale, settings, parts.item_ids, sums, parts.n_users
     )
     return model

@@ -114,9 +114,9 @@ def partition_suffixes() -> tuple[str, ...]:
     return tuple(suffix for form in partitioned().values() for suffix in form.suffixes)
 
 
-def listing(layouts: bool = True) -> str:
+def listing() -> str:
     """The names in one line, with the layouts of lines."""
-    names = [f"{name} ({form.layout})" if layouts and form.layout else name for name, form in FORMATS.items()]
+    names = [f"{name} ({form.layout})" if form.layout else name for name, form in FORMATS.items()]
     return f"{', '.join(names[:-1])} or {names[-1]}."
 
 

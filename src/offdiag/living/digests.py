@@ -69,7 +69,7 @@ class Hashes:
         Where rows add up (``rule`` "sum"), the second of two equal rows is another event, identified by its number.
         """
         if table.event is not None:
-            return self._named(checked_ids(table.event, "event", table.where))
+            return self._event_ids(checked_ids(table.event, "event", table.where))
         item_ids, items = number(table.item)
         owner, item = words_of(self.users(user_ids)), words_of(self._ids(ITEM, item_ids))
         found = siphash128(self._sip, ROW, *owner[users].T, *item[items].T, *time_and_value(table))
@@ -79,7 +79,7 @@ class Hashes:
         found[repeat] = siphash128(self._sip, REPEAT, *words_of(found[repeat]).T, times)
         return found
 
-    def _named(self, column: Any) -> Digests:
+    def _event_ids(self, column: Any) -> Digests:
         numbers, mask, texts = numbers_and_texts(column)
         found = np.zeros(len(column), dtype=DIGEST)
         found[mask] = siphash128(self._sip, EVENT, numbers)
@@ -206,7 +206,7 @@ def words_of(found: Digests) -> Words:
     return np.ascontiguousarray(found).view("<u8").reshape(-1, 2).astype(np.uint64, copy=False)
 
 
-def checked_digests(words: NDArray[Any]) -> Digests:
+def read_digests(words: NDArray[Any]) -> Digests:
     """The digests of an array in a file."""
     if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != 2:
         raise TypeError("expected digests of 16 bytes")

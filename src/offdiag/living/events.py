@@ -160,11 +160,7 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
 
     Events in the log that were not counted yet do not matter.
     """
-    user = checked_ids(table.user, "user", table.where)
-    found, codes = (
-        number(user) if len(user) else (np.zeros(0, np.int64 if ids is None else ids.dtype), np.zeros(0, int))
-    )
-    wanted = found if ids is None else np.unique(ids)
+    found, codes, wanted = _wanted_users(table, ids)
     if not len(wanted):
         raise OffdiagError(f"expected at least one user to forget, received none in {table.where}; is it complete?")
     owners = ledger.hashes.users(wanted)
@@ -175,8 +171,7 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
             f"expected users of the model, received {int(unknown.sum()):,} who are not in it (for example "
             f"{_examples(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
         )
-    theirs = np.isin(found, wanted)[codes] if len(codes) else np.zeros(0, dtype=bool)
-    right, parts = _match(ledger, _filter_rows(table, theirs), wanted, place)
+    right, parts = _match(ledger, _filter_rows(table, np.isin(found, wanted)[codes]), wanted, place)
     if not right.all():
         absent = ~np.isin(wanted, found)
         what = "no rows" if absent[~right].all() else "other rows than the model has counted"
@@ -217,10 +212,20 @@ def _match(
 
 def request_of(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> str | None:
     """A keyed digest of the users to forget, if none of them is in the ledger (any more)."""
-    user = checked_ids(table.user, "user", table.where)
-    wanted = np.unique(ids) if ids is not None else number(user)[0] if len(user) else np.zeros(0, np.int64)
-    owners = ledger.hashes.users(wanted)
+    owners = ledger.hashes.users(_wanted_users(table, ids)[2])
     return digest_of_users(ledger, owners) if len(owners) and (ledger.places(owners) < 0).all() else None
+
+
+def _wanted_users(
+    table: Table, ids: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.signedinteger], NDArray[Any]]:
+    """The users of a table, the one of each row, and those to forget: ``ids``, or else all of them."""
+    user = checked_ids(table.user, "user", table.where)
+    if not len(user):
+        none = np.zeros(0, np.int64)
+        return none if ids is None else ids[:0], none, none if ids is None else np.unique(ids)
+    found, codes = number(user)
+    return found, codes, found if ids is None else np.unique(ids)
 
 
 def digest_of_users(ledger: Ledger, owners: Digests) -> str:

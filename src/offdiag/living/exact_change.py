@@ -44,7 +44,6 @@ class Change:
     before: NDArray[np.float64]  # G[items, items]
     after: NDArray[np.float64]
     places: NDArray[np.int64] | None  # place of every old column in the new catalogue, −1: dropped; None: unchanged
-    scale_before: float
     hold: Callable[[], None] = lambda: None  # defers Ctrl-C from here on: old weights are being overwritten
 
 
@@ -101,7 +100,6 @@ class Plan:
             before[np.ix_(stay, stay)],
             after[np.ix_(stay, stay)],
             _places(self.catalogue.at, self.kept, len(self.catalogue.item_ids)),
-            self.sums.G.scale,
         )
 
 

@@ -111,7 +111,7 @@ def convert(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[Fir
             found[name] = hashes.hash_again(kind, words)
     if place == "roll.":
         return hashes, arrays | {"roll.histories": digests.words_of(np.sort(found["histories"]))}
-    entries = Entries(**found, sizes=arrays["ledger.sizes"], starts=arrays["ledger.starts"]).checked()
+    entries = Entries(**found, sizes=arrays["ledger.sizes"], starts=arrays["ledger.starts"]).check()
     owner = np.repeat(np.arange(len(entries.users)), np.diff(entries.starts))
     events = entries.events[np.lexsort((digests.words_of(entries.events)[:, 0], owner))]
     ordered = Entries(entries.users, entries.histories, entries.sizes, entries.starts, events)

@@ -66,19 +66,19 @@ def step(change: Change, dropout: float, penalty: float) -> woodbury.Step:
     before, after = np.diag(change.before), np.diag(change.after)
     was = change.items if at is None else at[change.items]
     ends = (before > 0) & (after == 0)
-    lives = after > 0
-    delta = (change.after - change.before)[np.ix_(lives, lives)]
+    live = after > 0
+    delta = (change.after - change.before)[np.ix_(live, live)]
     delta[np.diag_indices(len(delta))] *= 1 + c
-    fresh = before[lives] == 0
+    fresh = before[live] == 0
     delta[fresh, fresh] = 0.0
     dropped = np.flatnonzero(change.places < 0) if change.places is not None else np.zeros(0, dtype=np.int64)
     return woodbury.Step(
-        old=np.where(fresh, -1, was[lives]),
-        new=change.items[lives],
+        old=np.where(fresh, -1, was[live]),
+        new=change.items[live],
         gone=np.concatenate([was[ends], dropped]),
         left=change.items[ends],
         delta=delta,
-        pivots=(1 + c) * after[lives] + penalty,
+        pivots=(1 + c) * after[live] + penalty,
         empty_pivot=penalty if penalty > 0 else 1.0,
         at=at,
     )

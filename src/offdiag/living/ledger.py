@@ -62,7 +62,7 @@ class Roll:
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]]) -> Roll:
         """The roll of a file; raises ValueError, KeyError or TypeError if it is invalid."""
-        histories = digests.checked_digests(arrays["histories"])
+        histories = digests.read_digests(arrays["histories"])
         if np.any(histories[1:] < histories[:-1]):
             raise ValueError("the roll is out of order")
         return cls(hashes, histories)
@@ -104,7 +104,7 @@ class Entries:
             "events": digests.words_of(self.events),
         }
 
-    def checked(self) -> Entries:
+    def check(self) -> Entries:
         """Raises ValueError if the parts do not fit each other."""
         starts = self.starts
         if not len(self.users) == len(self.histories) == len(self.sizes) == len(starts) - 1:
@@ -181,11 +181,11 @@ class Ledger:
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
         """The ledger of a file; raises ValueError, KeyError or TypeError if it is invalid."""
-        users, histories, events = (digests.checked_digests(arrays[name]) for name in ("users", "histories", "events"))
+        users, histories, events = (digests.read_digests(arrays[name]) for name in ("users", "histories", "events"))
         sizes, starts = arrays["sizes"], arrays["starts"]
         if any(part.dtype != np.int64 or part.ndim != 1 for part in (sizes, starts)):
             raise TypeError("the ledger has parts of a wrong type")
-        entries = Entries(users, histories, sizes, starts, events).checked()
+        entries = Entries(users, histories, sizes, starts, events).check()
         if np.any(users[1:] <= users[:-1]):
             raise ValueError("the ledger is out of order")
         return cls(hashes, read_recipe(about), entries)

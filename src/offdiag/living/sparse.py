@@ -8,30 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.errors import OffdiagError
-from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, of_packed
 from offdiag.living import exact_change
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, gram_supports, low_pass, support
-from offdiag.solvers.products import Product, ScaledProduct, check_range, item_scale
+from offdiag.solvers import gram_rows, gram_supports, support
 from offdiag.weights import Smoothed, Sparse
 
 if TYPE_CHECKING:
     from offdiag.models.sparse import SparseEDLAE
 
 WORTH = 0.9  # share of the flops of all columns above which all are solved again
-
-
-def low_pass_of(
-    product: Product, rank: int, progress: Progress | None
-) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
-    """(Q, r): R Q Qᵀ R⁻¹ projects a history on the smoothest directions; all items weigh the same."""
-    check_range(product)
-    scale = item_scale(product.g, 1.0)
-    return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale
 
 
 def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> NewWeights:
@@ -65,7 +54,10 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
         return exact_change.refit(model, change.G, progress)
     attributes = _solve_columns(model, G, B, places, fresh, k, progress)
     if isinstance(W, Smoothed):
-        attributes["weights_"] = _add_smooth(model, change.G, attributes["weights_"], progress)
+        smooth = model._smooth_of(change.G, settings["rank"], progress)  # again, by a few products
+        assert smooth is not None
+        rarity = inverse_propensity(G.item_sums, settings["propensity_power"]).astype(model.dtype)
+        attributes["weights_"] = model._add_smooth(attributes["weights_"], smooth, settings["smooth"], rarity)
     return NewWeights(attributes, "columns", *tolerances(model))
 
 
@@ -104,10 +96,7 @@ def _solve_columns(
     settings, m = model.settings_, G.n_items
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    H = support.penalised(
-        g, G.scale, model.dtype,
-        dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
-    )  # fmt: skip
+    H = model._unfitted_copy()._penalise(g, G.scale)
     columns = np.sort(data.rank[np.flatnonzero(fresh)])
     supports = gram_supports.choose(data, H, k, model.dtype, items=columns, progress=progress)
     itemsize = np.dtype(model.dtype).itemsize
@@ -169,13 +158,3 @@ def _explained_by_kept(
 
     parallel.run_parallel(work, parallel.ranges(G.n_items, 8 * parallel.n_threads()))
     return float(out.sum())
-
-
-def _add_smooth(model: SparseEDLAE, G: Gram | SparseGram, sharp: Sparse, progress: Progress | None) -> Smoothed:
-    """The smooth part learned again, which takes a few products, next to the sharp one."""
-    smooth = model._smooth_of(G, model.settings_["rank"], progress)
-    assert smooth is not None
-    Q, scale = smooth
-    rarity = inverse_propensity(G.item_sums, model.settings_["propensity_power"]).astype(model.dtype)
-    back = (model.settings_["smooth"] / scale).astype(model.dtype) * rarity
-    return Smoothed(sharp, Q, scale.astype(model.dtype), back)

@@ -89,9 +89,9 @@ def contents(model: Recommender, key: Key, fingerprint: str) -> tuple[dict[str, 
 def wrap_key(hashes: Hashing, key: Key) -> dict[str, str]:
     """The key of the digests, readable only with the key of the file."""
     nonce = secrets.token_bytes(32)
-    found = {"nonce": nonce.hex(), "hash_key": _masked(hashes.key, key, b"hash key", nonce)}
+    found = {"nonce": nonce.hex(), "hash_key": _mask(hashes.key, key, b"hash key", nonce)}
     if isinstance(hashes, FirstHashes):
-        found["first_salt"] = _masked(hashes.salt, key, b"first salt", nonce)
+        found["first_salt"] = _mask(hashes.salt, key, b"first salt", nonce)
     return found
 
 
@@ -99,13 +99,13 @@ def unwrap_key(about: dict[str, Any], key: Key) -> Hashing | None:
     if "hash_key" not in about:
         return None
     nonce = bytes.fromhex(about["nonce"])
-    secret = bytes.fromhex(_masked(bytes.fromhex(about["hash_key"]), key, b"hash key", nonce))
+    secret = bytes.fromhex(_mask(bytes.fromhex(about["hash_key"]), key, b"hash key", nonce))
     if "first_salt" not in about:
         return Hashes(secret)
-    return FirstHashes(secret, bytes.fromhex(_masked(bytes.fromhex(about["first_salt"]), key, b"first salt", nonce)))
+    return FirstHashes(secret, bytes.fromhex(_mask(bytes.fromhex(about["first_salt"]), key, b"first salt", nonce)))
 
 
-def _masked(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
+def _mask(secret: bytes, key: Key, purpose: bytes, nonce: bytes) -> str:
     """XOR with a pad that is used once; the file as a whole is authenticated."""
     return bytes(a ^ b for a, b in zip(secret, key.derive(purpose, nonce), strict=False)).hex()
 
@@ -119,7 +119,7 @@ def read_past(
 
     params, penalty = model.get_params(), getattr(model, "penalty_", None)
     used = {name: value for name, value in model.settings_.items() if name in params}
-    type(model)(**params | used)._checked()
+    type(model)(**params | used)._valid_settings()
     if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
         raise ValueError("a penalty or a power is not a number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,7 @@ from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, che
 from offdiag.gramian.sparse import BELIEVED, SparseGram
 from offdiag.gramian.user_weights import Facts, add_histograms
 from offdiag.living.ledger import Roll
-from offdiag.models.fields import checked_item_ids
-
-if TYPE_CHECKING:
-    from offdiag.gramian.sparse import SparseGram
+from offdiag.models.fields import check_item_ids
 
 NOT_IN_COMMON = "two of their items do not have that many users in common"
 NOTHING = 1e-6  # relative to the smallest weight of a user
@@ -47,7 +44,7 @@ def rows_of(item_ids: NDArray[Any], X: Any, sign: int) -> tuple[sparse.csr_array
     """Rows over the new catalogue; only added users (+1) can have new items."""
     matrix = as_matrix(X)
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):
-        return _by_id(matrix, checked_item_ids(X.item_ids, matrix.shape[1]), item_ids, sign)
+        return _by_id(matrix, check_item_ids(X.item_ids, matrix.shape[1]), item_ids, sign)
     m, width = len(item_ids), matrix.shape[1]
     if width == m:
         return matrix, Catalogue(item_ids, None, by_id=False)

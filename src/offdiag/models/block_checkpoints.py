@@ -31,18 +31,14 @@ def data_facts(matrix: sparse.csr_array, item_ids: NDArray[Any]) -> dict[str, An
     return {"users": n, "items": m, "interactions": int(matrix.nnz), "contents": digest.hexdigest()[:16]}
 
 
-def _version() -> str:
-    import offdiag
-
-    return offdiag.__version__
-
-
 class BlockCheckpoints:
     """The folder of one fit. Every file is written whole or not at all, so a kill leaves only finished blocks."""
 
     def __init__(self, folder: str | os.PathLike[str], settings: dict[str, Any], facts: dict[str, Any]) -> None:
+        import offdiag
+
         self.folder = Path(folder)
-        self._settings = settings | {"offdiag": _version()}  # another version may differ in the last bits
+        self._settings = settings | {"offdiag": offdiag.__version__}  # another version may differ in the last bits
         self._facts = facts
         self._mark = hashlib.sha256(json.dumps([self._settings, facts], sort_keys=True).encode()).hexdigest()
         self._stage = ""
@@ -69,7 +65,7 @@ class BlockCheckpoints:
         self._stage = name
         return self
 
-    def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None:
+    def restore(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None:
         """The results for these columns, or None if they are still to be computed or the file is damaged."""
         path = self._path(block)
         if not path.exists():

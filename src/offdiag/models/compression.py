@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,10 @@ def compress(
         True
     """
     weights = _linear(model)
-    _check(keep, storage, max_bytes)
+    checks.choice("storage", storage, STORAGES)
+    for name, value in (("keep", keep), ("max_bytes", max_bytes)):
+        if value is not None:
+            checks.whole(name, value, 1, other=" or None")
     m = weights.shape[0]
     keep = None if keep is None else int(keep)
     budget = max_bytes if keep is not None else weights.nbytes // SHARE if max_bytes is None else max_bytes
@@ -77,21 +80,13 @@ def compress(
 def _linear(model: object) -> Weights:
     if not isinstance(model, Recommender):
         raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
-    weights = model._fitted().weights_
+    weights = model._require_fit().weights_
     if not weights.linear or weights.compound:
         raise OffdiagError(
             f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
             f"with {weights.kind} weights; it cannot be compressed"
         )
     return weights
-
-
-def _check(keep: Any, storage: Any, max_bytes: Any) -> None:
-    if not isinstance(storage, str) or storage not in STORAGES:
-        raise OffdiagError(f"storage must be one of {', '.join(map(repr, STORAGES))}, received {storage!r}")
-    for name, value in (("keep", keep), ("max_bytes", max_bytes)):
-        if value is not None:
-            checks.whole(name, value, 1, other=" or None")
 
 
 def _require(weights: Weights, storage: str, keep: int | None, budget: int | None) -> None:

@@ -1,7 +1,7 @@
 """A setting of a model is a dataclass field with its bounds, search range and meaning.
 
-``checked`` validates it, ``offdiag.tuning`` searches its range, the command line turns it into an option, and ``help``
-and docs/api.md list it. Settings that several models share are defined once, at the end of this file.
+``check_settings`` validates it, ``offdiag.tuning`` searches its range, the command line turns it into an option, and
+``help`` and docs/api.md list it. Settings that several models share are defined once, at the end of this file.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Setting:
     layout: bool = False  # how numbers are stored, not what is learned: not in ``settings_``
     search: Search | None = None  # range of od.tune by default; None: it leaves the setting alone
 
-    def checked(self, model: str, name: str, value: Any) -> Any:
+    def check(self, model: str, name: str, value: Any) -> Any:
         """The value as a plain number, word or flag; "auto" stays for the fit to resolve."""
         if self.takes or (value is None and self.default is None):
             return value
@@ -79,13 +79,13 @@ class Setting:
                     f"{name} of {model} must be a number, received 'auto'; {model} takes numbers only for {name}"
                 )
         try:
-            return self._checked(name, value)
+            return self._check(name, value)
         except OffdiagError:
             if not self.expected:
                 raise
             raise OffdiagError(f"{name} of {model} must be {self.expected}, received {value!r}") from None
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _check(self, name: str, value: Any) -> Any:
         if self.choices:
             return checks.choice(name, value, self.choices)
         if isinstance(self.default, bool):
@@ -146,11 +146,11 @@ def model(cls: type[M]) -> type[M]:
     made.__dataclass_fields__ = {name: known[name] for name in dict.fromkeys([*own, *inherited])}
     words = inspect.signature(made.__init__).parameters
     made.__signature__ = inspect.Signature([words[field.name] for field in dataclasses.fields(made)])
-    made.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), settings_of(made))
+    made.__doc__ = _add_settings(inspect.cleandoc(cls.__doc__ or ""), settings_of(made))
     return made  # type: ignore[no-any-return]
 
 
-def _documented(text: str, settings: dict[str, Setting]) -> str:
+def _add_settings(text: str, settings: dict[str, Setting]) -> str:
     """The docstring with the settings inserted before the example."""
     head, mark, example = text.partition("\nExample:\n")
     if not settings:
@@ -174,10 +174,10 @@ def settings_of(cls: Any) -> dict[str, Setting]:
     return {field.name: field.metadata["setting"] for field in dataclasses.fields(cls) if "setting" in field.metadata}
 
 
-def checked(model: object) -> dict[str, Any]:
+def check_settings(model: object) -> dict[str, Any]:
     """The settings of a model as plain numbers and words."""
     name = type(model).__name__
-    return {key: known.checked(name, key, getattr(model, key)) for key, known in settings_of(model).items()}
+    return {key: known.check(name, key, getattr(model, key)) for key, known in settings_of(model).items()}
 
 
 def number(value: float | Auto) -> float:
@@ -191,7 +191,7 @@ def check_not_empty(interactions: int, users: int, items: int) -> None:
         raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
 
 
-def checked_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
+def check_item_ids(item_ids: Any, m: int) -> NDArray[Any]:
     """One distinct id per column; by default the column numbers."""
     if item_ids is None:
         return np.arange(m)

@@ -43,15 +43,15 @@ class Regression(Recommender):
 
     def with_propensity(self, power: float) -> Self:
         """The same fit with its scores divided by another power of popularity; large arrays are shared, not copied."""
-        model = copy.copy(self._fitted())
+        model = copy.copy(self._require_fit())
         model.propensity_power = float(power)
-        model.settings_ = self.settings_ | {"propensity_power": model._checked()["propensity_power"]}
+        model.settings_ = self.settings_ | {"propensity_power": model._valid_settings()["propensity_power"]}
         before = inverse_propensity(self.popularity_, self.settings_["propensity_power"])
         ratio = inverse_propensity(self.popularity_, power) / before
         model.weights_ = self.weights_.scaled(ratio.astype(model.dtype))
         return model
 
-    def _settled(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
+    def _resolve_on_cluster(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]:
         """Every "auto" replaced, for a fit on a cluster."""
         used = self._with(settings)
         auto.from_scale(scale, used)
@@ -84,7 +84,7 @@ class FullRankModel(_Settings):
         Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
         Time: Σ n_u²/2 additions and m³ flops.
         """
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         self._check_memory(matrix.shape[1])
         auto.from_data(matrix, used, progress=progress)
@@ -93,7 +93,7 @@ class FullRankModel(_Settings):
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is copied, not changed."""
-        used = self._checked_copy()
+        used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)
         self._check_memory(G.n_items)

@@ -20,11 +20,11 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, check_gram, read_data, read_gram
+from offdiag.models.source import Source, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
-from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product, check_range, data_is_cheaper
+from offdiag.solvers.products import DataProduct, GramProduct, Product, check_range, data_is_cheaper
 from offdiag.weights import LowRank, Symmetric
 
 Start = tuple[NDArray[np.floating], NDArray[np.floating]]
@@ -66,11 +66,11 @@ class LowRankModel(_Settings):
         Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         used._resolve(lambda model: auto.from_data(matrix, model, progress=progress))
         user_power, rank = number(used.user_power), min(used.rank, matrix.shape[1])
-        used.products = used._chosen_products(matrix, rank)
+        used.products = used._choose_products(matrix, rank)
         product: Product
         if used.products == "gram":
             product = GramProduct(gram(matrix, user_power, dtype=self.dtype, progress=progress))
@@ -80,28 +80,23 @@ class LowRankModel(_Settings):
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``."""
-        used = self._checked_copy()
+        used = self._validate()
         check_gram(G, used.user_power, also=SparseGram)
         source = read_gram(G, item_ids)
         self._check_memory(G.n_items, min(used.rank, G.n_items), 0)
         used._resolve(lambda model: auto.from_gram(G, model))
         used.products = "gram"
-        return self._solve(self._product_of(G), used, source, progress)
+        return self._solve(product_of(G, self.dtype), used, source, progress)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:
         """U, a row per item: a history x becomes the vector x @ encoder_."""
-        return _read_only(self._fitted().weights_.U)
+        return _read_only(self._require_fit().weights_.U)
 
     @property
     def decoder_(self) -> NDArray[np.floating]:
         """V, a row per item: the score of an item is the inner product of its row with the history's vector."""
-        return _read_only(self._fitted().weights_.V)
-
-    def _product_of(self, G: Gram | SparseGram) -> Product:
-        if isinstance(G, SparseGram):
-            return PairProduct(G, self.dtype)
-        return GramProduct(G if G.dtype == np.dtype(self.dtype) else G.astype(self.dtype))
+        return _read_only(self._require_fit().weights_.V)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
         if isinstance(matrix, SparseGram):
@@ -169,7 +164,7 @@ class LowRankModel(_Settings):
             product, live, dropout=settings["dropout"], l2=settings["l2"], kept_weight=settings["kept_weight"]
         )
 
-    def _chosen_products(self, matrix: sparse.csr_array, rank: int) -> Literal["gram", "data"]:
+    def _choose_products(self, matrix: sparse.csr_array, rank: int) -> Literal["gram", "data"]:
         """How G @ V is computed; raises an error if neither way fits in memory."""
         m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
         gram_bytes = layout.size(m) * itemsize * 17 // 16

@@ -48,7 +48,7 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
         model.item_ids_, row, column, a, b,
         weight=float(W.column(np.array([a], dtype=np.int64), b)[0]),
         penalty=_penalty(G, settings, float(row[a]), a),
-        itself=_kept(settings),
+        itself=_diagonal_share(settings),
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def _penalty(G: Any, settings: dict[str, Any], g_a: float, a: int) -> float:
     return float(dropout / (1 - dropout) * g_a + (l2 if isinstance(l2, float) else l2[a]))
 
 
-def _kept(settings: dict[str, Any]) -> float:
+def _diagonal_share(settings: dict[str, Any]) -> float:
     """How much of an item's weight on itself counts in the objective: b/(p + b(1 − p)) of [Steck20 Eq. 6]."""
     p, b = settings.get("dropout", 0.0), settings.get("kept_weight", 1.0)
     seen = p + b * (1 - p)

@@ -57,7 +57,7 @@ class Recommender:
 
     def predict(self, X: Any) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
-        rows, unknown = ranking.encode(X, self._fitted().item_ids_)
+        rows, unknown = ranking.encode(X, self._require_fit().item_ids_)
         ranking.report_unknown(unknown, stacklevel=3)
         return rows @ self.weights_
 
@@ -78,7 +78,7 @@ class Recommender:
         are ignored, listed in ``.unknown`` and warned about; ``strict=True`` makes them an error. An empty history
         gets the popular items.
         """
-        model = self._fitted()
+        model = self._require_fit()
         return ranking.recommend(
             model.weights_, model.item_ids_, model.popularity_, histories, k,
             exclude_seen=exclude_seen, allow=allow, block=block, strict=strict,
@@ -90,7 +90,7 @@ class Recommender:
         Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
         items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
         """
-        model = self._fitted()
+        model = self._require_fit()
         return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
 
     def explain(self, history: Any, item: Any) -> Explanation:
@@ -98,14 +98,14 @@ class Recommender:
 
         ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
         """
-        model = self._fitted()
+        model = self._require_fit()
         return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
         """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``."""
         from offdiag.models import pair_reasons
 
-        return pair_reasons.explain(self._fitted(), item, other)
+        return pair_reasons.explain(self._require_fit(), item, other)
 
     def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
         """Learn new users, exactly: the result of a fit with ``settings_`` on the old and the new data together.
@@ -120,7 +120,7 @@ class Recommender:
             >>> model.update(X.select_users(slice(200, 300))).n_users_
             300
         """
-        exact_change.change_users(self._fitted(), X_new, 1, prove=False, progress=progress)
+        exact_change.change_users(self._require_fit(), X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
@@ -138,7 +138,7 @@ class Recommender:
             >>> model.n_users_, certificate.proof < 1e-5
             (298, True)
         """
-        return exact_change.change_users(self._fitted(), X_old, -1, prove=prove, progress=progress)
+        return exact_change.change_users(self._require_fit(), X_old, -1, prove=prove, progress=progress)
 
     @property
     def last_change(self) -> Certificate | None:
@@ -148,7 +148,7 @@ class Recommender:
     @property
     def gram_(self) -> Gram | SparseGram:
         """The Gram of the users in the model. Later changes of the model do not change it."""
-        G = gram_of(self._fitted())
+        G = gram_of(self._require_fit())
         G.values.flags.writeable = False  # any later change makes a copy
         return G
 
@@ -169,7 +169,7 @@ class Recommender:
         """
         from offdiag import persist
 
-        persist.save(self._fitted(), path, metrics=metrics, updatable=updatable, key=key, rotate_key=rotate_key)
+        persist.save(self._require_fit(), path, metrics=metrics, updatable=updatable, key=key, rotate_key=rotate_key)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them."""
@@ -192,11 +192,11 @@ class Recommender:
         params = self.get_params()
         return type(self)(**params | {name: value for name, value in settings.items() if name in params})
 
-    def _checked_copy(self) -> Self:
+    def _validate(self) -> Self:
         """An unfitted model with the same settings, validated; "auto" stays for the fit to resolve."""
-        return self._with(fields.checked(self))
+        return self._with(fields.check_settings(self))
 
-    def _as_used(self) -> Self:
+    def _unfitted_copy(self) -> Self:
         """An unfitted model with the settings of the fit, without any "auto"."""
         return self._with(self.settings_)
 
@@ -204,8 +204,8 @@ class Recommender:
         """The settings that decide what is learned."""
         return {name: getattr(self, name) for name, known in fields.settings_of(self).items() if not known.layout}
 
-    def _checked(self) -> dict[str, Any]:
-        return self._checked_copy()._settings()
+    def _valid_settings(self) -> dict[str, Any]:
+        return self._validate()._settings()
 
     def _store(
         self,
@@ -237,7 +237,7 @@ class Recommender:
 
     def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
         """A model with these settings, learned from a Gram."""
-        fresh: Any = self._as_used()
+        fresh: Any = self._unfitted_copy()
         fitted: Self = fresh.fit_gram(G, progress=progress)
         return fitted
 
@@ -268,7 +268,7 @@ class Recommender:
         """A pickle holds no user rows, either."""
         return {name: value for name, value in vars(self).items() if name != "_past"}
 
-    def _fitted(self) -> Self:
+    def _require_fit(self) -> Self:
         if not hasattr(self, "weights_"):
             raise OffdiagError(f"this {type(self).__name__} is not fitted yet; call fit(X) first")
         return self

@@ -18,6 +18,15 @@ from offdiag.solvers.shrinkage import denoised, k_support_prox
 
 Vector = NDArray[np.float64]
 Auto = Literal["auto"]
+# Lower bound and exclusive upper bound of each parameter, in all shrinkages.
+LIMITS = {
+    "l2": (0, np.inf),
+    "drop": (0, 1),
+    "width": (1, np.inf),
+    "block": (1, np.inf),
+    "time": (0, np.inf),
+    "start": (1e-300, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -25,14 +34,13 @@ class Shrink:
     """The base class: a name, checked parameters, and a text form."""
 
     name: ClassVar[str]
-    limits: ClassVar[dict[str, tuple[float, float]]]  # lower bound, and exclusive upper bound
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None and field.default is None:
                 continue
-            low, high = self.limits[field.name]
+            low, high = LIMITS[field.name]
             name = f"{field.name} of {type(self).__name__}"
             if field.name in ("width", "block"):
                 checks.whole(name, value, int(low))
@@ -60,7 +68,6 @@ class Hard(Shrink):
     """f = 1: the leading components as they are (PureSVD)."""
 
     name: ClassVar[str] = "hard"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {}
 
     def factors(self, sigma: Vector) -> Vector:
         return (sigma > 0).astype(np.float64)
@@ -72,7 +79,6 @@ class Ridge(Shrink):
 
     l2: float | Auto = "auto"
     name: ClassVar[str] = "ridge"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
 
     def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
@@ -85,7 +91,6 @@ class WeightDecay(Shrink):
 
     l2: float | Auto = "auto"
     name: ClassVar[str] = "weight-decay"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"l2": (0, np.inf)}
 
     def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
@@ -102,7 +107,6 @@ class Dropout(Shrink):
     drop: float = 0.5
     width: int | None = None
     name: ClassVar[str] = "dropout"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "width": (1, np.inf)}
 
     def factors(self, sigma: Vector) -> Vector:
         return DropBlock(drop=self.drop, block=1, width=self.width).factors(sigma)
@@ -120,7 +124,6 @@ class DropBlock(Shrink):
     block: int = 5
     width: int | None = None
     name: ClassVar[str] = "dropblock"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"drop": (0, 1), "block": (1, np.inf), "width": (1, np.inf)}
 
     def __post_init__(self) -> None:
         Shrink.__post_init__(self)
@@ -150,9 +153,6 @@ class EarlyStop(Shrink):
     l2: float | Auto = 0.0
     start: float = 1e-3
     name: ClassVar[str] = "early-stop"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {
-        "time": (0, np.inf), "l2": (0, np.inf), "start": (1e-300, 1),
-    }  # fmt: skip
 
     def factors(self, sigma: Vector) -> Vector:
         squares = sigma**2
@@ -171,7 +171,8 @@ def parsed(value: Any) -> Shrink:
         return value
     if not isinstance(value, str):
         raise OffdiagError(
-            f"shrink takes od.spectral.{'(), '.join(_classes())}() or a text such as 'dropout:drop=0.5', "
+            f"shrink takes od.spectral.{'(), '.join(kind.__name__ for kind in SHRINKS.values())}() or a text such as "
+            f"'dropout:drop=0.5', "
             f"received {value!r}"
         )
     name, _, rest = value.partition(":")
@@ -196,10 +197,6 @@ def _read(text: str, part: str) -> Any:
         except ValueError:
             continue
     raise OffdiagError(f"a shrink is written like dropout:drop=0.5, received {part!r}")
-
-
-def _classes() -> list[str]:
-    return [kind.__name__ for kind in SHRINKS.values()]
 
 
 def _number(shrink: Any) -> float:

@@ -13,7 +13,8 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram
 from offdiag.living.past import Past
-from offdiag.models.fields import Auto, check_not_empty, checked_item_ids
+from offdiag.models.fields import Auto, check_item_ids, check_not_empty
+from offdiag.solvers.products import GramProduct, PairProduct, Product
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +32,21 @@ def read_data(X: Any) -> tuple[sparse.csr_array, Source]:
     matrix = as_matrix(X)
     n, m = matrix.shape
     check_not_empty(matrix.nnz, n, m)
-    item_ids = checked_item_ids(getattr(X, "item_ids", None), m)
+    item_ids = check_item_ids(getattr(X, "item_ids", None), m)
     popularity = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
     return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X))
 
 
 def read_gram(G: Gram | SparseGram, item_ids: Any) -> Source:
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
-    return Source(checked_item_ids(item_ids, G.n_items), G.item_sums.copy(), G.n_users, Past.of_fit(G))
+    return Source(check_item_ids(item_ids, G.n_items), G.item_sums.copy(), G.n_users, Past.of_fit(G))
+
+
+def product_of(G: Gram | SparseGram, dtype: str) -> Product:
+    """G @ V in this precision."""
+    if isinstance(G, SparseGram):
+        return PairProduct(G, dtype)
+    return GramProduct(G if G.dtype == np.dtype(dtype) else G.astype(dtype))
 
 
 def check_gram(G: Any, user_power: float | Auto, *, also: type | None = None) -> None:

@@ -21,14 +21,15 @@ from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
-from offdiag.models.source import check_gram, read_data, read_gram
+from offdiag.models.source import check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
-from offdiag.solvers.products import DataProduct, GramProduct, PairProduct, Product
+from offdiag.solvers.products import DataProduct, Product, ScaledProduct, check_range, item_scale
 from offdiag.weights import Smoothed, Sparse
 
 NEIGHBOURS = 500
 MOST_NEIGHBOURS = 2_000  # cap of "auto" with max_bytes, which starts from four times the neighbours that will remain
+LowPass = tuple[NDArray[np.floating], NDArray[np.float64]]  # Q and the diagonal of R of a smooth part
 _NOT_OF_THE_FIT = ("block_bytes",)  # settings that change the computation, not the result
 
 
@@ -92,7 +93,7 @@ class SparseEDLAE(Regression):
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
         """
-        settings = self._checked()
+        settings = self._valid_settings()
         matrix, source = read_data(X)
         m = matrix.shape[1]
         k = self._check_memory(m, matrix.nnz, settings)
@@ -106,7 +107,7 @@ class SparseEDLAE(Regression):
         rank = popularity_order.popularity_rank(np.bincount(matrix.indices, minlength=m))
         data = popularity_order.by_popularity(matrix, weights_of(n_u, user_power), rank)
         g, scale = popularity_order.diagonal(data), scale_of(np.bincount(n_u), user_power)
-        H = used._penalised(g, scale)
+        H = used._penalise(g, scale)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
@@ -117,15 +118,15 @@ class SparseEDLAE(Regression):
         smooth = None
         if used.rank:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
-            smooth = sparse.low_pass_of(product, used.rank, progress)
-        return self._learned(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
+            smooth = _low_pass(product, used.rank, progress)
+        return self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
 
         A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
         """
-        settings = self._checked()
+        settings = self._valid_settings()
         check_gram(G, settings["user_power"], also=SparseGram)
         source = read_gram(G, item_ids)
         if settings["rank"] and G.user_power != 1:
@@ -141,7 +142,7 @@ class SparseEDLAE(Regression):
             columns = sparse_from_gram.packed_rows(G, k, used, progress)
         supports, explained = support.to_size(columns.supports, columns.H, used._budget(m), columns.solve)
         smooth = self._smooth_of(G, used.rank, progress)
-        return self._learned(
+        return self._finish(
             supports, columns.rank, columns.g, explained, G.scale, used._settings(), **vars(source), smooth=smooth
         )
 
@@ -149,20 +150,18 @@ class SparseEDLAE(Regression):
         """Bytes for the weights of the columns."""
         return self.max_bytes and self.max_bytes - _smooth_bytes(m, self.rank, np.dtype(self.dtype).itemsize)
 
-    def _penalised(self, g: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    def _penalise(self, g: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
         """diag(H) for the diagonal of a Gram in its own unit."""
         return support.penalised(
             g, scale, self.dtype, dropout=number(self.dropout), l2=number(self.l2), item_power=self.item_power
         )
 
-    def _smooth_of(
-        self, G: Gram | SparseGram, rank: int, progress: Progress | None
-    ) -> tuple[NDArray[np.floating], NDArray[np.float64]] | None:
-        if not rank:
-            return None
-        product: Product
-        product = PairProduct(G, self.dtype) if isinstance(G, SparseGram) else GramProduct(G.astype(self.dtype))
-        return sparse.low_pass_of(product, rank, progress)
+    def _smooth_of(self, G: Gram | SparseGram, rank: int, progress: Progress | None) -> LowPass | None:
+        return _low_pass(product_of(G, self.dtype), rank, progress) if rank else None
+
+    def _add_smooth(self, sharp: Sparse, smooth: LowPass, strength: float, rarity: NDArray[np.floating]) -> Smoothed:
+        Q, scale = smooth
+        return Smoothed(sharp, Q, scale.astype(self.dtype), (strength / scale).astype(self.dtype) * rarity)
 
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> SparseGram:
         return matrix if isinstance(matrix, SparseGram) else sparse_gram(matrix, user_power, progress=progress)
@@ -173,7 +172,7 @@ class SparseEDLAE(Regression):
     def _tolerances(self) -> tuple[float, float]:
         return sparse.tolerances(self)
 
-    def _learned(
+    def _finish(
         self,
         supports: support.Supports,
         rank: NDArray[np.int32],
@@ -185,7 +184,7 @@ class SparseEDLAE(Regression):
         popularity: NDArray[np.float64],
         n_users: int,
         past: Past | None = None,
-        smooth: tuple[NDArray[np.floating], NDArray[np.float64]] | None = None,
+        smooth: LowPass | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
             raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
@@ -193,10 +192,8 @@ class SparseEDLAE(Regression):
         sharp = Sparse(*support.to_rows(supports, rank, rarity, settings["weight_power"]))
         weights: Sparse | Smoothed = sharp
         if smooth is not None:
-            Q, scale_in = smooth
-            scale_out = (settings["smooth"] / scale_in).astype(self.dtype) * rarity
-            weights = Smoothed(sharp, Q, scale_in.astype(self.dtype), scale_out)
-            settings = settings | {"rank": Q.shape[1]}  # the data may have fewer directions than requested
+            weights = self._add_smooth(sharp, smooth, settings["smooth"], rarity)
+            settings = settings | {"rank": weights.Q.shape[1]}  # the data may have fewer directions than requested
         left_out = _NOT_OF_THE_FIT if settings["rank"] else (*_NOT_OF_THE_FIT, "rank", "smooth")
         used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
         penalty = None if settings["item_power"] else settings["l2"] / scale
@@ -231,6 +228,13 @@ def block_bytes(wanted: int | Auto) -> int:
         return wanted
     there = memory.available()
     return 1 << 30 if there is None else max(int(0.6 * there), 1 << 26)
+
+
+def _low_pass(product: Product, rank: int, progress: Progress | None) -> LowPass:
+    """R Q Qᵀ R⁻¹ projects a history on the smoothest directions; all items weigh the same."""
+    check_range(product)
+    scale = item_scale(product.g, 1.0)
+    return low_pass.leading(ScaledProduct(product, scale), rank, progress=progress), scale
 
 
 def _smooth_bytes(m: int, rank: int, itemsize: int) -> int:

@@ -33,7 +33,7 @@ class Columns:
 def by_rows(G: SparseGram, k: int, model: SparseEDLAE, block_bytes: int, progress: Progress | None) -> Columns:
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
-    H = model._penalised(g, G.scale)
+    H = model._penalise(g, G.scale)
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
         plan = gram_rows.plan(supports, np.dtype(model.dtype).itemsize, block_bytes)
@@ -47,7 +47,7 @@ def packed_rows(G: Gram, k: int, model: SparseEDLAE, progress: Progress | None) 
     rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)
     g = G.own_diagonal()[order]
-    H = model._penalised(g, G.scale)
+    H = model._penalise(g, G.scale)
 
     def rows(lo: int, hi: int) -> NDArray[np.float64]:
         found: NDArray[np.float64] = G.values[layout.positions(m, order[lo:hi], order)].astype(np.float64)

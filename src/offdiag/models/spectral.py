@@ -88,22 +88,22 @@ class Spectral(_Spectrum):
         model = copy.copy(self)
         model.shrink = parsed(shrink)
         model.item_power = self.settings_["item_power"]  # a fit with these parameters needs it
-        chosen = _resolved(model.shrink, self.auto_l2_)
+        chosen = _fill_auto(model.shrink, self.auto_l2_)
         model.weights_ = replace(spectrum, shrink=chosen(spectrum.sigma))
         model.settings_ = self.settings_ | {"shrink": str(chosen)}
-        model.objective_ = _left(model.weights_, self.total_)
+        model.objective_ = _remaining_error(model.weights_, self.total_)
         model.objectives_ = [model.objective_]
         return model
 
     def _spectrum(self) -> Symmetric:
-        return cast(Symmetric, self._fitted().weights_)
+        return cast(Symmetric, self._require_fit().weights_)
 
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()
         return settings | {"shrink": str(settings.pop("shrink"))}  # the last one in a file
 
-    def _as_used(self) -> Self:
-        used = super()._as_used()
+    def _unfitted_copy(self) -> Self:
+        used = super()._unfitted_copy()
         used.auto_l2_ = self.auto_l2_  # a setting, once chosen
         return used
 
@@ -113,7 +113,7 @@ class Spectral(_Spectrum):
         self.user_power, self.auto_l2_ = ease.user_power, number(ease.l2)  # l2 for any shrink, now or later: cheap
         if self.item_power == "auto":
             self.item_power = 0.5 if _is_auto(self.shrink) else 0.0
-        self.shrink = _resolved(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), self.auto_l2_)
+        self.shrink = _fill_auto(Dropout(drop=0.5) if _is_auto(self.shrink) else parsed(self.shrink), self.auto_l2_)
 
     def _learn(
         self, product: Product, progress: Progress | None, start: Start | None = None
@@ -132,7 +132,7 @@ class Spectral(_Spectrum):
                 f"{np.dtype(product.dtype).name}; use smaller numbers in shrink"
             )
         weights = Symmetric(found.Q, sigma, shrink, scale.astype(product.dtype))
-        left = _left(weights, found.total)
+        left = _remaining_error(weights, found.total)
         learned = {
             "weights_": weights,
             "objective_": left,
@@ -153,7 +153,7 @@ class Spectral(_Spectrum):
         return spectral.tolerance_of(np.dtype(self.dtype))
 
 
-def _left(weights: Symmetric, total: float) -> float:
+def _remaining_error(weights: Symmetric, total: float) -> float:
     """‖XR − X̂R‖², the squared error that remains after the shrinkage, including the components that were truncated."""
     squares = weights.sigma**2
     return max(total - float(squares.sum()), 0.0) + float((squares * (1 - weights.shrink) ** 2).sum())
@@ -163,6 +163,6 @@ def _is_auto(shrink: Any) -> bool:
     return isinstance(shrink, str) and shrink == "auto"
 
 
-def _resolved(shrink: Shrink, l2: float) -> Shrink:
+def _fill_auto(shrink: Shrink, l2: float) -> Shrink:
     """The shrink with "auto" replaced by the l2 chosen from the data."""
     return replace(shrink, l2=l2) if getattr(shrink, "l2", None) == "auto" else shrink  # type: ignore[call-arg]

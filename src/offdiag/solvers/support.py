@@ -51,7 +51,7 @@ class Supports:
 class Kept(Protocol):
     """Finished blocks stored beyond the life of the process."""
 
-    def restored(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None: ...
+    def restore(self, block: int, items: NDArray[np.int32]) -> dict[str, NDArray[Any]] | None: ...
     def store(self, block: int, items: NDArray[np.int32], found: dict[str, NDArray[Any]]) -> None: ...
 
 
@@ -160,7 +160,7 @@ def solve(
     shelf: Shelf | None = None
     reported = ColumnProgress(progress, len(H))
     for number, items in enumerate(plan.blocks):
-        found = kept.restored(number, items) if kept else None
+        found = kept.restore(number, items) if kept else None
         if found is None:
             shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
             shelf.hold(supports, items)

@@ -65,7 +65,7 @@ class Compressed(StoredRows):
 
         return coded_rows
 
-    def _stored(self) -> tuple[NDArray[Any], ...]:
+    def _entry_arrays(self) -> tuple[NDArray[Any], ...]:
         """Gaps, codes, the value of each code (empty if it is the code itself), and the scales."""
         if self.storage == "float16":  # processors without half precision would emulate it number by number
             return self.gaps, self.codes.view(np.uint16), halves(), self.scale

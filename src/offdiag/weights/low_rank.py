@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.weights.protocol import Floats, Ints, Side, Tile
-from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
+from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encode_rows, inner_products
+
+
+class Factored(Tiled):
+    """W = U Vᵀ, whether both factors are stored or computed."""
+
+    batch_invariant: ClassVar[bool] = False
+    if TYPE_CHECKING:  # fields of one shape, properties of the other
+
+        @property
+        def U(self) -> Floats: ...  # noqa: N802
+        @property
+        def V(self) -> Floats: ...  # noqa: N802
+
+    def embedding(self, side: Side) -> Floats:
+        return self.U if side == "encoder" else self.V
+
+    def toarray(self) -> Floats:
+        return self.U @ self.V.T
 
 
 @dataclass(frozen=True, eq=False)
-class LowRank(Tiled):
+class LowRank(Factored):
     """W = U Vᵀ with an embedding of rank numbers per item on either side; the m×m product is never formed.
 
     Row u of X is encoded as z = x U, and item i scores z·v_i: the inner product any nearest-neighbour index searches.
@@ -23,7 +41,6 @@ class LowRank(Tiled):
 
     kind: ClassVar[str] = "low_rank"
     per_item: ClassVar[str] = "V"
-    batch_invariant: ClassVar[bool] = False
     U: Floats  # (m, rank), the encoder
     V: Floats  # (m, rank), the decoder
 
@@ -34,7 +51,7 @@ class LowRank(Tiled):
 
     def encode(self, X: sparse.csr_array) -> Floats:
         """Z = X U, a row of rank numbers per user."""
-        return encoded(X, self.U)
+        return encode_rows(X, self.U)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         return inner_products(self.encode(X), self.V)
@@ -51,12 +68,6 @@ class LowRank(Tiled):
 
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         return np.matmul(self.V[lo:hi], self.U.T, out=out)
-
-    def embedding(self, side: Side) -> Floats:
-        return self.U if side == "encoder" else self.V
-
-    def toarray(self) -> Floats:
-        return self.U @ self.V.T
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from offdiag.errors import OffdiagError
 from offdiag.weights.protocol import Floats, Ints, Tile
-from offdiag.weights.tiles import Tiled, encoded, inner_products
+from offdiag.weights.tiles import Tiled, encode_rows, inner_products
 
 ACTIVATIONS = ("identity", "tanh", "sigmoid")  # stored by position: append, never reorder
 Layer = tuple[Floats, Floats]
@@ -46,7 +46,7 @@ class Network(Tiled):
         """The input of the last layer, a row per user."""
         data = unit_rows(X) if self.normalise else X.data
         rows = sparse.csr_array((data.astype(self.dtype), X.indices, X.indptr), shape=X.shape)
-        hidden = encoded(rows, self.layers[0][0])
+        hidden = encode_rows(rows, self.layers[0][0])
         for at, (name, (W, b)) in enumerate(zip(self.activations, self.layers[:-1], strict=True)):
             if at > 0:
                 hidden = hidden @ W

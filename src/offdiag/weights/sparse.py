@@ -65,7 +65,7 @@ class Sparse(StoredRows):
 
         return sparse_rows
 
-    def _stored(self) -> tuple[NDArray[Any], ...]:
+    def _entry_arrays(self) -> tuple[NDArray[Any], ...]:
         return self.indices, self.data
 
     def _row_starts(self, rows: NDArray[Any]) -> tuple[Ints, ...]:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from offdiag.weights.protocol import Floats, Ints, Scores, Tile
 from offdiag.weights.sparse import Sparse
-from offdiag.weights.tiles import Tiled, encoded, inner_products
+from offdiag.weights.tiles import Tiled, encode_rows, inner_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Smoothed(Tiled):
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         said = X.data.astype(self.dtype, copy=False) * self.said[X.indices]
-        Z = encoded(sparse.csr_array((said, X.indices, X.indptr), shape=X.shape), self.Q)
+        Z = encode_rows(sparse.csr_array((said, X.indices, X.indptr), shape=X.shape), self.Q)
         itself = said * self._itself(X.indices)
         sharp_tile = self.B.tile_scorer(X)
         for lo, hi, smooth in inner_products(Z, self.Q):

@@ -30,10 +30,10 @@ class StoredRows(Tiled):
 
     @abstractmethod
     def _kernels(self) -> ModuleType:
-        """The compiled loops of this storage: the same functions for every storage, called with ``_stored``."""
+        """The compiled loops of this storage: the same functions for every storage, called with ``_entry_arrays``."""
 
     @abstractmethod
-    def _stored(self) -> tuple[NDArray[Any], ...]:
+    def _entry_arrays(self) -> tuple[NDArray[Any], ...]:
         """The arrays that follow indptr, as the compiled loops read them."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class StoredRows(Tiled):
         """Raise ValueError unless rows, columns and their order are as the compiled loops assume."""
         from offdiag._kernels import parallel
 
-        m, entries, fine = self.shape[0], self._stored()[0], []
+        m, entries, fine = self.shape[0], self._entry_arrays()[0], []
         valid_rows = self._kernels().valid_rows
 
         def part(first: int, last: int) -> None:
@@ -58,7 +58,7 @@ class StoredRows(Tiled):
 
     def tile_scorer(self, X: sparse.csr_array) -> Callable[[int, int], Scores]:
         """A function that returns the scores of items lo..hi; each range has to begin where the last one ended."""
-        kernels, stored = self._kernels(), self._stored()
+        kernels, stored = self._kernels(), self._entry_arrays()
         rows, history = np.unique(X.indices, return_inverse=True)  # items without users in this batch are never read
         data = X.data.astype(self.dtype, copy=False)
         row_ends = self.indptr[rows + 1].astype(np.int64, copy=False)
@@ -90,7 +90,7 @@ class StoredRows(Tiled):
         self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
     ) -> Select:
         """Visits only items reachable from the history, and as many items with score 0 as a list needs."""
-        kernels, stored = self._kernels(), self._stored()
+        kernels, stored = self._kernels(), self._entry_arrays()
         data = X.data.astype(self.dtype, copy=False)
 
         def select(first: int, last: int) -> None:

@@ -10,18 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights.low_rank import LowRank
-from offdiag.weights.protocol import Floats, Ints, Side, Tile
-from offdiag.weights.tiles import Tiled, check_arrays, check_rank, encoded, inner_products
+from offdiag.weights.low_rank import Factored, LowRank
+from offdiag.weights.protocol import Floats, Ints, Tile
+from offdiag.weights.tiles import check_arrays, check_rank, encode_rows, inner_products
 
 
 @dataclass(frozen=True, eq=False)
-class Symmetric(Tiled):
+class Symmetric(Factored):
     """W = R Q diag(shrink) Qᵀ R⁻¹, R = diag(scale)."""
 
     kind: ClassVar[str] = "symmetric"
     per_item: ClassVar[str] = "Q"
-    batch_invariant: ClassVar[bool] = False
     Q: Floats  # (m, rank), orthonormal columns
     sigma: NDArray[np.float64]  # (rank,) singular values of the scaled data, largest first
     shrink: NDArray[np.float64]  # (rank,)
@@ -45,7 +44,7 @@ class Symmetric(Tiled):
 
     def encode(self, X: sparse.csr_array) -> Floats:
         scaled = X.data.astype(self.dtype) * self.scale[X.indices]
-        Z = encoded(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
+        Z = encode_rows(sparse.csr_array((scaled, X.indices, X.indptr), shape=X.shape), self.Q)
         Z *= self.shrink.astype(self.dtype)
         return Z
 
@@ -57,8 +56,8 @@ class Symmetric(Tiled):
         return LowRank(self.U, self.V).scaled(columns)
 
     def column(self, items: Ints, target: int) -> Floats:
-        said = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
-        return said * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
+        weights = self.Q[items] @ (self.shrink.astype(self.dtype) * self.Q[target])
+        return weights * self.scale[items] / self.scale[target]  # type: ignore[no-any-return]
 
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         found: Floats
@@ -66,12 +65,6 @@ class Symmetric(Tiled):
         found *= self.scale
         found /= self.scale[lo:hi, None]
         return found
-
-    def embedding(self, side: Side) -> Floats:
-        return self.U if side == "encoder" else self.V
-
-    def toarray(self) -> Floats:
-        return self.U @ self.V.T
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:

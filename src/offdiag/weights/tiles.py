@@ -114,7 +114,7 @@ def _rows(X: Any, m: int) -> sparse.csr_array:
     return sparse.csr_array(X)
 
 
-def encoded(X: sparse.csr_array, U: Floats) -> Floats:
+def encode_rows(X: sparse.csr_array, U: Floats) -> Floats:
     """X U for few users, in parallel over them."""
     from offdiag._kernels import parallel, topk
 

@@ -59,7 +59,7 @@ class EmphasizedDAE(_Fit):
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         n, m = matrix.shape
         memory.require(  # both matrices, gradients and Adam's means; a dense batch
@@ -75,8 +75,8 @@ class EmphasizedDAE(_Fit):
             "EmphasizedDAE is not linear: a score is not a sum over the items of a history; explain with EDLAE instead"
         )
 
-    def _checked_copy(self) -> Self:
-        used = super()._checked_copy()
+    def _validate(self) -> Self:
+        used = super()._validate()
         if self.dtype != "float32":
             raise OffdiagError(f"EmphasizedDAE computes in float32 only, received dtype={self.dtype!r}")
         if used.dropout == 0 and used.kept_weight == 0:

@@ -60,7 +60,7 @@ class Neural(_Settings):
         updated during training: the same call resumes from it and ends with exactly the numbers of a run that was
         never interrupted. It may then ask for more ``epochs``; everything else must be the same.
         """
-        used = self._checked_copy()
+        used = self._validate()
         matrix, source = read_data(X)
         name, m, settings = type(self).__name__, matrix.shape[1], used._settings()
         if matrix.data.max() > LARGEST:
