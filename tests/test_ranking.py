@@ -30,6 +30,16 @@ def test_ranked_lists_equal_a_stable_sort_of_the_dense_scores(X, k, exclude_seen
     assert (scores[indices < 0] == -np.inf).all()
 
 
+@given(interactions(max_items=10))
+def test_no_list_holds_a_seen_item_and_all_unseen_ones_are_listed(X):
+    m = X.shape[1]
+    found = fitted(X).recommend(X, k=m)
+    for u, seen in enumerate(X.toarray() > 0):
+        listed = found.indices[u][found.indices[u] >= 0]
+        assert not seen[listed].any()
+        assert len(set(listed)) == len(listed) == m - seen.sum()
+
+
 @given(interactions(max_users=20, max_items=12))
 def test_a_batch_gives_the_same_lists_as_one_by_one(X):
     model = fitted(X)

@@ -1,7 +1,5 @@
 """Synthetic interactions have the shape they promise."""
 
-import time
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,11 +100,8 @@ def test_there_is_more_to_learn_than_popularity():
     assert right > 1.08 * weak
 
 
-def test_a_million_interactions_are_generated_quickly():
-    synthetic.interactions(10, 10, 20)  # compiles the loops
-    start = time.perf_counter()
-    synthetic.interactions(14_000, 5_000, 1_000_000, names=False)
-    assert time.perf_counter() - start < 5  # about 0.2 s on a quiet core
+def test_a_million_interactions_are_exactly_that_many():
+    assert synthetic.interactions(14_000, 5_000, 1_000_000, names=False).nnz == 1_000_000
 
 
 test_an_impossible_size_is_rejected = rejects(

@@ -268,3 +268,5 @@ def test_popularity_from_a_file_forgets_with_proof(tmp_path):
     assert model.forget(X[:3], prove=True).proof == 0
     with pytest.raises(od.OffdiagError, match="cannot have been"):
         model.forget(np.ones((3, 60)))
+    with pytest.raises(od.OffdiagError, match="delete it"):
+        model.forget(X[3:])

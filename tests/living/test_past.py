@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -24,6 +25,17 @@ def test_pickles_hold_no_rows_and_copies_are_independent(always_woodbury, model,
         assert model.n_users_ == 60
         assert_same(twin, refitted(twin, rows_of(X, slice(3, None))))
         assert model.gram_.values.tobytes() == od.gram(X).values.tobytes()
+
+
+def test_files_of_a_model_hold_no_user_id(tmp_path, table):
+    named = table.with_columns(pl.col("user") + "-of-the-long-name")
+    od.EDLAE(dropout=0.4, l2=3.0).fit(od.read(named)).save(tmp_path / "m.od", updatable=True)
+    for path in (tmp_path / "m.od", tmp_path / "m.od.living"):
+        assert b"long-name" not in path.read_bytes()
+    ledger = past.ledger_of(od.load(tmp_path / "m.od"))
+    assert ledger.n_users == 4
+    assert (ledger.places(ledger.hashes.users(od.read(named).user_ids)) >= 0).all()
+    assert (ledger.places(ledger.hashes.users(np.array(["eve"]))) < 0).all()
 
 
 def test_earlier_grams_and_copies_are_not_changed(always_woodbury, model, X):

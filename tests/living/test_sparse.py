@@ -116,6 +116,16 @@ def test_fifty_changes_with_items_added_and_removed_by_id(dtype):
     assert "columns" in methods
 
 
+def test_users_that_are_added_and_forgotten_leave_no_trace():
+    X = with_ids(example())
+    old, new = X.select_users(np.arange(200)), X.select_users(np.arange(200, 300))
+    model, same = fitted(old), fitted(old)
+    model.update(new)
+    assert not np.array_equal(model.weights_.data, same.weights_.data)
+    model.forget(new)
+    assert same_bytes(model, same)
+
+
 def test_an_item_is_removed_with_its_last_user():
     X = example().toarray()
     X[:, 40] = 0

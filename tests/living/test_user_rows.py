@@ -85,6 +85,18 @@ def test_bad_rows_leave_the_model_as_it_was(method, shop):
     assert_same(model, refitted(model, shop))
 
 
+@pytest.mark.parametrize("method", ["update", "forget"])
+@pytest.mark.parametrize("make", [od.EDLAE, od.SparseEDLAE, od.Popularity])
+def test_rows_with_too_few_columns_leave_the_model_as_it_was(make, method, X):
+    model = make().fit(X)
+    before = {name: array.copy() for name, array in model.weights_.arrays().items()}
+    with pytest.raises(OffdiagError, match="expected rows over the 15 items"):
+        getattr(model, method)(X[:1, :-1])
+    assert all(np.array_equal(array, before[name]) for name, array in model.weights_.arrays().items())
+    model.forget(X[:1])
+    assert_same(model, refitted(model, X[1:]))
+
+
 def test_ids_that_a_fit_refuses_are_refused():
     model = od.EASE(l2=1.0).fit(np.eye(5) + np.eye(5)[::-1])
     for ids, words in ((np.arange(5) * 1.0, "type float64"), ([7, 7, 1, 2, 3], "1 repeated"), ([b"a"] * 5, "type |S1")):

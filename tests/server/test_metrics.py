@@ -1,11 +1,14 @@
 """Counters and histograms, of one process and of several."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 
 from offdiag.server.metrics import SECONDS, WIDTH, Counters
+from tests.fixtures.serving import metric
 
 
 @pytest.mark.slow
@@ -35,6 +38,13 @@ def test_metrics_count_every_request(service):
     assert after['offdiag_model_items{model="exact"}'] == 150
     for name in {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}:
         assert f"# HELP {name} " in text
+
+
+@pytest.mark.slow
+def test_nothing_stays_in_flight_after_parallel_requests(service):
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda _: httpx.get(f"{service.url}/health"), range(20)))
+    assert metric(service, "offdiag_requests_in_flight") == 1  # the request for the metrics itself
 
 
 def test_counters_of_several_processes_add_up():

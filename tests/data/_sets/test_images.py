@@ -159,7 +159,7 @@ def test_invented_images_have_ten_classes_and_a_falling_spectrum(kind, shape):
     again = images.invented(400, kind, seed=1)
     np.testing.assert_array_equal(pixels, again[0])
     assert (images.invented(400, kind, seed=2)[0] != pixels).any()
-    assert images.invented(1, kind, seed=3)[0].shape == (1, *shape)
+    assert [part.shape for part in images.invented(1, kind, seed=3)] == [(1, *shape), (1,)]
     X = pixels.reshape(400, -1) / 255
     eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
     assert eigenvalues[0] > 10 * eigenvalues[4]  # as in real images, a few directions hold most of the variance
