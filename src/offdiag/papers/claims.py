@@ -89,8 +89,20 @@ class Chapter:
     claims: list[Claim] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
 
-    def claim(self, where: str, says: str, measured: str, verdict: Verdict, erratum: str = "", code: str = "") -> None:
-        self.claims.append(Claim(where, says, measured, verdict, erratum, code))
+    def claim(
+        self,
+        where: str,
+        says: str,
+        measured: str,
+        true: bool | None,
+        *,
+        erratum: str = "",
+        correction: str = "",
+        code: str = "",
+    ) -> None:
+        """A claim judged without error bars: None was not run; with a ``correction`` it holds only when corrected."""
+        found = "not run" if true is None else verdict(true, corrected=bool(correction))
+        self.claims.append(Claim(where, says, measured, found, erratum or correction, code))
 
     def draw(self, name: str, caption: str, figure: Figure) -> None:
         self.drawings.append(Drawing(name, caption, figure))
@@ -108,6 +120,7 @@ class Reproduction:
     summary: str  # what the paper is about and the outcome, for someone who has not read it
     chapters: list[Chapter]
     data: str  # which data was used
+    folders: list[str]  # options that named a folder of images
     seconds: float
 
     @property

@@ -73,6 +73,7 @@ def write(found: Reproduction, folder: Path) -> list[str]:
 def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     """One self-contained page: inline figures, no script, no external resource."""
     kinds = [claim.verdict for claim in found.claims]
+    folders = "".join(f" --{name} FOLDER" for name in found.folders)
     return html(
         "offdiag.papers",
         "paper.html",
@@ -80,12 +81,6 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in _VERDICTS.items() if kind in kinds),
         classes={kind: name for kind, (name, _) in _VERDICTS.items()},
         checks=checks(found),
-        command=_command(found),
+        command=f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}",
         pictures={name: base64.b64encode(content).decode() for name, content in pictures.items()},
     )
-
-
-def _command(found: Reproduction) -> str:
-    pictures = (("mnist", "pictures of MNIST"), ("cifar10", "pictures of CIFAR-10"))
-    folders = "".join(f" --{option} FOLDER" for option, words in pictures if words in found.data)
-    return f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}"

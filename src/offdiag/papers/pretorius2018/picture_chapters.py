@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.driver import TITLES
 from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
@@ -53,7 +53,7 @@ def pictures(data: nets.Pictures, seed: int, progress: Progress) -> Chapter:
         "On real data, linear nets follow the formulas approximately, although they do not start aligned.",
         f"Of the {nets.MODES} leading directions, over all steps and the three nets, the learnt share is at most "
         f"{error:.3f} from the formula, and {end_error:.3f} at the end. The noise was drawn again in every step.",
-        verdict(error < 0.2),
+        error < 0.2,
         code="lab.dynamics.dae, lab.dynamics.wdae",
     )
     _nonlinear(chapter, data, runs, "tanh", "section G, Figure 1 of the supplement")
@@ -99,7 +99,7 @@ def _nonlinear(
         "ones back, and noise is quicker than weight decay.",
         f"Share learnt at the end of directions 1, {MATCHED + 1} and {nets.MODES}: {shares}. To half the lower of both "
         f"ends in direction {MATCHED + 1}, weight decay takes {faster:.2f} times as many steps as noise.",
-        verdict(faster > 1 and weak > max(weak_decayed, weak_noisy) and ordered),
+        faster > 1 and weak > max(weak_decayed, weak_noisy) and ordered,
         code="lab.dynamics.estimate",
     )
     found = {

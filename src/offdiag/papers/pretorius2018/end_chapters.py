@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
@@ -62,8 +62,8 @@ def ends(seed: int) -> Chapter:
         f"A net trained on {n} samples ends at {ended['DAE'][mode]:.4f} with noise, at "
         f"{ended['WDAE'][mode]:.4f} with Nγ = λε/(λ + ε), and at {ended['printed'][mode]:.4f} with γ itself set to "
         f"that. Both ends are those of the formulas to within {formula:.0e}.",
-        verdict(error < 1e-6, corrected=True),
-        erratum="γ stands for Nγ in sections D and E: the scalar loss of section C has Nγ. The WDAE ends at "
+        error < 1e-6,
+        correction="γ stands for Nγ in sections D and E: the scalar loss of section C has Nγ. The WDAE ends at "
         "max(0, 1 − Nγ/λ), and the two agree where Nγ = λε/(λ + ε), which is another γ for every λ.",
         code="lab.dynamics.equivalent_decay",
     )
@@ -73,7 +73,7 @@ def ends(seed: int) -> Chapter:
         "With ends made equal (λ = 1, ε = 1, Nγ = 0.5) and the same small steps, weight decay needs "
         f"{slower:.2f} times as long as noise to come to 90 % of the end: near 0 the DAE grows at the rate 2λ, the "
         "WDAE at 2(λ − Nγ).",
-        verdict(slower > 1),
+        slower > 1,
         code="lab.dynamics.dae_time, lab.dynamics.wdae_time",
     )
     chapter.draw(
@@ -123,7 +123,7 @@ def learning_rates() -> Chapter:
         "Section D, the Hessian",
         "Second derivatives of the loss of one direction by its two weights.",
         f"Against second differences at 50 points the largest error is {hessian_error:.0e}.",
-        verdict(hessian_error < 1e-5),
+        hessian_error < 1e-5,
         code="lab.dynamics.dae_hessian",
     )
     chapter.claim(
@@ -133,8 +133,8 @@ def learning_rates() -> Chapter:
         f"At λ = 1, ε = 0.8, N = {n_samples} the curvature there is {top:.4f}/N with noise (2λ + 3ε = "
         f"{2 * lam + 3 * eps:.4f}) and {top_decay:.4f}/N with the equivalent decay (2λ + Nγ = "
         f"{2 * lam + n_gamma:.4f}, as printed {printed_top:.4f}).",
-        verdict(abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12, corrected=True),
-        erratum="γ must be Nγ, and τ must be read as N: τ = N/α contains the learning rate that is looked for.",
+        abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12,
+        correction="γ must be Nγ, and τ must be read as N: τ = N/α contains the learning rate that is looked for.",
         code="lab.dynamics.dae_learning_rate, lab.dynamics.wdae_learning_rate",
     )
     chapter.claim(
@@ -143,7 +143,7 @@ def learning_rates() -> Chapter:
         "A small balanced start never gets there when there is noise. On its way the largest curvature is "
         f"{steepest:.3f}/N = 2λ/N, at its end, against {top:.3f}/N at w1 = w2 = 1. At ε = 1 the printed rate takes "
         f"{used['DAE, N/(2λ + 3ε)']} steps to come within 1 % of the end, the rate N/2λ only {used['DAE, N/2λ']}.",
-        verdict(steepest > top - 1e-6),
+        steepest > top - 1e-6,
         erratum="The rates are safe, not optimal: with noise N/(2λ) is one over the largest curvature met on the way.",
         code="lab.dynamics.dae_hessian",
     )
@@ -154,11 +154,8 @@ def learning_rates() -> Chapter:
         f"at its own printed rate, the DAE needs {used['DAE, N/(2λ + 3ε)']} steps and the WDAE "
         f"{used['WDAE, N/(2λ + Nγ)']}: rate times speed of growth, α_ε·λ and α_γ·(λ − Nγ), are equal to within "
         f"{even:.0e} for all ε, so noise gains nothing at these rates; at equal rates it does.",
-        verdict(
-            abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
-            corrected=True,
-        ),
-        erratum="γ must be Nγ.",
+        abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
+        correction="γ must be Nγ.",
         code="lab.dynamics.learning_rate_ratio",
     )
     chapter.draw(
@@ -212,7 +209,7 @@ def whole_net(seed: int) -> Chapter:
         f"Nets of 8 inputs and {hidden} hidden units, started aligned with the data, are within "
         f"{error:.1e} of the curves during {steps} steps; steps half as long bring them {order:.1f} times closer, "
         "so what is left is the length of a step.",
-        verdict(error < 8e-3 and 1.8 < order < 2.2),
+        error < 8e-3 and 1.8 < order < 2.2,
         code="lab.dynamics.gradient_descent",
     )
     chapter.claim(
@@ -220,8 +217,8 @@ def whole_net(seed: int) -> Chapter:
         "For any net, diag(Vᵀ Σxx̂ᵀ V)/λ estimates the share learnt of each direction, a number in [0, 1].",
         f"For an aligned linear net it is the true share to within {exact:.0e}. A net that gives back "
         f"1.5·x scores {above:.1f}, one that gives back −0.5·x scores {below:.1f}.",
-        verdict(exact < 1e-9, corrected=True),
-        erratum="The values need not lie in [0, 1], and directions without variance (λ ≈ 0) must be left out.",
+        exact < 1e-9,
+        correction="The values need not lie in [0, 1], and directions without variance (λ ≈ 0) must be left out.",
         code="lab.dynamics.estimate",
     )
     chapter.draw(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
@@ -36,9 +36,9 @@ def expected_loss(seed: int) -> Chapter:
         f"With 25 samples and s² = 2, drawing gives {means[3]:.3f} ± {errors[3]:.3f}; the corrected formula "
         f"gives {exact[3]:.3f}, the printed one {printed[3]:.1f}. Over five variances the corrected one is at most "
         f"{off:.1f} standard errors away, the printed one at least {printed_off:.0f}.",
-        verdict(off < 4, corrected=True),
-        erratum="N·s²·tr(W2W1W1ᵀW2ᵀ) stands outside the factor 1/2N and must be inside: the penalty is s²/2·‖W2W1‖². "
-        "With the sum of section B, ε = N·s², everything that follows uses the right version.",
+        off < 4,
+        correction="N·s²·tr(W2W1W1ᵀW2ᵀ) stands outside the factor 1/2N and must be inside: the penalty is "
+        "s²/2·‖W2W1‖². With the sum of section B, ε = N·s², everything that follows uses the right version.",
         code="lab.dynamics.expected_loss",
     )
     chapter.draw(
@@ -102,7 +102,7 @@ def one_direction(seed: int) -> Chapter:
         f"Against an ODE solver, for {len(starts)} starts and three settings, our form of it is off by at "
         f"most {worst:.0e}. Typed in as printed and computed in double precision, it fails at {undefined} of "
         f"{stiff} points.",
-        verdict(worst < 1e-8),
+        worst < 1e-8,
         erratum="Right where it is defined, but 0/0 for w1² = w2² (c0 = 0), the very start that section C assumes, "
         "and overflowing once λζt/τ exceeds 709. lab.dynamics.dae is the same curve as a quotient of sums without "
         "cancellation, for all starts and times.",
@@ -114,7 +114,7 @@ def one_direction(seed: int) -> Chapter:
         f"At t = 10⁶ the largest difference over λ = 3 … 0.15 is {ending:.0e}; ε = 0.5 leaves "
         f"{lams[0] / (lams[0] + eps):.2f} of the strongest direction and {lams[-1] / (lams[-1] + eps):.2f} of the "
         f"weakest.",
-        verdict(ending < 1e-9),
+        ending < 1e-9,
         code="lab.dynamics.dae_fixed_point",
     )
     chapter.draw(
@@ -169,8 +169,8 @@ def weight_decay() -> Chapter:
         f"Against an ODE solver the corrected form is off by at most {best:.0e}. As printed the error is "
         f"{errors[2.5][1]:.3f} at λ = 2.5, {errors[0.7][1]:.3f} at λ = 0.7, and {errors[1.0][1]:.0e} at λ = 1, where "
         "it cannot be seen.",
-        verdict(best < 1e-8, corrected=True),
-        erratum="E_γ = exp(2ξt/τ) lacks the eigenvalue: it must be exp(2λξt/τ) with ξ = 1 − Nγ/λ.",
+        best < 1e-8,
+        correction="E_γ = exp(2ξt/τ) lacks the eigenvalue: it must be exp(2λξt/τ) with ξ = 1 − Nγ/λ.",
         code="lab.dynamics.wdae",
     )
     chapter.claim(
@@ -179,7 +179,7 @@ def weight_decay() -> Chapter:
         f"Small is not enough, the weights must be alike: from (0.02, 0.05) the curve is off by {near[0]:.3f}, from "
         f"(0.001, 0.05) by {far[0]:.3f}. Started from ((w1 + w2)/2)² in place of w1·w2, the formula is off by "
         f"{near[1]:.0e} and {far[1]:.0e}. That w2² − w1² shrinks as exp(−2Nγt/τ) holds to within {law:.0e}.",
-        verdict(far[0] < 0.05),
+        far[0] < 0.05,
         erratum="Exact for equal weights only. For others start the formula at ((w1 + w2)/2)², or integrate the two "
         "equations.",
         code="lab.dynamics.simulate",
