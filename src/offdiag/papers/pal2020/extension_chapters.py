@@ -16,6 +16,7 @@ def general(seed: int) -> Chapter:
     widths, found, by_d, printed = formulas.last_layer(seed)
     off = float(np.abs(found / by_d - 1).max())
     chapter = Chapter(
+        "pal2020",
         "Any noise, and the last layer of any net",
         """The same algebra works for masks of any distribution, with means, variances and correlations of any kind, and
         for the last layer of a deep net: all that counts is the covariance of the mask divided by its means. It also
@@ -24,29 +25,20 @@ def general(seed: int) -> Chapter:
     )
     chapter.claim(
         "Lemma 3.1",
-        "for masks z of any distribution the penalty is <C̄, (UᵀU)∘(AAᵀ)>, C̄ the covariance over the means.",
         f"against the mean over a random distribution of masks the formula is off by {numbers['lemma31_error']:.0e}",
         numbers["lemma31_error"] < 1e-10,
-        code="lab.dropout.expected_loss, lab.layers.exact_penalty",
     )
     chapter.claim(
         "Corollary 3.2",
-        "dropout before the last layer adds Σ‖u_i‖²‖g_i(X)‖².",
         f"with the factor (1−θ)/θ it is exact ({numbers['cor32_error']:.0e}); as printed it is off by "
         f"{100 * numbers['cor32_printed_error']:.0f} % at θ = 0.3",
         numbers["cor32_error"] < 1e-10 < numbers["cor32_printed_error"],
-        correction="the factor (1−θ)/θ is missing in Eq. 17 and Eq. 48.",
-        code="lab.layers.exact_penalty",
     )
     chapter.claim(
         "Proposition 3.3",
-        "a net that can produce any hidden layer, with dropout before its last layer, minimises "
-        "‖Y − A‖² + (1−θ)/θ·‖A‖*².",
         f"with (1−θ)/(θd) in place of (1−θ)/θ the formula is exact at widths {widths[0]} to {widths[-1]} ({off:.0e}); "
         f"as printed it gives {printed:.1f} where the least loss is {found[0]:.1f} to {found[-1]:.1f}",
         off < 1e-9 and bool((printed > 1.2 * found).all()),
-        correction="a factor 1/d is missing in Eq. 18 and Eq. 50; without it the paper's own Lemma 2.2 would be false.",
-        code="lab.dropblock.optimum with X = I, lab.dropout.optimum",
     )
     chapter.draw(
         "last_layer",
@@ -60,6 +52,7 @@ def connect(found: list[Connect]) -> Chapter:
     own, white, mixed = found
     off = max(offset(c.trace) for c in found)
     chapter = Chapter(
+        "pal2020",
         "DropConnect is not dropout",
         """DropConnect drops single connections instead of units. The paper says that for the squared loss this comes to
         the same as dropout. In the proof, a sum over independent connections is treated as if they were dropped
@@ -78,23 +71,16 @@ def connect(found: list[Connect]) -> Chapter:
     )
     chapter.claim(
         "Theorem 4.1, Corollary 4.2",
-        "the mean loss of DropConnect is the penalised loss of dropout, for every net.",
         f"the corrected formula meets the sampled losses (at most {off:.1f} standard errors). Where "
         f"training ends, the printed one is {white.misread:.4f} times the exact mean on whitened inputs, "
         f"{own.misread:.3f} on the paper's and {mixed.misread:.2f} on correlated ones",
         mixed.misread < 1.01,
-        erratum="the penalty is (1−θ)/θ·Σ_k‖u_k‖²·Σ_j V_jk²‖row j of X‖². It equals ‖Xᵀv_k‖² summed alike only if the "
-        "rows of X are orthogonal.",
-        code="lab.dropconnect.expected_loss, .papers_form, .agree",
     )
     chapter.claim(
         "Figure 3 and Figure 6, bottom",
-        "dropout and DropConnect have the same objective at every step.",
         f"at the end, dropout's over DropConnect's is {white.apart:.3f} on whitened inputs, {own.apart:.3f} on the "
         f"paper's (whose rows have cosines up to {own.cosine:.2f} by chance) and {mixed.apart:.2f} on correlated ones",
         abs(white.apart - 1) < 0.02 and mixed.apart > 1.1,
-        correction="true for uncorrelated inputs only; the figure hides it because its inputs are drawn independently.",
-        code="lab.dropconnect.sgd",
     )
     chapter.draw(
         "connect",
@@ -111,6 +97,7 @@ def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
     assert right.trace is not None
     apart = float(right.trace.deterministic[-1] / grid.trace.deterministic[-1])
     chapter = Chapter(
+        "pal2020",
         "Blocks on a grid, blocks anywhere",
         f"""DropBlock as first proposed drops blocks at any position; the theory puts them on a grid. A unit is then
         covered by {s.block} possible blocks and survives if none of them is dropped, so each must be kept more often
@@ -125,19 +112,13 @@ def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
     )
     chapter.claim(
         "Section 5.3",
-        "blocks kept with θ′ = 1 − (1−θ)^(1/(2k−1)) make a unit survive as often as on the grid.",
         f"with θ = 0.5 and blocks of {s.block} a unit survives with {right.kept:.3f} if θ′ = θ^(1/{s.block}) = "
         f"{right.seeds:.3f}, with {same.kept:.3f} if θ′ = θ, and with {printed.kept:.1e} if θ′ is as printed "
         f"({printed.seeds:.3f}, k read as the block size)",
         abs(right.kept - 0.5) < 0.01 and printed.kept < 0.01,
-        correction="the printed formula is the one for a unit that survives if any of its blocks is kept, but one "
-        "dropped block drops it. It also mixes up k, the number of blocks, with their size r. Right: θ′ = θ^(1/r), "
-        "and C̄_ij = θ^−(1−|i−j|/r) − 1 for |i−j| < r.",
-        code="lab.dropblock.overlapping",
     )
     chapter.claim(
         "Figure 4",
-        "with the correction, blocks anywhere train about as blocks on the grid; without it they do not.",
         f"with the right correction the final mean loss is {apart:.4f} times that of the grid; with θ′ = θ it is "
         + (
             f"{float(same.trace.deterministic[-1] / grid.trace.deterministic[-1]):.2f} times"
@@ -145,8 +126,6 @@ def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
             else "not reached"
         ),
         abs(apart - 1) < 0.03,
-        correction="true with θ′ = θ^(1/r), not with the printed one.",
-        code="lab.dropblock.sgd(overlap=True)",
     )
     chapter.draw(
         "anywhere",
@@ -166,13 +145,8 @@ def deep(found: list[Deep], net: Net) -> Chapter:
     if not found:
         says = "training a ResNet-50 comes close to the bound."
         text += "Needs torch, the extra neural, which is not installed here."
-        chapter = Chapter("A deep net", text)
-        chapter.claim(
-            "Section 5.2, Figure 2",
-            says,
-            "needs torch",
-            None,
-        )
+        chapter = Chapter("pal2020", "A deep net", text)
+        chapter.claim("Section 5.2, Figure 2", "needs torch", None, says=says)
         return chapter
     text += f"""Here it is {net.words}, trained on {net.pictures} pictures at once, each under fifty masks per step, for
     {net.steps} steps of Adam. That is far fewer than the paper may have taken, and sized for a CPU."""
@@ -182,23 +156,20 @@ def deep(found: list[Deep], net: Net) -> Chapter:
     above = min(float(d.losses.min() / d.bound) for d in found)
     most, most_off = max(d.ratio for d in found), max(d.off for d in found)
     chapter = Chapter(
+        "pal2020",
         "A deep net",
         text,
         {"deep_ratio": most, "deep_least_ratio": above, "deep_singular_values": most_off},
     )
     chapter.claim(
         "Section 5.2, Figure 2, left",
-        "the loss of a ResNet-50 with DropBlock before its last layer comes very close to the bound.",
         f"the mean loss over masks falls from {starts} times the bound to {ratios} times, and is never below it",
         most < net.ratio and above >= 1,
-        code="lab.resnet.train",
     )
     chapter.claim(
         "Section 5.2, Figure 2, right",
-        "the singular values of the predictions match the prediction, but for the smallest.",
         f"the largest difference, relative to the largest singular value, is {offs}",
         most_off < net.off,
-        code="lab.dropblock.optimum(Y, I, 80, 5, 0.5)",
     )
     chapter.draw(
         "deep",

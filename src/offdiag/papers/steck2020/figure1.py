@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from offdiag import diagnostics
 from offdiag.errors import OffdiagError
-from offdiag.papers.claims import Claim, Verdict, ahead, never_behind, verdict
+from offdiag.papers.claims import Claim, Gap, Verdict, ahead, gap, never_behind, verdict
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -203,8 +203,8 @@ def _near_orthogonal(cosines: NDArray[np.float64]) -> float:
 
 
 def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
-    gaps = {(name, rank): _difference(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
-    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1][0])
+    gaps = {(name, rank): _gap(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
+    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1].mean)
     where = f"{name} is ahead by {-worst:.4f} ± {sem:.4f} at rank {rank:,}"
     return Claim(
         "edlae_best",
@@ -215,17 +215,17 @@ def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
 
 
 def _alike(curve: diagnostics.RankCurve, name: str, model: str, rank: int, text: str) -> Claim:
-    gap, sem = _difference(curve, EDLAE, model, rank)
-    same = abs(gap) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
-    return Claim(name, text, f"EDLAE {gap:+.4f} ± {sem:.4f} (paired)", verdict(same))
+    found = _gap(curve, EDLAE, model, rank)
+    same = abs(found.mean) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
+    return Claim(name, text, f"EDLAE {found} (paired)", verdict(same))
 
 
 def _behind(curve: diagnostics.RankCurve, rank: int) -> Claim:
-    gap, sem = _difference(curve, ZERO, DLAE, rank)
+    found = _gap(curve, ZERO, DLAE, rank)
     text = f"at a large rank ({rank:,}) DLAE, free to learn the identity, falls behind the zero-diagonal model"
-    return Claim("large_rank_dlae_behind", text, f"zero diagonal {gap:+.4f} ± {sem:.4f} (paired)", ahead(gap, sem))
+    return Claim("large_rank_dlae_behind", text, f"zero diagonal {found} (paired)", ahead(found))
 
 
-def _difference(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> tuple[float, float]:
+def _gap(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> Gap:
     test = curve.at(one, rank).result.compare(curve.at(other, rank).result)
-    return test.difference[curve.metric], test.sem[curve.metric] if np.isfinite(test.sem[curve.metric]) else 0.0
+    return gap(test.difference[curve.metric], test.sem[curve.metric])
