@@ -16,7 +16,7 @@ from offdiag.report import writer
 from offdiag.report.page import html
 
 # CSS class of a claim on the page, and the wording of the counts.
-_VERDICTS: dict[Verdict, tuple[str, str]] = {
+VERDICTS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds when corrected": ("corrected", "hold when corrected"),
     "within error": ("corrected", "hold within error"),
@@ -78,8 +78,8 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         "offdiag.papers",
         "paper.html",
         found=found,
-        tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in _VERDICTS.items() if kind in kinds),
-        classes={kind: name for kind, (name, _) in _VERDICTS.items()},
+        tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in VERDICTS.items() if kind in kinds),
+        classes={kind: name for kind, (name, _) in VERDICTS.items()},
         checks=checks(found),
         command=f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}",
         pictures={name: base64.b64encode(content).decode() for name, content in pictures.items()},

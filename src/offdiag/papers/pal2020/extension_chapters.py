@@ -143,10 +143,10 @@ def deep(found: list[Deep], net: Net) -> Chapter:
 
     """
     if not found:
-        says = "training a ResNet-50 comes close to the bound."
         text += "Needs torch, the extra neural, which is not installed here."
         chapter = Chapter("pal2020", "A deep net", text)
-        chapter.claim("Section 5.2, Figure 2", "needs torch", None, says=says)
+        for side in ("left", "right"):
+            chapter.claim(f"Section 5.2, Figure 2, {side}", "needs torch", None)
         return chapter
     text += f"""Here it is {net.words}, trained on {net.pictures} pictures at once, each under fifty masks per step, for
     {net.steps} steps of Adam. That is far fewer than the paper may have taken, and sized for a CPU."""
