@@ -148,10 +148,10 @@ def figure1(
     from offdiag.cli import demo_study
     from offdiag.cli import steck2020 as paper
     from offdiag.papers.steck2020 import figure1_page
-    from offdiag.papers.steck2020.figure1 import parsed_ranks, run
+    from offdiag.papers.steck2020.figure1 import parse_ranks, run
 
     given: Any = {name: console.number_or_auto(name, text) for name, text in (("dropout", dropout), ("l2", l2))}
-    given |= {"ranks": parsed_ranks(ranks), "rank": rank, "held_out": held_out, "metric": metric, "seed": seed}
+    given |= {"ranks": parse_ranks(ranks), "rank": rank, "held_out": held_out, "metric": metric, "seed": seed}
     demo_study.check_folder(Path(out))
     with console.working() as work:
         inter, source = inputs.read_or_generate(data, columns, users, items, seed, work)

@@ -34,7 +34,7 @@ def show_figure1(figure: Figure1, files: list[str]) -> None:
 def table1_sources(data: list[str] | None, users: int, items: int) -> list[sources.Source]:
     """The named data sets, or a synthetic catalogue."""
     if data:
-        return sources.parsed(data)
+        return sources.parse(data)
     if users < LEAST or items < LEAST:
         raise OffdiagError(
             f"the synthetic catalogue needs {LEAST} users and items or more, received {users} and {items}"

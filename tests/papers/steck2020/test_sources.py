@@ -8,11 +8,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_rank_is_that_of_the_paper_or_a_twentieth_of_the_items():
-    assert [sources.chosen_rank("ml-20m", 20_108, None), sources.chosen_rank("msd", 41_140, None)] == [1000, 1000]
-    small = {name: sources.chosen_rank("x", n, None) for name, n in (("ml-1m", 3706), ("k", 1447), ("cul", 7849))}
+    assert [sources.choose_rank("ml-20m", 20_108, None), sources.choose_rank("msd", 41_140, None)] == [1000, 1000]
+    small = {name: sources.choose_rank("x", n, None) for name, n in (("ml-1m", 3706), ("k", 1447), ("cul", 7849))}
     assert small == {"ml-1m": 190, "k": 70, "cul": 390}
-    assert sources.chosen_rank("x", 60, None) == 10
-    assert sources.chosen_rank("x", 5, None) == 4
+    assert sources.choose_rank("x", 60, None) == 10
+    assert sources.choose_rank("x", 5, None) == 4
 
 
 @pytest.mark.parametrize(

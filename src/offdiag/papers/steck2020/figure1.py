@@ -59,7 +59,7 @@ class Figure1:
         return claims(self.curve, self.cosines)
 
 
-def parsed_ranks(text: str | None) -> list[int] | None:
+def parse_ranks(text: str | None) -> list[int] | None:
     """The ranks as typed, or None for those of the paper."""
     if text is None:
         return None
@@ -72,7 +72,7 @@ def parsed_ranks(text: str | None) -> list[int] | None:
     return ranks
 
 
-def chosen_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
+def choose_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
     """The ranks of the curve and the rank of the histograms, all below the number of items."""
     if ranks is None:
         ranks = [r for r in RANKS if r < n_items] or [max(1, n_items // 2)]
@@ -107,7 +107,7 @@ def run(
 
     start = time.perf_counter()
     work.begin("splitting users")
-    all_ranks, rank = chosen_ranks(ranks, rank, inter.n_items)
+    all_ranks, rank = choose_ranks(ranks, rank, inter.n_items)
     split = od.split.strong(inter, held_out=held_out, seed=seed)
     # As in the paper, every interaction has the same weight, whatever the user's activity.
     full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)  # type: ignore[arg-type]  # the model validates it
