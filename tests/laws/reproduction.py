@@ -3,12 +3,15 @@
 import json
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from offdiag import lab
 from offdiag.errors import OffdiagError
 from offdiag.papers import claims, page
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "papers"
 
 
 class Reproduced:
@@ -48,6 +51,14 @@ class Reproduced:
     def test_every_claim_in_the_file_is_judged(self, found):
         known = claims.read_expected(self.paper)["claims"]
         assert {claim.says for claim in found.claims} == {entry["says"] for entry in known.values()}
+
+    def test_the_readme_lists_every_verdict_of_the_committed_run(self):
+        committed = json.loads((DOCS / self.paper / "numbers.json").read_text())["claims"]
+        table = [line.split(" | ") for line in (DOCS / self.paper / "README.md").read_text().splitlines()]
+        rows = [{cell.strip("| ") for cell in row} for row in table]
+        assert [c["where"] for c in committed if not any({c["where"], c["verdict"]} <= row for row in rows)] == []
+        known = claims.read_expected(self.paper)["claims"]
+        assert {claim["says"] for claim in committed} == {entry["says"] for entry in known.values()}
 
     def test_every_part_of_the_paper_is_covered(self, found):
         text = " ".join(claim.where for claim in found.claims)
