@@ -164,7 +164,7 @@ def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
     figure = steck2020.run(
         inter,
         name,
-        ranks=steck2020.parsed_ranks(options.ranks),
+        ranks=steck2020.parse_ranks(options.ranks),
         rank=options.histograms,
         dropout=dropout,
         l2=l2,

@@ -1,9 +1,3 @@
-import pytest
-from threadpoolctl import threadpool_limits
+from tests.fixtures.threads import one_thread
 
-
-@pytest.fixture(autouse=True, scope="package")
-def _one_thread():
-    """Matrices this small run slower when shared among busy cores."""
-    with threadpool_limits(1):
-        yield
+__all__ = ["one_thread"]

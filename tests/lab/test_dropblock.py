@@ -37,6 +37,11 @@ def exact_prox(m, order, beta):
     raise AssertionError("no guess fits")
 
 
+def assert_exact(m, order, beta):
+    truth = np.array([float(v) for v in exact_prox(m, order, beta)])
+    assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
+
+
 def variational(a, order):
     """Σ a²/t at a general solver's t, made feasible, and the lower bound that its dual gives there."""
     a = np.abs(a)
@@ -70,9 +75,7 @@ betas = st.one_of(st.just(0.0), st.floats(1e-12, 1e14), st.sampled_from([1e-200,
 
 @given(vectors, st.integers(1, 8), betas)
 def test_the_prox_is_exact_for_ties_zeros_any_range_and_any_weight(m, order, beta):
-    truth = np.array([float(v) for v in exact_prox(m, order, beta)])
-    found = dropblock.prox(m, order, beta)
-    assert np.abs(found - truth).max() <= 1e-13 * np.abs(truth).max()
+    assert_exact(m, order, beta)
 
 
 @pytest.mark.parametrize("beta", [1e4, 1e8, 1e12])
@@ -82,8 +85,7 @@ def test_the_prox_is_exact_for_ties_zeros_any_range_and_any_weight(m, order, bet
 def test_near_ties_are_kept_apart_under_any_penalty(m, beta):
     """Which of nearly equal entries survive depends on differences as small as m/beta."""
     for order in range(1, len(m)):
-        truth = np.array([float(v) for v in exact_prox(m, order, beta)])
-        assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
+        assert_exact(m, order, beta)
 
 
 @pytest.mark.parametrize("beta", [1e15, 4e15, 9.1e15, 1e17, 1e200])
@@ -94,8 +96,7 @@ def test_ties_share_even_where_the_penalty_swallows_one(beta):
     odd = [[2.0, 2 - 9e-16, 1.0, 3 - 1.4e-15, 3 + 1.4e-15], [5.0, 3.0, 3.0, 3.0]]
     for m in odd + [(rng.integers(1, 4, 5) * (1 + 2.3e-16 * rng.integers(-2, 3, 5))).tolist() for _ in range(60)]:
         for order in range(1, len(m)):
-            truth = np.array([float(v) for v in exact_prox(m, order, beta)])
-            assert np.abs(dropblock.prox(m, order, beta) - truth).max() <= 1e-13 * np.abs(truth).max()
+            assert_exact(m, order, beta)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 9), st.sampled_from([0.0, 0.01, 0.5, 1.0, 30.0]))
@@ -294,14 +295,8 @@ def test_no_net_is_below_the_bound_and_no_step_improves_the_optimum(seed, block,
     assert dropblock.expected_loss(Y, U, V, X, block, drop) >= found.bound - 1e-9 * scale
     assert found.value >= found.bound - 1e-9 * scale
     for size in (1e-3, 1e-1):
-        near = dropblock.expected_loss(
-            Y,
-            found.U + size * rng.standard_normal(U.shape),
-            found.V + size * rng.standard_normal(V.shape),
-            X,
-            block,
-            drop,
-        )
+        U, V = (W + size * rng.standard_normal(W.shape) for W in (found.U, found.V))
+        near = dropblock.expected_loss(Y, U, V, X, block, drop)
         assert near >= found.bound - 1e-9 * scale
         if found.tight:
             assert near >= found.value - 1e-9 * scale
@@ -377,10 +372,7 @@ test_mistakes_get_a_message_of_one_line = rejects(
     (lambda: dropblock.prox([1.0], 1, np.inf), "received inf"),
     (lambda: dropblock.prox_by_search([1.0], 1.5, 1), "order must be a whole number"),
     (lambda: dropblock.k_support_squared(["a"], 1), "a must be a vector of numbers"),
-    (
-        lambda: dropblock.expected_loss(I3, I3, I3, I3, 2, 0.5),
-        "received width 3 and block 2",
-    ),
+    (lambda: dropblock.expected_loss(I3, I3, I3, I3, 2, 0.5), "received width 3 and block 2"),
     (lambda: dropblock.expected_loss(I3, I3, I3, I3, 1, 1.0), r"must be a number in \[0, 1\), received 1.0"),
     (lambda: dropblock.expected_loss(I3, I3, np.eye(2), I3, 1, 0.5), "V must be 3×3"),
     (lambda: dropblock.optimum(I3, np.full((3, 3), np.nan), 3, 1, 0.5), "X holds NaN"),
@@ -389,10 +381,7 @@ test_mistakes_get_a_message_of_one_line = rejects(
     (lambda: dropblock.optimum(I3, I3, 0, 1, 0.5), "width must be a whole number"),
     (lambda: dropblock.overlapping(0.0, 2), r"theta, .* must be a number in \(0, 1\], received 0.0"),
     (lambda: dropblock.overlapping(0.5, 0), "block must be a whole number"),
-    (
-        lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate=0),
-        r"learning_rate must be a number in \(0, 1e\+100\]",
-    ),
+    (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate=0), r"learning_rate must be a number in \(0, 1e\+100\]"),
     (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, learning_rate=1e9, steps=50), "diverged by step"),
     (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, start=(I3, I3)), "U must be 3×2"),
     (lambda: dropblock.sgd(I3, I3, 2, 1, 0.5, start=I3), "two matrices, .* received 3"),

@@ -112,11 +112,11 @@ def test_sampled_and_exact_means_agree():
     assert sampled.standard_error < 0.05 * exact
 
 
-def test_impossible_masks_are_not_asked_about():
+def test_the_loss_of_impossible_masks_is_not_computed():
     masks, chances = mc.enumerate_masks(1.0, 3)
-    asked = []
-    assert mc.exact_mean(lambda z: asked.append(z) or float(z.sum()), masks, chances) == 3
-    assert len(asked) == 1
+    seen = []
+    assert mc.exact_mean(lambda z: seen.append(z) or float(z.sum()), masks, chances) == 3
+    assert len(seen) == 1
 
 
 @given(keeps, st.integers(1, 3), st.integers(1, 3))

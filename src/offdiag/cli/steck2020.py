@@ -41,10 +41,10 @@ def figure1(
     full-rank EDLAE.
     """
     from offdiag.papers.steck2020 import figure1_page
-    from offdiag.papers.steck2020.figure1 import parsed_ranks, run
+    from offdiag.papers.steck2020.figure1 import parse_ranks, run
 
     given: Any = {name: console.number_or_auto(name, text) for name, text in (("dropout", dropout), ("l2", l2))}
-    given |= {"ranks": parsed_ranks(ranks), "rank": rank, "held_out": held_out, "metric": metric, "seed": seed}
+    given |= {"ranks": parse_ranks(ranks), "rank": rank, "held_out": held_out, "metric": metric, "seed": seed}
     outputs.check_folder(Path(out))
     with console.working() as work:
         inter, source = inputs.read_or_generate(data, columns, seed, work)
@@ -130,7 +130,7 @@ def _table1_sources(data: list[str] | None, users: int, items: int) -> list[Sour
     from offdiag.papers.steck2020 import sources
 
     if data:
-        return sources.parsed(data)
+        return sources.parse(data)
     if users < LEAST or items < LEAST:
         raise OffdiagError(
             f"the synthetic catalogue needs {LEAST} users and items or more, received {users} and {items}"

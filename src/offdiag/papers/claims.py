@@ -6,8 +6,9 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from offdiag.errors import OffdiagError
 
@@ -50,13 +51,27 @@ def verdict(true: bool, *, corrected: bool = False) -> Verdict:
     return "holds when corrected" if corrected else "holds"
 
 
-def ahead(mean: float, sem: float) -> Verdict:
+class Gap(NamedTuple):
+    """A difference between two models, user by user: its mean, and the standard error of the mean."""
+
+    mean: float
+    sem: float  # 0 if there are too few users for one
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.4f} ± {self.sem:.4f}"
+
+
+def gap(mean: float, sem: float) -> Gap:
+    return Gap(mean, sem if math.isfinite(sem) else 0.0)
+
+
+def ahead(gap: Gap) -> Verdict:
     """Whether a paired difference is significantly above 0."""
-    return "holds" if mean > SURE * sem else "within error" if mean >= -SURE * sem else "does not hold"
+    return "holds" if gap.mean > SURE * gap.sem else "within error" if gap.mean >= -SURE * gap.sem else "does not hold"
 
 
-def never_behind(gaps: Iterable[tuple[float, float]]) -> Verdict:
-    """Whether none of several paired differences (mean, standard error) is below 0, or significantly below."""
+def never_behind(gaps: Iterable[Gap]) -> Verdict:
+    """Whether none of several paired differences is below 0, or significantly below."""
     gaps = list(gaps)
     if any(mean < -SURE * sem for mean, sem in gaps):
         return "does not hold"
@@ -83,14 +98,22 @@ class Drawing:
 class Chapter:
     """One question of the paper."""
 
+    paper: str  # the package: "mianjy2018"
     title: str
     text: str  # plain words: the question, and how it is answered; paragraphs separated by blank lines
     numbers: dict[str, float] = field(default_factory=dict)  # what ``expected`` is compared with
     claims: list[Claim] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
 
-    def claim(self, where: str, says: str, measured: str, verdict: Verdict, erratum: str = "", code: str = "") -> None:
-        self.claims.append(Claim(where, says, measured, verdict, erratum, code))
+    def claim(self, name: str, measured: str, true: bool | None, **words: str) -> None:
+        """Judge a claim of expected.json by a truth value, or None if it was not run.
+
+        A claim with a correction holds only when corrected. ``words`` are those that depend on what was measured.
+        """
+        words = {"where": name} | read_expected(self.paper)["claims"].get(name, {}) | words
+        correction = words.pop("correction", "")
+        found = "not run" if true is None else verdict(true, corrected=bool(correction))
+        self.claims.append(Claim(measured=measured, verdict=found, **{"erratum": correction} | words))
 
     def draw(self, name: str, caption: str, figure: Figure) -> None:
         self.drawings.append(Drawing(name, caption, figure))
@@ -108,6 +131,7 @@ class Reproduction:
     summary: str  # what the paper is about and the outcome, for someone who has not read it
     chapters: list[Chapter]
     data: str  # which data was used
+    folders: list[str]  # options that named a folder of images
     seconds: float
 
     @property
@@ -138,13 +162,20 @@ class Check:
         return "not run" if self.value is None else "yes" if self.ok else "NO"
 
 
+@cache
+def read_expected(paper: str) -> dict[str, Any]:
+    """expected.json: what the paper says, and what our numbers should be."""
+    text = resources.files("offdiag.papers").joinpath(paper, "expected.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def expected(paper: str, size: Size) -> dict[str, dict[str, Any]]:
     """What the numbers of a paper should be: {"value", "tolerance"}, {"at_most"} or {"at_least"}, each with a "why".
 
     An entry may hold {"small": …, "paper": …} instead of one bound for both sizes.
     """
-    text = resources.files("offdiag.papers").joinpath(paper, "expected.json").read_text(encoding="utf-8")
-    entries = json.loads(text)["numbers"]
+    entries = read_expected(paper)["numbers"]
     return {name: {"why": entry.get("why", ""), **entry.get(size, entry)} for name, entry in entries.items()}
 
 

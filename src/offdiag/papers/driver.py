@@ -1,4 +1,4 @@
-"""One driver for the theory papers: a paper gives its chapters and their numbers, the driver makes the reproduction."""
+"""One driver for the theory papers: a paper gives its sizes and chapters, the driver makes the reproduction."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class Run(Protocol):
     ) -> Reproduction: ...
 
 
-def paper(title: str, authors: str, summary: str) -> Callable[[Callable[..., Content]], Run]:
-    """Decorate the function that computes a paper: ``compute(size, seed, progress, **folders)``."""
+def paper(
+    title: str, authors: str, summary: str, sizes: Mapping[Size, object]
+) -> Callable[[Callable[..., Content]], Run]:
+    """Decorate the function that computes a paper: ``compute(sizes[size], seed, progress, **folders)``."""
 
     def decorate(compute: Callable[..., Content]) -> Run:
         def run(*, size: Size, seed: int, progress: Progress | None = None, **folders: str | None) -> Reproduction:
             begun = time.perf_counter()
-            chapters, data = compute(size, seed, progress or (lambda stage, fraction: None), **folders)
+            chapters, data = compute(sizes[size], seed, progress or (lambda stage, fraction: None), **folders)
             return Reproduction(
                 paper=compute.__module__.rpartition(".")[2],
                 title=title,
@@ -43,6 +45,7 @@ def paper(title: str, authors: str, summary: str) -> Callable[[Callable[..., Con
                 summary=summary,
                 chapters=chapters,
                 data=data,
+                folders=[name for name, folder in folders.items() if folder is not None],
                 seconds=time.perf_counter() - begun,
             )
 
@@ -51,8 +54,8 @@ def paper(title: str, authors: str, summary: str) -> Callable[[Callable[..., Con
     return decorate
 
 
-def computed(progress: Progress, sections: Mapping[str, Callable[[], Chapter]]) -> list[Chapter]:
-    """The chapter of each section, reported by its name."""
+def run_sections(progress: Progress, sections: Mapping[str, Callable[[], Chapter]]) -> list[Chapter]:
+    """The chapter of each section, whose name is reported."""
     chapters = []
     for n, (stage, chapter) in enumerate(sections.items()):
         progress(stage, n / len(sections))

@@ -16,7 +16,7 @@ from offdiag.report import writer
 from offdiag.report.page import html
 
 # CSS class of a claim on the page, and the wording of the counts.
-_VERDICTS: dict[Verdict, tuple[str, str]] = {
+VERDICTS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds when corrected": ("corrected", "hold when corrected"),
     "within error": ("corrected", "hold within error"),
@@ -73,19 +73,14 @@ def write(found: Reproduction, folder: Path) -> list[str]:
 def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     """One self-contained page: inline figures, no script, no external resource."""
     kinds = [claim.verdict for claim in found.claims]
+    folders = "".join(f" --{name} FOLDER" for name in found.folders)
     return html(
         "offdiag.papers",
         "paper.html",
         found=found,
-        tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in _VERDICTS.items() if kind in kinds),
-        classes={kind: name for kind, (name, _) in _VERDICTS.items()},
+        tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in VERDICTS.items() if kind in kinds),
+        classes={kind: name for kind, (name, _) in VERDICTS.items()},
         checks=checks(found),
-        command=_command(found),
+        command=f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}",
         pictures={name: base64.b64encode(content).decode() for name, content in pictures.items()},
     )
-
-
-def _command(found: Reproduction) -> str:
-    pictures = (("mnist", "pictures of MNIST"), ("cifar10", "pictures of CIFAR-10"))
-    folders = "".join(f" --{option} FOLDER" for option, words in pictures if words in found.data)
-    return f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}"

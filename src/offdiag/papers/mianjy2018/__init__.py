@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from offdiag.papers.claims import Size
-from offdiag.papers.driver import Content, computed, paper
+from offdiag.papers.driver import Content, paper, run_sections
 from offdiag.papers.mianjy2018 import optimum_chapters, training_chapters
+from offdiag.papers.mianjy2018.sizes import SIZES, Sizes
 from offdiag.progress import Progress
 
 SUMMARY = """
@@ -23,14 +23,14 @@ not monotonically.
 """
 
 
-@paper("On the Implicit Bias of Dropout", "Mianjy, Arora & Vidal (2018)", SUMMARY)
-def run(size: Size, seed: int, progress: Progress) -> Content:
+@paper("On the Implicit Bias of Dropout", "Mianjy, Arora & Vidal (2018)", SUMMARY, SIZES)
+def run(sizes: Sizes, seed: int, progress: Progress) -> Content:
     sections = {
         "Section 1 · masks": partial(optimum_chapters.penalty, seed),
-        "Section 2 · equalising": partial(optimum_chapters.equal, size, seed),
+        "Section 2 · equalising": partial(optimum_chapters.equal, sizes.pairs, seed),
         "Section 3 · optimum": partial(optimum_chapters.optimum, seed),
-        "Section 4 · landscape": partial(training_chapters.landscape, size, seed),
-        "Figure 2 · two starts": partial(training_chapters.training, size, seed, progress),
+        "Section 4 · landscape": partial(training_chapters.landscape, sizes, seed),
+        "Figure 2 · two starts": partial(training_chapters.training, sizes, seed, progress),
     }
     data = f"drawn: M with exponentially falling singular values, inputs from a standard normal (seed {seed})"
-    return computed(progress, sections), data
+    return run_sections(progress, sections), data

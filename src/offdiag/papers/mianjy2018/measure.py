@@ -12,7 +12,6 @@ import numpy as np
 
 from offdiag.lab import dropout, equalizer, landscape, montecarlo
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Size
 from offdiag.papers.driver import Numbers
 
 LAMBDAS = (0.1, 0.5, 1.0)  # of Figures 2 and 3
@@ -67,7 +66,7 @@ def regulariser(seed: int) -> Numbers:
     }
 
 
-def equalising(size: Size, seed: int) -> Numbers:
+def equalising(pairs_per_width: int, seed: int) -> Numbers:
     """Theorems 2.2 and 3.3, Algorithm 2, Remark 5.2; and whether any pair can be equalised by one rotation."""
     rng = np.random.default_rng(seed)
     width = 200
@@ -86,7 +85,7 @@ def equalising(size: Size, seed: int) -> Numbers:
     columns = np.concatenate([(A**2).sum(axis=0), (B**2).sum(axis=0)])
     flat = rng.standard_normal((3, 8))
     compact = np.linalg.svd(flat, full_matrices=False)[2].T  # 8×3: too few columns for Z
-    pairs = [_joint_spread(rng, r) for r in (2, 3, 4, 5) for _ in range(5 if size == "small" else 40)]
+    pairs = [_joint_spread(rng, r) for r in (2, 3, 4, 5) for _ in range(pairs_per_width)]
     return {
         "eqz_spread": max(spreads[0]),
         "givens_spread": max(spreads[1]),

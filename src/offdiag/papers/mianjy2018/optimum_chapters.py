@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offdiag.papers.claims import Chapter, Size, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.mianjy2018 import figures, measure
 
 EXACT = 1e-9  # relative: equal up to rounding
@@ -12,6 +12,7 @@ def penalty(seed: int) -> Chapter:
     n = measure.regulariser(seed)
     white = n.pop("white_formula_on_skewed_inputs")  # only an illustration
     chapter = Chapter(
+        "mianjy2018",
         "Dropout is a penalty",
         """A network x ↦ UVᵀx has r hidden units; unit i reads the input through column v_i of V and writes the output
         through column u_i of U. Dropout keeps each unit with probability θ, and divides what is kept by θ. Training
@@ -23,58 +24,41 @@ def penalty(seed: int) -> Chapter:
     )
     chapter.claim(
         "Eq. 2, Lemma A.1",
-        "The mean over all masks is the loss plus λ times the sum of ‖u_i‖²‖v_i‖².",
         f"All 32 masks averaged, against the formula: relative difference {n['mask_mean_gap']:.0e}.",
-        verdict(n["mask_mean_gap"] < EXACT),
-        code="lab.dropout.objective, lab.dropout.expected_loss",
+        n["mask_mean_gap"] < EXACT,
     )
     chapter.claim(
         "Section 1, E xxᵀ = I",
-        "Inputs are assumed to be uncorrelated and of equal variance.",
         f"With correlated inputs the formula gives {white:.3f} times the true "
         f"mean. With distances measured in E xxᵀ it is exact again (difference {n['skewed_mean_gap']:.0e}).",
-        verdict(n["skewed_mean_gap"] < EXACT),
-        erratum="Not an error, but easy to overlook: for other inputs replace M by M·S^½ and V by S^½·V, S = E xxᵀ.",
-        code="lab.dropout.objective(…, second_moment=S)",
+        n["skewed_mean_gap"] < EXACT,
     )
-    chapter.claim(
-        "Eq. 3",
-        "The penalty is λ times the squared path norm: the sum, over all ways from an input through a unit to "
-        "an output, of the squared product of the two weights.",
-        f"Summed over all 60 paths: relative difference {n['path_gap']:.0e}.",
-        verdict(n["path_gap"] < EXACT),
-        code="lab.dropout.path_norm",
-    )
+    chapter.claim("Eq. 3", f"Summed over all 60 paths: relative difference {n['path_gap']:.0e}.", n["path_gap"] < EXACT)
     chapter.claim(
         "Contribution 1",
-        "Among all networks that compute the same function, the best one under dropout has the least path norm.",
         f"2,000 random other factors of the same product have path norms of at least "
         f"{n['path_of_other_factors']:.3f} times that of the optimum.",
-        verdict(n["path_of_other_factors"] >= 1),
+        n["path_of_other_factors"] >= 1,
     )
     chapter.claim(
         "Remark 3.1",
-        "Making u_i longer and v_i shorter by the same factor changes nothing.",
         f"Random factors for all units: relative difference {n['rescaling_gap']:.0e}.",
-        verdict(n["rescaling_gap"] < EXACT),
+        n["rescaling_gap"] < EXACT,
     )
     chapter.claim(
         "Algorithm 1",
-        "The update of dropout is stochastic gradient descent on the objective.",
         "The mean of the printed update over all masks points exactly along the gradient (residual "
         f"{n['gradient_residual']:.0e}); the gradient is {n['gradient_over_printed_direction']:.6f}/θ times it.",
-        verdict(n["gradient_residual"] < EXACT, corrected=True),
-        erratum="The last factor 1/θ is missing in both updates, and the 2 of the square. Both only rescale "
-        "the learning rate, so the same points are reached. Here 1/θ is written out.",
-        code="lab.dropout.sgd",
+        n["gradient_residual"] < EXACT,
     )
     return chapter
 
 
-def equal(size: Size, seed: int) -> Chapter:
-    n = measure.equalising(size, seed)
+def equal(pairs_per_width: int, seed: int) -> Chapter:
+    n = measure.equalising(pairs_per_width, seed)
     eqz, givens = n.pop("eqz_seconds"), n.pop("givens_seconds")
     chapter = Chapter(
+        "mianjy2018",
         "Every network can be made even",
         """Turning U into UQ with a rotation Q leaves UUᵀ, and so the network with tied weights, as it is, but changes
         how long the columns are. A matrix is called equalised if all its columns have the same length: no unit is more
@@ -84,52 +68,39 @@ def equal(size: Size, seed: int) -> Chapter:
     )
     chapter.claim(
         "Theorem 2.2, Algorithm 2",
-        "Any matrix can be equalised, and Algorithm 2 does it.",
         f"On 14 matrices of all shapes and ranks, zero included, the squared column lengths differ by at most "
         f"{n['eqz_spread']:.0e} of their mean; at 200 columns by {n['eqz_spread_200']:.0e}.",
-        verdict(n["eqz_spread"] < EXACT and n["eqz_spread_200"] < EXACT, corrected=True),
-        erratum="In the line that sums eigenvectors the index i means two things; the sum runs over all eigenvectors "
-        "of the current matrix. The comment says that the first diagonal element becomes zero: it becomes the mean "
-        f"(measured: {n['pivot_over_mean']:.6f} times the mean), since the trace was not subtracted.",
-        code="lab.equalizer.eqz",
+        n["eqz_spread"] < EXACT and n["eqz_spread_200"] < EXACT,
+        correction="In the line that sums eigenvectors the index i means two things; the sum runs over all "
+        "eigenvectors of the current matrix. The comment says that the first diagonal element becomes zero: it "
+        f"becomes the mean (measured: {n['pivot_over_mean']:.6f} times the mean), since the trace was not subtracted.",
     )
     chapter.claim(
         "Remark 5.1",
-        "Equalising r columns costs r⁴, one eigendecomposition per column.",
         f"At 200 columns: {eqz:.2f} s. Rotating the longest and the shortest column into each "
         f"other, {n['rotations_200']:.0f} times, does the same in {givens * 1000:.1f} ms, "
         f"{eqz / givens:.0f} times faster, with columns equal to {n['givens_spread_200']:.0e}.",
-        verdict(n["givens_spread_200"] < 1e-12 and n["rotations_200"] <= 199),
-        code="lab.equalizer.equalize",
+        n["givens_spread_200"] < 1e-12 and n["rotations_200"] <= 199,
     )
     chapter.claim(
         "Remark 5.2",
-        "If r is a power of two, one matrix Z of entries ±1/√r equalises every U, after its right singular vectors.",
         f"With the factor as printed, Z₃ and Z₄ are not rotations: ‖ZᵀZ − I‖ = {n['hadamard_printed_3']:.3f} and "
         f"{n['hadamard_printed_4']:.3f}. With 1/√2 per level the columns are equal to {n['hadamard_spread']:.0e}.",
-        verdict(n["hadamard_spread"] < EXACT and n["hadamard_printed_3"] > 0.1, corrected=True),
-        erratum="The factor 2^((1−k)/2) belongs to the whole matrix; in the recursion it must be 1/√2. As "
+        n["hadamard_spread"] < EXACT and n["hadamard_printed_3"] > 0.1,
+        correction="The factor 2^((1−k)/2) belongs to the whole matrix; in the recursion it must be 1/√2. As "
         "printed, Z_k also has 2^(k−1) rows, not 2^k. The basis must be the full r×r one: a 3×8 matrix has a "
         f"compact basis of {n['compact_basis_columns']:.0f} columns only, too few.",
-        code="lab.equalizer.hadamard, lab.equalizer.universal",
     )
     chapter.claim(
         "Theorem 3.3",
-        "Any pair (U, V) can be replaced by one with the same product in which all columns have squared length "
-        "‖UVᵀ‖_*/r.",
         f"Product kept to {n['joint_gap']:.0e}, lengths as stated to {n['joint_norm_gap']:.0e}.",
-        verdict(n["joint_gap"] < EXACT and n["joint_norm_gap"] < EXACT),
-        code="lab.equalizer.joint",
+        n["joint_gap"] < EXACT and n["joint_norm_gap"] < EXACT,
     )
     chapter.claim(
         "Section 3, before Theorem 3.3",
-        "It is not true in general that one rotation can make ‖u_i‖‖v_i‖ equal for all units of a given pair.",
         f"A search over rotations succeeded for all of {n['pairs_tried']:.0f} random pairs with 2 to 5 units: "
         f"the products differ by at most {n['worst_pair_spread']:.0e} of their mean.",
-        verdict(n["worst_pair_spread"] > 1e-6),
-        erratum="It is true: for any continuous function on a sphere there is an orthonormal basis on which it "
-        "is constant (Kakutani 1942, Yamabe and Yujobô 1950); take q ↦ ‖Uq‖‖Vq‖. Theorem 3.3 is needed all the "
-        "same, since such a rotation does not make the sum of the products as small as ‖UVᵀ‖_*.",
+        n["worst_pair_spread"] > 1e-6,
     )
     return chapter
 
@@ -137,6 +108,7 @@ def equal(size: Size, seed: int) -> Chapter:
 def optimum(seed: int) -> Chapter:
     n, shown = measure.optima(seed)
     chapter = Chapter(
+        "mianjy2018",
         "The best network is a shrunken decomposition",
         """If M is what the network should compute, the best network under dropout has the singular vectors of M. Of its
         singular values only the first ρ stay, and each of these loses the same amount τ, which depends on all of them
@@ -148,67 +120,52 @@ def optimum(seed: int) -> Chapter:
     )
     chapter.claim(
         "Theorems 2.3 and 3.4",
-        "Global optima are equalised, and there the penalty is λ/r times the squared sum of the singular "
-        "values of UVᵀ.",
         f"At the points that the searches found, ‖u_i‖‖v_i‖ differ by at most {n['searched_unevenness']:.0e} "
         f"of their mean, and the penalty is as stated to {n['nuclear_gap']:.0e}.",
-        verdict(n["searched_unevenness"] < 1e-5 and n["nuclear_gap"] < 1e-6),
+        n["searched_unevenness"] < 1e-5 and n["nuclear_gap"] < 1e-6,
     )
     chapter.claim(
         "Theorem 3.6",
-        "The optimal product is M with ρ singular values left, each shrunk by the same threshold.",
         f"Value of the closed form against the best search: relative difference at most {n['optimum_gap']:.0e}. For "
         f"singular values 5, 3, 2, 1, r = 4 and λ = 1 the value is {n['value']:.4f}; the threshold with r alone below "
         f"the line gives {n['value_with_printed_threshold']:.4f}.",
-        verdict(n["optimum_gap"] < EXACT and n["value"] < n["value_with_printed_threshold"], corrected=True),
-        erratum="The threshold is λρκ/(r + λρ), as in Algorithm 3 and in the proof; in the text we had, the "
+        n["optimum_gap"] < EXACT and n["value"] < n["value_with_printed_threshold"],
+        correction="The threshold is λρκ/(r + λρ), as in Algorithm 3 and in the proof; in the text we had, the "
         "theorem has r alone below the line, and λ_j where λ·j is meant. And the shrunken matrix must be cut "
         f"to r singular values: of 5, 4.9, 4.8, 4.7 with r = 2 all {n['rank_uncut']:.0f} exceed the threshold, "
         f"but only {n['rank_cut']:.0f} fit.",
-        code="lab.dropout.optimum",
     )
     chapter.claim(
         "Theorem 2.4",
-        "With tied weights the same holds for UUᵀ and a symmetric M.",
         f"For M = diag(2, 1, −3), r = 2 and λ = 1 the search ends at {n['tied_searched']:.4f}, the formula "
         f"with eigenvalues, negative ones left out, gives {n['tied_value']:.4f}. With singular values, as the "
         "notation section has it, the product would have an eigenvalue of "
         f"{n['printed_tied_least_eigenvalue']:.2f}, which no UUᵀ has.",
-        verdict(abs(n["tied_searched"] / n["tied_value"] - 1) < EXACT, corrected=True),
-        erratum="λ_i(M) must be read as eigenvalues, and negative ones as 0; M need not be positive then.",
-        code="lab.dropout.optimum(…, tied=True)",
+        abs(n["tied_searched"] / n["tied_value"] - 1) < EXACT,
     )
     chapter.claim(
         "Remark 2.5",
-        "The penalty may be replaced by λ/r·‖U‖⁴ without changing the minimum.",
         f"A search on that problem ends at the value of the closed form, relative difference {n['problem_5_gap']:.0e}.",
-        verdict(n["problem_5_gap"] < EXACT),
+        n["problem_5_gap"] < EXACT,
     )
     chapter.claim(
         "Remark 3.5",
-        "Dropout favours matrices of low rank.",
         "With 40 exponentially falling singular values and r = 20 the rank of the optimum falls from "
         f"{shown.ranks[0]:.0f} at λ = {shown.lambdas[0]:g} to {shown.ranks[-1]:.0f} at λ = {shown.lambdas[-1]:g}.",
-        verdict(bool((shown.ranks[1:] <= shown.ranks[:-1]).all()) and shown.ranks[-1] < shown.ranks[0]),
+        bool((shown.ranks[1:] <= shown.ranks[:-1]).all()) and shown.ranks[-1] < shown.ranks[0],
     )
     chapter.claim(
         "Algorithm 3",
-        "Shrink, take roots of the singular values, equalise: this gives optimal factors.",
         f"With the rotation of all r = 4 columns the objective is {n['value']:.4f}, the minimum. Rotating only "
         f"the ρ = 3 columns of the decomposition gives {n['value_unpadded']:.4f}.",
-        verdict(n["value_unpadded"] > n["value"] * (1 + EXACT), corrected=True),
-        erratum="Fill the factors up to r columns with zeros before equalising; otherwise fewer units share "
-        "the norm, and the penalty is larger by r/ρ.",
-        code="lab.equalizer.balanced",
+        n["value_unpadded"] > n["value"] * (1 + EXACT),
     )
     chapter.claim(
         "Lemmas A.2 and A.3",
-        "An inverse in closed form, and: admitting one more singular value never raises the value.",
         f"Inverse equal to {n['lemma_a2_gap']:.0e}. The largest change of the value from one ρ to the next is "
         f"{n['lemma_a3_rise']:.1e}, as the last line of the proof says to {n['lemma_a3_gap']:.0e}; as printed "
         f"that line is off by {n['lemma_a3_printed_gap']:.1e}.",
-        verdict(n["lemma_a3_rise"] <= 0 and n["lemma_a3_gap"] < EXACT, corrected=True),
-        erratum="In the last line of Lemma A.3 it must be λ_{ρ+1}(M), not its square.",
+        n["lemma_a3_rise"] <= 0 and n["lemma_a3_gap"] < EXACT,
     )
     chapter.draw(
         "shrinkage",

@@ -9,7 +9,6 @@ import numpy as np
 
 from offdiag.lab import dropout, landscape
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Size
 from offdiag.papers.driver import Numbers
 from offdiag.papers.mianjy2018.measure import FIGURE_1, drop_of
 
@@ -45,14 +44,14 @@ class Curvature:
     flattest: Matrix  # the largest, over saddles, of the smallest eigenvalue of the Hessian, over ‖M‖
 
 
-def surface(size: Size, seed: int) -> tuple[Numbers, Curvature]:
+def surface(problems: int, seed: int) -> tuple[Numbers, Curvature]:
     """Section 4: every critical point of small tied problems, below and far above the bound of Theorem 4.3."""
     rng = np.random.default_rng(seed)
     multiples = np.array([0.1, 0.5, 0.9, 2.0, 5.0, 20.0, 100.0])
     flattest = np.full(len(multiples), -np.inf)
     points = uneven_minima = spurious = flat = uneven = 0
     above, agree, slopes = -np.inf, True, 0.0
-    for _ in range(4 if size == "small" else 12):
+    for _ in range(problems):
         A = rng.standard_normal((4, 4))
         M, width = A @ A.T, int(rng.integers(2, 4))
         top = float(np.linalg.norm(M, 2))

@@ -10,8 +10,8 @@ import numpy as np
 from offdiag.lab import dropout, landscape
 from offdiag.lab.checks import Matrix
 from offdiag.lab.dropout import Trace
-from offdiag.papers.claims import Size
 from offdiag.papers.mianjy2018.measure import LAMBDAS, drop_of
+from offdiag.papers.mianjy2018.sizes import Sizes
 from offdiag.progress import Progress
 
 
@@ -72,43 +72,23 @@ class Training:
         return float(np.max(self.variance - np.minimum.accumulate(self.variance)) / self.variance[0])
 
     @property
-    def settled(self) -> float:
+    def settling_time(self) -> float:
         """The recorded step from which the mean variance stays below a tenth of its start; infinite if never."""
         first = np.flatnonzero(self.variance >= self.variance[0] / 10)[-1] + 1
         return float(self.trace.steps[first]) if first < len(self.variance) else float("inf")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How Figure 3 is run; the paper gives sizes, λ and 50 runs, not the spectrum's rate, the steps or the start."""
-
-    inputs: int
-    outputs: int
-    widths: tuple[int, int]
-    runs: int
-    steps: int
-    rate: float
-    decay: float
-    fall: float  # σ_i = exp(−i/fall)
-
-
-SETTINGS: dict[Size, Setting] = {
-    "small": Setting(16, 24, (4, 16), 8, 40_000, 0.012, 5e-5, 2.0),
-    "paper": Setting(80, 120, (20, 80), 50, 60_000, 0.004, 3e-5, 10.0),
-}
-
-
-def target(setting: Setting, seed: int) -> Matrix:
+def target(sizes: Sizes, seed: int) -> Matrix:
     """M (outputs × inputs) with random singular subspaces and an exponentially decaying spectrum."""
     rng = np.random.default_rng(seed)
-    n = min(setting.inputs, setting.outputs)
-    W, Y = (np.linalg.qr(rng.standard_normal((d, n)))[0] for d in (setting.outputs, setting.inputs))
-    return np.asarray((W * np.exp(-np.arange(n) / setting.fall)) @ Y.T)
+    n = min(sizes.inputs, sizes.outputs)
+    W, Y = (np.linalg.qr(rng.standard_normal((d, n)))[0] for d in (sizes.outputs, sizes.inputs))
+    return np.asarray((W * np.exp(-np.arange(n) / sizes.fall)) @ Y.T)
 
 
-def train_all(setting: Setting, seed: int, progress: Progress) -> list[Training]:
-    M = target(setting, seed)
-    cases = [(width, lam) for width in setting.widths for lam in LAMBDAS]
+def train_all(sizes: Sizes, seed: int, progress: Progress) -> list[Training]:
+    M = target(sizes, seed)
+    cases = [(width, lam) for width in sizes.widths for lam in LAMBDAS]
     out = []
     for n, (width, lam) in enumerate(cases):
 
@@ -119,12 +99,12 @@ def train_all(setting: Setting, seed: int, progress: Progress) -> list[Training]
             M,
             width,
             drop_of(lam),
-            steps=setting.steps,
-            learning_rate=setting.rate,
-            decay=setting.decay,
+            steps=sizes.steps,
+            learning_rate=sizes.rate,
+            decay=sizes.decay,
             seed=seed + width,  # the same starts, inputs and random numbers for every λ
-            runs=setting.runs,
-            record_every=setting.steps // 160,
+            runs=sizes.runs,
+            record_every=sizes.steps // 160,
             progress=report,
         )
         out.append(Training(width, lam, dropout.optimum(M, width, drop_of(lam)), trace))
@@ -134,7 +114,9 @@ def train_all(setting: Setting, seed: int, progress: Progress) -> list[Training]
 def settle_in_order(trainings: list[Training]) -> bool:
     """Whether at each width the variance settles no later for a larger λ than for a smaller one."""
     widths = {t.width for t in trainings}
-    orders = [[t.settled for t in sorted(trainings, key=lambda t: -t.lam) if t.width == width] for width in widths]
+    orders = [
+        [t.settling_time for t in sorted(trainings, key=lambda t: -t.lam) if t.width == width] for width in widths
+    ]
     return all(steps == sorted(steps) for steps in orders)
 
 
@@ -142,4 +124,4 @@ def settle_ratio(trainings: list[Training], width: int) -> float:
     """How many times longer the smallest λ takes than the largest, at least: an unsettled run counts as its end."""
     group = sorted((t for t in trainings if t.width == width), key=lambda t: t.lam)
     end = float(group[0].trace.steps[-1])
-    return min(group[0].settled, end) / min(group[-1].settled, end)
+    return min(group[0].settling_time, end) / min(group[-1].settling_time, end)

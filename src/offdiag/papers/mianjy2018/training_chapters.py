@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from offdiag.papers.claims import Chapter, Size, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.mianjy2018 import figures, surface
 from offdiag.papers.mianjy2018.measure import FIGURE_1
 from offdiag.papers.mianjy2018.optimum_chapters import EXACT
-from offdiag.papers.mianjy2018.training import SETTINGS, Training, settle_in_order, settle_ratio, toy_runs, train_all
+from offdiag.papers.mianjy2018.sizes import Sizes
+from offdiag.papers.mianjy2018.training import Training, settle_in_order, settle_ratio, toy_runs, train_all
 from offdiag.progress import Progress
 
 
-def landscape(size: Size, seed: int) -> Chapter:
-    n, curvature = surface.surface(size, seed)
+def landscape(sizes: Sizes, seed: int) -> Chapter:
+    n, curvature = surface.surface(sizes.problems, seed)
     n |= surface.scalar()
     distances = [n[f"scalar_distance_{lam:g}"] for lam in FIGURE_1]
     chapter = Chapter(
+        "mianjy2018",
         "No false valleys",
         """Training goes downhill and may stop wherever the ground is level. The paper shows for tied weights that level
         points are either global minima or saddles with a way down, at least while λ is small.
@@ -29,55 +31,37 @@ def landscape(size: Size, seed: int) -> Chapter:
     )
     chapter.claim(
         "Figure 1",
-        "For one input, one output and two tied units, the circle of minima breaks up into four points "
-        "(±a, ±a) as soon as λ > 0, and these move towards the origin as λ grows.",
         f"24 searches for each λ end at equal weights (to {n['scalar_unevenness']:.0e}) and at (±a, ±a) with "
         f"a² = m/(2 + λ) (to {n['scalar_missed']:.0e}). For m = 2 their distance from the origin is "
         + ", ".join(f"{n[f'scalar_distance_{lam:g}']:.4f} at λ = {lam:g}" for lam in FIGURE_1)
         + ".",
-        verdict(n["scalar_missed"] < 1e-5 and all(a > b for a, b in pairwise(distances))),
-        code="lab.landscape.contours",
+        n["scalar_missed"] < 1e-5 and all(a > b for a, b in pairwise(distances)),
     )
     chapter.claim(
         "Lemmas 4.1 and D.2",
-        "All local minima are equalised; level points that are not equalised are saddles with a way down.",
         f"{n['uneven_points']:.0f} of {n['critical_points']:.0f} level points are not equalised; "
         f"{n['uneven_minima']:.0f} of these lack a way down.",
-        verdict(n["uneven_minima"] == 0 and n["uneven_points"] > 0),
-        erratum="In the proof g(t) lacks the factor λ before its quartic terms; the second derivative is "
-        "−4λ(‖u₁‖² − ‖u₂‖²)².",
-        code="lab.landscape.critical_points",
+        n["uneven_minima"] == 0 and n["uneven_points"] > 0,
     )
     chapter.claim(
         "Lemma D.1",
-        "At every level point M − UUᵀ has no negative eigenvalue.",
         f"The largest eigenvalue of UUᵀ − M over all points is {n['product_above_m']:.1e} of ‖M‖.",
-        verdict(n["product_above_m"] < EXACT),
+        n["product_above_m"] < EXACT,
     )
     chapter.claim(
         "Theorem 4.3, Lemma D.3",
-        "If λ is below r·σ_r/Σ(σ_i − σ_r), all local minima are global and all saddles have a way down.",
         f"Below the bound: {n['spurious_minima']:.0f} false minima, {n['degenerate_points']:.0f} flat points; "
         f"the flattest saddle has a second derivative of {n['flattest_saddle_below_bound']:.3f}·‖M‖. In all "
         "cases the condition holds exactly when the optimum uses all r units.",
-        verdict(
-            n["spurious_minima"] == n["degenerate_points"] == 0
-            and n["flattest_saddle_below_bound"] < 0
-            and n["condition_is_full_rank"] == 1
-        ),
-        code="lab.landscape.all_minima_global",
+        n["spurious_minima"] == n["degenerate_points"] == 0
+        and n["flattest_saddle_below_bound"] < 0
+        and n["condition_is_full_rank"] == 1,
     )
     chapter.claim(
         "After Theorem 4.3",
-        "The condition is sufficient; whether it is necessary is left open.",
         "It is not necessary. At 2 to 100 times the bound there is no false minimum and no flat point either; "
         f"the flattest saddle has {n['flattest_saddle_above_bound']:.3f}·‖M‖.",
-        verdict(n["spurious_minima"] == n["degenerate_points"] == 0 and n["flattest_saddle_above_bound"] < 0),
-        erratum="The proof moves in all r directions at once and so needs their mean. One direction suffices: "
-        "from a point with the first r′ < ρ eigenvectors add t·w·aᵀ, w the next eigenvector, a a unit vector "
-        "orthogonal to the rows of U. The second derivative is 4(λn − σ_{r′+1}), n the squared length of a "
-        "column, and that is negative exactly when r′ < ρ, for every λ.",
-        code="lab.landscape.critical_points",
+        n["spurious_minima"] == n["degenerate_points"] == 0 and n["flattest_saddle_above_bound"] < 0,
     )
     chapter.draw(
         "figure1",
@@ -92,78 +76,69 @@ def landscape(size: Size, seed: int) -> Chapter:
     return chapter
 
 
-def training(size: Size, seed: int, progress: Progress) -> Chapter:
-    setting = SETTINGS[size]
-    toys = toy_runs(12_000 if size == "small" else 20_000, seed)
-    trainings = train_all(setting, seed, progress)
+def training(sizes: Sizes, seed: int, progress: Progress) -> Chapter:
+    toys = toy_runs(sizes.toy_steps, seed)
+    trainings = train_all(sizes, seed, progress)
     excess = {(t.width, t.lam): t.excess for t in trainings}
     left = {(t.width, t.lam): float(t.variance[-1] / t.variance[0]) for t in trainings}
     most_left = max(left.values())
     risen = max(trainings, key=lambda t: t.rise)
     settled = "; ".join(
         f"width {width}: " + ", ".join(f"{_steps(t)} at λ = {t.lam:g}" for t in trainings if t.width == width)
-        for width in setting.widths
+        for width in sizes.widths
     )
     numbers = {f"toy_distance_{toy.lam:g}": toy.distance for toy in toys}
-    for name, width in zip(("narrow", "wide"), setting.widths, strict=True):
+    for name, width in zip(("narrow", "wide"), sizes.widths, strict=True):
         numbers[f"settle_ratio_{name}"] = settle_ratio(trainings, width)
         numbers |= {f"excess_{name}_{lam:g}": value for (w, lam), value in excess.items() if w == width}
         numbers |= {f"variance_left_{name}_{lam:g}": value for (w, lam), value in left.items() if w == width}
     chapter = Chapter(
+        "mianjy2018",
         "Training with dropout gets there",
-        f"""Now dropout as it is used: draw an input, drop units, take a step, {setting.steps:,} times. First for a
-        scalar and two tied units, where the path can be drawn. Then for a network with {setting.inputs} inputs and
-        {setting.outputs} outputs and {setting.widths[0]} or {setting.widths[1]} units, averaged over {setting.runs}
+        f"""Now dropout as it is used: draw an input, drop units, take a step, {sizes.steps:,} times. First for a
+        scalar and two tied units, where the path can be drawn. Then for a network with {sizes.inputs} inputs and
+        {sizes.outputs} outputs and {sizes.widths[0]} or {sizes.widths[1]} units, averaged over {sizes.runs}
         runs with fresh starts, inputs and masks. The objective at an iterate is computed exactly, not sampled.
 
-        The paper gives sizes, λ and the number of runs (50; here {setting.runs}). Not given, and chosen here: singular
-        values exp(−i/{setting.fall:g}), starts with columns of length about 1, learning rate
-        {setting.rate:g}/(1 + {setting.decay:g}·t).""",
+        The paper gives sizes, λ and the number of runs (50; here {sizes.runs}). Not given, and chosen here: singular
+        values exp(−i/{sizes.fall:g}), starts with columns of length about 1, learning rate
+        {sizes.rate:g}/(1 + {sizes.decay:g}·t).""",
         numbers,
     )
     chapter.claim(
         "Figure 2",
-        "From two different starts dropout arrives at a global minimum, where both weights are equal.",
         "Distance from the nearest global minimum, relative to its size, the worse of the two starts: "
         + ", ".join(f"{toy.distance:.1%} (λ = {toy.lam:g})" for toy in toys)
         + ".",
-        verdict(max(toy.distance for toy in toys) < 0.1),
-        code="lab.dropout.sgd(…, tied=True)",
+        max(toy.distance for toy in toys) < 0.1,
     )
     chapter.claim(
         "Figure 3, left",
-        "The objective of the iterates falls to the value of the global optimum.",
         "Mean over runs at the end, above the optimum: "
         + ", ".join(f"{value:.1%} (width {width}, λ = {lam:g})" for (width, lam), value in excess.items())
         + ". With many units and little dropout the last directions are learnt slowly; what remains otherwise "
         "falls with the learning rate.",
-        verdict(max(excess.values()) < 0.15),
-        code="lab.dropout.sgd",
+        max(excess.values()) < 0.15,
     )
     chapter.claim(
-        "Figure 3, right",
-        "The variance of ‖u_i‖‖v_i‖ over the units goes to zero.",
-        f"At the end it is at most {most_left:.1%} of what it was at the start.",
-        verdict(most_left < 0.1),
+        "Figure 3, right", f"At the end it is at most {most_left:.1%} of what it was at the start.", most_left < 0.1
     )
     chapter.claim(
         "Section 6",
-        "The variance falls monotonically.",
         f"Not with these starts: at width {risen.width}, λ = {risen.lam:g} the mean over runs falls at once, "
         f"then rises again by {risen.rise:.1%} of its first value before it falls for good."
         if risen.rise > 0.01
         else f"The largest rise of the mean over runs is {risen.rise:.1%} of the first value.",
-        verdict(risen.rise <= 0.01),
+        risen.rise <= 0.01,
         erratum="It cannot hold for all starts: from equal columns the variance is 0 and has to rise while the "
         "first directions are learnt. What is proved is equality at the minimum."
         if risen.rise > 0.01
         else "",
     )
     chapter.claim(
-        "Section 6",
-        "The larger λ, the faster the weights become equal.",
+        "Section 6, speed",
         f"Steps until the variance stays below a tenth of its start: {settled}.",
-        verdict(settle_in_order(trainings)),
+        settle_in_order(trainings),
     )
     chapter.draw(
         "figure2",
@@ -180,4 +155,6 @@ def training(size: Size, seed: int, progress: Progress) -> Chapter:
 
 
 def _steps(t: Training) -> str:
-    return f"{t.settled:,.0f} steps" if t.settled < float("inf") else f"more than {t.trace.steps[-1]:,} steps"
+    return (
+        f"{t.settling_time:,.0f} steps" if t.settling_time < float("inf") else f"more than {t.trace.steps[-1]:,} steps"
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from offdiag.papers.claims import Size
 from offdiag.papers.driver import Content, paper
 from offdiag.papers.pal2020 import deep, dropblock_chapters, extension_chapters, measure
+from offdiag.papers.pal2020.sizes import SIZES, Sizes
 from offdiag.progress import Progress
 
 SUMMARY = """
@@ -19,11 +19,10 @@ is not said: on the paper's own synthetic data the block size changes nothing, b
 """
 
 
-@paper("On the Regularization Properties of Structured Dropout", "Pal, Lane, Vidal & Haeffele (2020)", SUMMARY)
-def run(size: Size, seed: int, progress: Progress, *, mnist: str | None = None, cifar10: str | None = None) -> Content:
+@paper("On the Regularization Properties of Structured Dropout", "Pal, Lane, Vidal & Haeffele (2020)", SUMMARY, SIZES)
+def run(s: Sizes, seed: int, progress: Progress, **folders: str | None) -> Content:
     # First, so that a folder without the files is reported at once.
-    pictures = deep.pictures(size, seed, {"mnist": mnist, "cifar10": cifar10})
-    s = measure.SETTINGS[size]
+    pictures = deep.pictures(s.net.pictures, seed, folders)
     given = measure.data(s, seed)
     runs = measure.descents(s, given, seed, progress)
     progress("formulas · masks, norm and prox", 0.0)
@@ -36,7 +35,7 @@ def run(size: Size, seed: int, progress: Progress, *, mnist: str | None = None, 
         extension_chapters.general(seed),
         extension_chapters.connect(measure.connects(s, given, seed, progress)),
         extension_chapters.anywhere(s, measure.anywhere(s, given, seed, progress)),
-        extension_chapters.deep(deep.trainings(pictures, size, seed, progress), size),
+        extension_chapters.deep(deep.trainings(pictures, s.net, seed, progress), s.net),
     ]
     words = "; ".join(some.words for some in pictures) if deep.available() else "no pictures (torch is missing)"
     return chapters, f"drawn from a standard normal (seed {seed}); {words}"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from offdiag.data._sets import images
 from offdiag.lab import dropblock, resnet
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Size
-from offdiag.papers.driver import TITLES, PictureName, picture_set
+from offdiag.papers.driver import TITLES, picture_set
+from offdiag.papers.pal2020.sizes import Net
 from offdiag.progress import Progress
 
 HIDDEN, BLOCK, DROP = 80, 5, 0.5  # the last hidden layer of the paper
@@ -23,11 +24,8 @@ class Deep:
     """One training run of the whole net."""
 
     name: str
-    pictures: int
-    parameters: int
     losses: Matrix  # the mean loss over all masks, by step
     bound: float  # below every net, however deep
-    tight: bool
     targets: Matrix  # singular values of Y
     predicted: Matrix  # those of the predictions at the bound
     singular: Matrix  # those of the predictions of the net
@@ -40,13 +38,6 @@ class Deep:
     def off(self) -> float:
         """The largest difference of a singular value from its prediction, relative to the largest."""
         return float(np.abs(self.singular[: len(self.predicted)] - self.predicted).max() / self.predicted[0])
-
-
-def settings(size: Size) -> dict[str, Any]:
-    """Sizes: ResNet-50 on a hundred images, or a net of four bottlenecks on sixty-four."""
-    if size == "paper":
-        return {"pictures": 100, "steps": 80, "learning_rate": 1.5e-3, "stages": resnet.RESNET50, "width": 64}
-    return {"pictures": 64, "steps": 45, "learning_rate": 4e-3, "stages": (1, 1, 1, 1), "width": 16}
 
 
 def available() -> bool:
@@ -70,43 +61,47 @@ class Pictures(NamedTuple):
         )
 
 
-def pictures(size: Size, seed: int, folders: dict[PictureName, str | None]) -> list[Pictures]:
+def pictures(n: int, seed: int, folders: Mapping[str, str | None]) -> list[Pictures]:
     """Each data set from its folder, or synthetic."""
-    n = settings(size)["pictures"]
     return [
-        Pictures(TITLES[name], folder is not None, *picture_set(name, folder, n, seed))
-        for name, folder in folders.items()
+        Pictures(title, folders.get(name) is not None, *picture_set(name, folders.get(name), n, seed))
+        for name, title in TITLES.items()
     ]
 
 
-def trainings(given: list[Pictures], size: Size, seed: int, progress: Progress) -> list[Deep]:
+def trainings(given: list[Pictures], net: Net, seed: int, progress: Progress) -> list[Deep]:
     """One training run per data set; none without torch."""
     found: list[Deep] = []
-    if not available():
-        return found
-    for title, from_files, pixels, labels in given:
-        how = settings(size)
-        n = how.pop("pictures")
+    for title, from_files, pixels, labels in given if available() else []:
 
         def report(stage: str, fraction: float, title: str = title) -> None:
             progress(f"{stage} · {title}", fraction)
 
         report("residual net", 0.0)
         Y = resnet.targets(labels)
-        net = resnet.train(pixels, Y, hidden=HIDDEN, block=BLOCK, drop=DROP, seed=seed, progress=report, **how)
+        run = resnet.train(
+            pixels,
+            Y,
+            stages=net.stages,
+            width=net.width,
+            hidden=HIDDEN,
+            block=BLOCK,
+            drop=DROP,
+            steps=net.steps,
+            learning_rate=net.learning_rate,
+            seed=seed,
+            progress=report,
+        )
         # a net that may produce any hidden layer is the linear net with X = I [Pal20 Prop. 3.3]
-        best = dropblock.optimum(Y, np.eye(n), HIDDEN, BLOCK, DROP)
+        best = dropblock.optimum(Y, np.eye(len(labels)), HIDDEN, BLOCK, DROP)
         found.append(
             Deep(
                 name=title if from_files else f"invented, {title}-like",
-                pictures=n,
-                parameters=net.parameters,
-                losses=net.losses,
+                losses=run.losses,
                 bound=best.bound,
-                tight=best.tight,
                 targets=_singular(Y)[: len(best.singular_values)],
                 predicted=best.singular_values,
-                singular=_singular(net.predictions),
+                singular=_singular(run.predictions),
             )
         )
     return found

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from offdiag.lab import dropblock
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.pal2020 import figures, formulas, measure
-from offdiag.papers.pal2020.measure import Data, Run, Setting
+from offdiag.papers.pal2020.measure import Data, Run
+from offdiag.papers.pal2020.sizes import Sizes
 
 
-def penalty(s: Setting, given: Data, runs: list[Run]) -> Chapter:
+def penalty(s: Sizes, given: Data, runs: list[Run]) -> Chapter:
     error = measure.lemma21(s, given)
     offset = max(measure.offset(run.trace) for run in runs)
     chapter = Chapter(
+        "pal2020",
         "Dropping blocks is a penalty",
         f"""A linear net predicts y by UVᵀx: V leads from {s.inputs} inputs to {s.width} hidden units, U from there to
         {s.outputs} outputs. DropBlock switches hidden units off in blocks of neighbours: each block survives with
@@ -26,19 +28,14 @@ def penalty(s: Setting, given: Data, runs: list[Run]) -> Chapter:
     )
     chapter.claim(
         "Lemma 2.1",
-        "the mean of the random loss over all patterns is the plain loss plus a penalty, given by a formula.",
         f"against the mean over every pattern of kept and dropped blocks, at three values of θ, the formula is "
         f"off by at most {error:.1e} (relative)",
-        verdict(error < 1e-10),
-        "in Eq. 3 the identity matrix next to diag(w) must be of size r, the block, not d/r.",
-        "lab.dropblock.expected_loss",
+        error < 1e-10,
     )
     chapter.claim(
         "Figure 1 and Figure 5, top; Algorithm 1",
-        "along training, the loss that is drawn scatters around the formula.",
         f"over {len(runs)} trainings the mean of the difference is at most {offset:.1f} standard errors from 0",
-        verdict(offset < 4),
-        code="lab.dropblock.sgd",
+        offset < 4,
     )
     chapter.draw(
         "training",
@@ -49,13 +46,13 @@ def penalty(s: Setting, given: Data, runs: list[Run]) -> Chapter:
     return chapter
 
 
-def _some(runs: list[Run], s: Setting) -> list[Run]:
+def _some(runs: list[Run], s: Sizes) -> list[Run]:
     """At most four runs: the block of the paper at several θ."""
     chosen = [run for run in runs if run.block == s.block]
     return chosen if len(chosen) <= 4 else [run for run in chosen if run.theta != 0.7]
 
 
-def minimum(s: Setting, runs: list[Run], seed: int) -> Chapter:
+def minimum(s: Sizes, runs: list[Run], seed: int) -> Chapter:
     prox, rank, times = formulas.proxes(seed, s.trials), formulas.attainable(seed), formulas.speed()
     excess = max(run.excess for run in runs)
     below = min(float(run.trace.deterministic.min() / run.best.bound) for run in runs)
@@ -63,6 +60,7 @@ def minimum(s: Setting, runs: list[Run], seed: int) -> Chapter:
     apart = max(half) / min(half) - 1
     blocks = ", ".join(map(str, s.blocks[:-1]))
     chapter = Chapter(
+        "pal2020",
         "Training ends at a minimum that can be written down",
         """Although the penalised loss is not convex in U and V, its least value is known: take the singular value
         decomposition of what can be fitted, shrink each singular value by a rule, and split the result into U and V so
@@ -79,41 +77,32 @@ def minimum(s: Setting, runs: list[Run], seed: int) -> Chapter:
     )
     chapter.claim(
         "Theorem 2.7; Figure 1 and Figure 5, bottom",
-        "training with DropBlock converges to the global minimum, which has a closed form.",
         f"{len(runs)} trainings end between {100 * min(run.excess for run in runs):.2f} % and "
         f"{100 * excess:.2f} % above the closed form, and none ever falls below it (least ratio {below:.6f})",
-        verdict(excess < 0.03 and below > 1 - 1e-9, corrected=True),
-        "in the theorem ρ runs from 1 to r, not to r − 1: with r = 1, dropout itself, nothing would be left to "
-        f"try. As printed the minimum is missed in {100 * prox['printed_prox_wrong_share']:.0f} % of random "
+        excess < 0.03 and below > 1 - 1e-9,
+        correction="in the theorem ρ runs from 1 to r, not to r − 1: with r = 1, dropout itself, nothing would be "
+        f"left to try. As printed the minimum is missed in {100 * prox['printed_prox_wrong_share']:.0f} % of random "
         f"cases, by up to {prox['printed_prox_excess']:.3g}.",
-        "lab.dropblock.optimum",
     )
     chapter.claim(
         "Theorem 2.7, the search",
-        "the rule is found by trying all pairs (ρ, λ), in O(d²).",
         f"one sort does: the same answer up to {prox['prox_search_distance']:.0e}, and at 2,000 singular "
         f"values and blocks of 1,000 {times:.0f} times faster than the search in this run",
-        verdict(prox["prox_search_distance"] < 1e-10),
-        code="lab.dropblock.prox, lab.dropblock.prox_by_search",
+        prox["prox_search_distance"] < 1e-10,
     )
     chapter.claim(
         "Theorems 2.3 and 2.7, the assumption",
-        "X has full column rank, which is said to be minor.",
         "with more samples than features X cannot have it, and the paper's own experiments do not. On noisy targets "
         f"(20 samples, 4 features) the formula for Y gives {rank['rank_raw']:.2f}, which no net attains; for the part "
         f"of Y that X can explain it gives {rank['rank_bound']:.2f}, and a net attains that to {rank['rank_gap']:.0e}",
-        verdict(rank["rank_gap"] < 1e-9 and rank["rank_raw"] < 0.99 * rank["rank_bound"], corrected=True),
-        "replace Y by Y X⁺X and add ‖Y − Y X⁺X‖²: then X may have any shape and rank.",
-        "lab.dropblock.optimum",
+        rank["rank_gap"] < 1e-9 and rank["rank_raw"] < 0.99 * rank["rank_bound"],
     )
     chapter.claim(
         "Section 5.1",
-        "Blocks of 5 are used; how much the size of a block matters here is left open.",
         f"at θ = 0.5 the minima for blocks of {blocks} and {s.blocks[-1]} differ by {apart:.1g} "
         "(relative): hardly or not at all. Blocks act only on singular values that stand out, and those of a "
         "product of Gaussian matrices do not",
-        verdict(max(half) < 1.01 * min(half)),
-        code="lab.dropblock.optimum",
+        max(half) < 1.01 * min(half),
     )
     chapter.draw(
         "minima",
@@ -128,6 +117,7 @@ def capacity(seed: int) -> Chapter:
     product = fixed[-2:] * widths[-2:]
     spread = float(np.ptp(scaled) / scaled[0])
     chapter = Chapter(
+        "pal2020",
         "With a fixed rate, a wide net escapes",
         """Does the noise limit what a net can represent, however wide it is? With θ fixed it does not: spread over
         more blocks, the same function pays a smaller penalty. If θ falls with the width d as θ(d) = θ̄r/(θ̄r +
@@ -136,19 +126,15 @@ def capacity(seed: int) -> Chapter:
     )
     chapter.claim(
         "Lemma 2.2",
-        "for fixed θ the penalty of any given function goes to 0 as the hidden layer grows.",
         f"the least loss falls from {fixed[0]:.3f} to {fixed[-1]:.4f} of ‖Y‖² as the width grows from {widths[0]:g} to "
         f"{widths[-1]:g}, in the end as 1/width (loss × width changes by {abs(product[1] / product[0] - 1):.1%} over "
         f"the last doubling); the construction of the proof halves the penalty, error {doubling:.0e}",
-        verdict(doubling < 1e-12 and bool((np.diff(fixed) < 0).all()) and fixed[-1] < 0.05 * fixed[0]),
-        code="lab.dropblock.optimum",
+        doubling < 1e-12 and bool((np.diff(fixed) < 0).all()) and fixed[-1] < 0.05 * fixed[0],
     )
     chapter.claim(
         "Equations 7 and 8",
-        "with θ(d) the penalty no longer vanishes.",
         f"the least loss is {scaled[0]:.4f} of ‖Y‖² at every width, up to {spread:.0e}",
-        verdict(bool(np.ptp(scaled) < 1e-9 * scaled[0])),
-        code="lab.dropblock.optimum",
+        bool(np.ptp(scaled) < 1e-9 * scaled[0]),
     )
     chapter.draw(
         "capacity",
@@ -158,10 +144,11 @@ def capacity(seed: int) -> Chapter:
     return chapter
 
 
-def norm(s: Setting, runs: list[Run], seed: int) -> Chapter:
+def norm(s: Sizes, runs: list[Run], seed: int) -> Chapter:
     numbers, (m, shrunk) = formulas.norms(seed, s.trials), formulas.shrunk()
     dropout, ridge = shrunk[min(shrunk)], shrunk[max(shrunk)]
     chapter = Chapter(
+        "pal2020",
         "Between the nuclear norm and the Frobenius norm",
         """Which functions does the penalty like? Its convex form is a known norm of the singular values, the k-support
         norm: the largest ones are counted by their squares, as in ridge regression, the others by their sum, as in
@@ -171,23 +158,18 @@ def norm(s: Setting, runs: list[Run], seed: int) -> Chapter:
     )
     chapter.claim(
         "Theorem 2.3",
-        "the convex envelope of the penalty is the squared spectral k-support norm, at the index ρ that "
-        "maximises Eq. 11.",
         f"on random vectors the formula agrees with its dual to {numbers['norm_dual_gap']:.0e}",
-        verdict(numbers["norm_dual_gap"] < 1e-10, corrected=True),
-        "ρ must be feasible: its share must lie between a_ρ and a_{ρ−1}. The unrestricted maximum is too large "
-        f"in {100 * numbers['printed_norm_wrong_share']:.0f} % of random cases, by up to "
+        numbers["norm_dual_gap"] < 1e-10,
+        correction="ρ must be feasible: its share must lie between a_ρ and a_{ρ−1}. The unrestricted maximum is too "
+        f"large in {100 * numbers['printed_norm_wrong_share']:.0f} % of random cases, by up to "
         f"{100 * numbers['printed_norm_excess']:.0f} %.",
-        "lab.dropblock.k_support_squared",
     )
     chapter.claim(
         "Section 2.3",
-        "DropBlock interpolates between nuclear-norm and Frobenius regularisation as the block grows.",
         f"on a steep spectrum blocks of {', '.join(str(b) for b in shrunk)} keep "
         f"{', '.join(str(int(np.count_nonzero(x > 1e-9 * m[0]))) for x in shrunk.values())} of {len(m)} singular "
         f"values; of the largest, dropout keeps {dropout[0] / m[0]:.0%} and one block for all {ridge[0] / m[0]:.0%}",
-        verdict(bool(np.count_nonzero(dropout) < np.count_nonzero(ridge) == len(m))),
-        code="lab.dropblock.prox",
+        bool(np.count_nonzero(dropout) < np.count_nonzero(ridge) == len(m)),
     )
     chapter.draw(
         "spectra",
@@ -208,6 +190,7 @@ def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
     worst = max(few, key=lambda pair: pair[1])
     tight = all(run.best.tight for run in runs)
     chapter = Chapter(
+        "pal2020",
         "All blocks end up equally large",
         """At the minimum, the theory says, every block contributes a matrix U_iV_iᵀX of the same norm, and the convex
         bound is attained. That is proved for nets whose width is free. Widths are not free in practice, so we also ask
@@ -222,23 +205,17 @@ def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
     )
     chapter.claim(
         "Definition 2.4, Theorem 2.5",
-        "at a minimum all blocks have the same norm.",
         f"at the closed form the norms differ by {equal:.0e} (relative); training brings their spread from up "
         f"to {max(run.spread[0] for run in runs):.3f} down to {after:.3f} at most",
-        verdict(equal < 1e-8 and after < 0.05),
-        code="lab.dropblock.block_norms",
+        equal < 1e-8 and after < 0.05,
     )
     chapter.claim(
         "Theorem 2.6, Corollary 2.8",
-        "the convex bound is tight: the best net attains it.",
         f"true in all {len(runs)} settings above; at a given width not always: with {worst[0]} blocks of 3 and rank 8 "
         f"the best net found is {100 * worst[1]:.2f} % above the bound, with 3 blocks or more it attains it"
         if more < 1e-9
         else f"with {worst[0]} blocks of 3 the best net found is {100 * worst[1]:.2f} % above the bound",
-        verdict(tight and worst[1] > 1e-6, corrected=True),
-        "the statements minimise over the width as well. For a width that is given, the bound may be strict "
-        "when there are few blocks; the library then says by how much.",
-        "lab.dropblock.optimum (.tight, .gap)",
+        tight and worst[1] > 1e-6,
     )
     chapter.draw(
         "balance",

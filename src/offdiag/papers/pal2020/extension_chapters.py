@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.pal2020 import figures, formulas
 from offdiag.papers.pal2020.deep import Deep
-from offdiag.papers.pal2020.measure import Anywhere, Connect, Setting, offset
+from offdiag.papers.pal2020.measure import Anywhere, Connect, offset
+from offdiag.papers.pal2020.sizes import Net, Sizes
 
 
 def general(seed: int) -> Chapter:
@@ -15,6 +16,7 @@ def general(seed: int) -> Chapter:
     widths, found, by_d, printed = formulas.last_layer(seed)
     off = float(np.abs(found / by_d - 1).max())
     chapter = Chapter(
+        "pal2020",
         "Any noise, and the last layer of any net",
         """The same algebra works for masks of any distribution, with means, variances and correlations of any kind, and
         for the last layer of a deep net: all that counts is the covariance of the mask divided by its means. It also
@@ -23,29 +25,20 @@ def general(seed: int) -> Chapter:
     )
     chapter.claim(
         "Lemma 3.1",
-        "for masks z of any distribution the penalty is <C̄, (UᵀU)∘(AAᵀ)>, C̄ the covariance over the means.",
         f"against the mean over a random distribution of masks the formula is off by {numbers['lemma31_error']:.0e}",
-        verdict(numbers["lemma31_error"] < 1e-10),
-        code="lab.dropout.expected_loss, lab.layers.exact_penalty",
+        numbers["lemma31_error"] < 1e-10,
     )
     chapter.claim(
         "Corollary 3.2",
-        "dropout before the last layer adds Σ‖u_i‖²‖g_i(X)‖².",
         f"with the factor (1−θ)/θ it is exact ({numbers['cor32_error']:.0e}); as printed it is off by "
         f"{100 * numbers['cor32_printed_error']:.0f} % at θ = 0.3",
-        verdict(numbers["cor32_error"] < 1e-10 < numbers["cor32_printed_error"], corrected=True),
-        "the factor (1−θ)/θ is missing in Eq. 17 and Eq. 48.",
-        "lab.layers.exact_penalty",
+        numbers["cor32_error"] < 1e-10 < numbers["cor32_printed_error"],
     )
     chapter.claim(
         "Proposition 3.3",
-        "a net that can produce any hidden layer, with dropout before its last layer, minimises "
-        "‖Y − A‖² + (1−θ)/θ·‖A‖*².",
         f"with (1−θ)/(θd) in place of (1−θ)/θ the formula is exact at widths {widths[0]} to {widths[-1]} ({off:.0e}); "
         f"as printed it gives {printed:.1f} where the least loss is {found[0]:.1f} to {found[-1]:.1f}",
-        verdict(off < 1e-9 and bool((printed > 1.2 * found).all()), corrected=True),
-        "a factor 1/d is missing in Eq. 18 and Eq. 50; without it the paper's own Lemma 2.2 would be false.",
-        "lab.dropblock.optimum with X = I, lab.dropout.optimum",
+        off < 1e-9 and bool((printed > 1.2 * found).all()),
     )
     chapter.draw(
         "last_layer",
@@ -59,6 +52,7 @@ def connect(found: list[Connect]) -> Chapter:
     own, white, mixed = found
     off = max(offset(c.trace) for c in found)
     chapter = Chapter(
+        "pal2020",
         "DropConnect is not dropout",
         """DropConnect drops single connections instead of units. The paper says that for the squared loss this comes to
         the same as dropout. In the proof, a sum over independent connections is treated as if they were dropped
@@ -77,23 +71,16 @@ def connect(found: list[Connect]) -> Chapter:
     )
     chapter.claim(
         "Theorem 4.1, Corollary 4.2",
-        "the mean loss of DropConnect is the penalised loss of dropout, for every net.",
         f"the corrected formula meets the sampled losses (at most {off:.1f} standard errors). Where "
         f"training ends, the printed one is {white.misread:.4f} times the exact mean on whitened inputs, "
         f"{own.misread:.3f} on the paper's and {mixed.misread:.2f} on correlated ones",
-        verdict(mixed.misread < 1.01),
-        "the penalty is (1−θ)/θ·Σ_k‖u_k‖²·Σ_j V_jk²‖row j of X‖². It equals ‖Xᵀv_k‖² summed alike only if the "
-        "rows of X are orthogonal.",
-        "lab.dropconnect.expected_loss, .papers_form, .agree",
+        mixed.misread < 1.01,
     )
     chapter.claim(
         "Figure 3 and Figure 6, bottom",
-        "dropout and DropConnect have the same objective at every step.",
         f"at the end, dropout's over DropConnect's is {white.apart:.3f} on whitened inputs, {own.apart:.3f} on the "
         f"paper's (whose rows have cosines up to {own.cosine:.2f} by chance) and {mixed.apart:.2f} on correlated ones",
-        verdict(abs(white.apart - 1) < 0.02 and mixed.apart > 1.1, corrected=True),
-        "true for uncorrelated inputs only; the figure hides it because its inputs are drawn independently.",
-        "lab.dropconnect.sgd",
+        abs(white.apart - 1) < 0.02 and mixed.apart > 1.1,
     )
     chapter.draw(
         "connect",
@@ -104,12 +91,13 @@ def connect(found: list[Connect]) -> Chapter:
     return chapter
 
 
-def anywhere(s: Setting, found: list[Anywhere]) -> Chapter:
+def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
     grid, right, same, printed = found
     assert grid.trace is not None
     assert right.trace is not None
     apart = float(right.trace.deterministic[-1] / grid.trace.deterministic[-1])
     chapter = Chapter(
+        "pal2020",
         "Blocks on a grid, blocks anywhere",
         f"""DropBlock as first proposed drops blocks at any position; the theory puts them on a grid. A unit is then
         covered by {s.block} possible blocks and survives if none of them is dropped, so each must be kept more often
@@ -124,28 +112,20 @@ def anywhere(s: Setting, found: list[Anywhere]) -> Chapter:
     )
     chapter.claim(
         "Section 5.3",
-        "blocks kept with θ′ = 1 − (1−θ)^(1/(2k−1)) make a unit survive as often as on the grid.",
         f"with θ = 0.5 and blocks of {s.block} a unit survives with {right.kept:.3f} if θ′ = θ^(1/{s.block}) = "
         f"{right.seeds:.3f}, with {same.kept:.3f} if θ′ = θ, and with {printed.kept:.1e} if θ′ is as printed "
         f"({printed.seeds:.3f}, k read as the block size)",
-        verdict(abs(right.kept - 0.5) < 0.01 and printed.kept < 0.01, corrected=True),
-        "the printed formula is the one for a unit that survives if any of its blocks is kept, but one dropped "
-        "block drops it. It also mixes up k, the number of blocks, with their size r. Right: θ′ = θ^(1/r), and "
-        "C̄_ij = θ^−(1−|i−j|/r) − 1 for |i−j| < r.",
-        "lab.dropblock.overlapping",
+        abs(right.kept - 0.5) < 0.01 and printed.kept < 0.01,
     )
     chapter.claim(
         "Figure 4",
-        "with the correction, blocks anywhere train about as blocks on the grid; without it they do not.",
         f"with the right correction the final mean loss is {apart:.4f} times that of the grid; with θ′ = θ it is "
         + (
             f"{float(same.trace.deterministic[-1] / grid.trace.deterministic[-1]):.2f} times"
             if same.trace
             else "not reached"
         ),
-        verdict(abs(apart - 1) < 0.03, corrected=True),
-        "true with θ′ = θ^(1/r), not with the printed one.",
-        "lab.dropblock.sgd(overlap=True)",
+        abs(apart - 1) < 0.03,
     )
     chapter.draw(
         "anywhere",
@@ -155,7 +135,7 @@ def anywhere(s: Setting, found: list[Anywhere]) -> Chapter:
     return chapter
 
 
-def deep(found: list[Deep], size: str) -> Chapter:
+def deep(found: list[Deep], net: Net) -> Chapter:
     text = """Does the bound mean anything for a real network? A residual net reads pictures; its last hidden layer
     has 80 units, dropped in blocks of 5 with θ = 0.5, and a linear layer leads to the ten classes (1 for the right one,
     squared error). The bound holds for every such net, because it holds for every hidden layer. The paper finds that
@@ -163,37 +143,33 @@ def deep(found: list[Deep], size: str) -> Chapter:
 
     """
     if not found:
-        says = "training a ResNet-50 comes close to the bound."
         text += "Needs torch, the extra neural, which is not installed here."
-        chapter = Chapter("A deep net", text)
-        chapter.claim("Section 5.2, Figure 2", says, "needs torch", "not run")
+        chapter = Chapter("pal2020", "A deep net", text)
+        for side in ("left", "right"):
+            chapter.claim(f"Section 5.2, Figure 2, {side}", "needs torch", None)
         return chapter
-    kind = "ResNet-50 (bottlenecks 3, 4, 6, 3)" if size == "paper" else "a small residual net (four bottlenecks)"
-    text += f"""Here it is {kind}, trained on {found[0].pictures} pictures at once, each under fifty masks per step, for
-    {len(found[0].losses) - 1} steps of Adam. That is far fewer than the paper may have taken, and sized for a CPU."""
+    text += f"""Here it is {net.words}, trained on {net.pictures} pictures at once, each under fifty masks per step, for
+    {net.steps} steps of Adam. That is far fewer than the paper may have taken, and sized for a CPU."""
     ratios = " and ".join(f"{d.ratio:.2f} ({d.name})" for d in found)
     offs = " and ".join(f"{d.off:.1%} ({d.name})" for d in found)
     starts = " and ".join(f"{d.losses[0] / d.bound:.0f}" for d in found)
     above = min(float(d.losses.min() / d.bound) for d in found)
     most, most_off = max(d.ratio for d in found), max(d.off for d in found)
     chapter = Chapter(
+        "pal2020",
         "A deep net",
         text,
         {"deep_ratio": most, "deep_least_ratio": above, "deep_singular_values": most_off},
     )
     chapter.claim(
         "Section 5.2, Figure 2, left",
-        "the loss of a ResNet-50 with DropBlock before its last layer comes very close to the bound.",
         f"the mean loss over masks falls from {starts} times the bound to {ratios} times, and is never below it",
-        verdict(most < {"paper": 1.3, "small": 2.5}[size] and above >= 1),
-        code="lab.resnet.train",
+        most < net.ratio and above >= 1,
     )
     chapter.claim(
         "Section 5.2, Figure 2, right",
-        "the singular values of the predictions match the prediction, but for the smallest.",
         f"the largest difference, relative to the largest singular value, is {offs}",
-        verdict(most_off < {"paper": 0.15, "small": 0.4}[size]),
-        code="lab.dropblock.optimum(Y, I, 80, 5, 0.5)",
+        most_off < net.off,
     )
     chapter.draw(
         "deep",

@@ -10,29 +10,8 @@ import numpy as np
 
 from offdiag.lab import descent, dropblock, dropconnect
 from offdiag.lab.checks import Matrix
-from offdiag.papers.claims import Size
+from offdiag.papers.pal2020.sizes import Sizes
 from offdiag.progress import Progress
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Sizes of the synthetic experiment [Pal20 sec. 5.1] and what is varied."""
-
-    outputs: int
-    inputs: int
-    samples: int
-    width: int
-    blocks: tuple[int, ...]  # at θ = 0.5
-    thetas: tuple[float, ...]  # at the block of the paper
-    block: int
-    steps: int
-    trials: int  # random vectors for the formulas
-
-
-SETTINGS: dict[Size, Setting] = {
-    "paper": Setting(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 8000, 200),
-    "small": Setting(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 2500, 60),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +42,7 @@ def offset(trace: descent.Trace) -> float:
     return float(abs(samples.mean()) / (samples.std(ddof=1) / np.sqrt(len(samples))))
 
 
-def data(s: Setting, seed: int) -> Data:
+def data(s: Sizes, seed: int) -> Data:
     """X from N(0, 1), Y = U_true V_trueᵀ X, and a start; all entries standard normal, as in the paper."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((s.inputs, s.samples))
@@ -72,12 +51,12 @@ def data(s: Setting, seed: int) -> Data:
     return Data(U @ V.T @ X, X, start)
 
 
-def rate(s: Setting, theta: float) -> float:
+def rate(s: Sizes, theta: float) -> float:
     """A step size that neither diverges nor crawls: hidden units have variance ``inputs``, masks add 1/θ."""
     return 1.3 * theta / (s.inputs * s.width)
 
 
-def descents(s: Setting, given: Data, seed: int, progress: Progress) -> list[Run]:
+def descents(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Run]:
     """Figures 1 and 5: Algorithm 1 for several θ and block sizes, all from one start."""
     pairs = [(0.5, block) for block in s.blocks]
     pairs += [(theta, s.block) for theta in s.thetas if (theta, s.block) not in pairs]
@@ -93,7 +72,7 @@ def descents(s: Setting, given: Data, seed: int, progress: Progress) -> list[Run
     return runs
 
 
-def lemma21(s: Setting, given: Data) -> float:
+def lemma21(s: Sizes, given: Data) -> float:
     """Relative error of the formula against the mean over all 2^k masks, at the start of the experiment."""
     U, V = given.start
     T = V.T @ given.X
@@ -130,7 +109,7 @@ class Connect:
         return float(self.dropout.deterministic[-1] / self.trace.deterministic[-1])
 
 
-def connects(s: Setting, given: Data, seed: int, progress: Progress) -> list[Connect]:
+def connects(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Connect]:
     """Figures 3 and 6, for the inputs of the paper, whitened inputs, and correlated inputs."""
     rng = np.random.default_rng(seed)
     M = given.Y @ np.linalg.pinv(given.X)
@@ -164,7 +143,7 @@ class Anywhere:
     trace: descent.Trace | None
 
 
-def anywhere(s: Setting, given: Data, seed: int, progress: Progress) -> list[Anywhere]:
+def anywhere(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Anywhere]:
     """Figure 4: the grid, and blocks at any position with seeds kept with θ, θ^(1/r) and the printed θ′."""
     progress("blocks · anywhere", 0.0)
     theta, r = 0.5, s.block

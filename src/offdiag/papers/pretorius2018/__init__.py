@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from offdiag.papers.claims import Size
-from offdiag.papers.driver import Content, computed, paper
-from offdiag.papers.pretorius2018 import curves, ends, nets, pictures
+from offdiag.papers.driver import Content, PictureName, paper, run_sections
+from offdiag.papers.pretorius2018 import curve_chapters, end_chapters, nets, picture_chapters
 from offdiag.progress import Progress
 
 SUMMARY = """An autoencoder learns to give back its input through a hidden layer. Trained on noisy input (a
@@ -23,21 +22,21 @@ printed, the main formula cannot be computed for long times or equal starting we
 supplement of the paper was at hand, and this page goes through all of its sections."""
 
 
-@paper("Learning Dynamics of Linear Denoising Autoencoders", "Pretorius, Kroon & Kamper (2018)", SUMMARY)
-def run(size: Size, seed: int, progress: Progress, *, mnist: str | None = None, cifar10: str | None = None) -> Content:
+@paper("Learning Dynamics of Linear Denoising Autoencoders", "Pretorius, Kroon & Kamper (2018)", SUMMARY, nets.SIZES)
+def run(sizes: dict[PictureName, nets.Sizes], seed: int, progress: Progress, **folders: str | None) -> Content:
     # First, so that a folder without the files is reported at once.
-    sets = [nets.pictures("mnist", mnist, size, seed), nets.pictures("cifar10", cifar10, size, seed)]
-    chapters = computed(
+    sets = [nets.pictures(name, folders.get(name), some, seed) for name, some in sizes.items()]
+    chapters = run_sections(
         progress,
         {
-            "theory · expected loss": partial(curves.expected_loss, seed),
-            "theory · one direction": partial(curves.one_direction, seed),
-            "theory · weight decay": curves.weight_decay,
-            "theory · where they end": partial(ends.ends, seed),
-            "theory · learning rates": ends.learning_rates,
-            "theory · a whole net": partial(ends.whole_net, seed),
+            "theory · expected loss": partial(curve_chapters.expected_loss, seed),
+            "theory · one direction": partial(curve_chapters.one_direction, seed),
+            "theory · weight decay": curve_chapters.weight_decay,
+            "theory · where they end": partial(end_chapters.ends, seed),
+            "theory · learning rates": end_chapters.learning_rates,
+            "theory · a whole net": partial(end_chapters.whole_net, seed),
         },
     )
     progress("theory", 1.0)
-    chapters += [pictures.pictures(data, seed, progress) for data in sets]
+    chapters += [picture_chapters.pictures(data, seed, progress) for data in sets]
     return chapters, "; ".join(data.words for data in sets)

@@ -39,11 +39,15 @@ class Sizes:
         return VARIANCE / self.pool**2
 
 
-SIZES: dict[tuple[str, Size], Sizes] = {
-    ("mnist", "small"): Sizes(samples=200, hidden=40, steps=400, pool=2),
-    ("cifar10", "small"): Sizes(samples=200, hidden=40, steps=400, pool=4),
-    ("mnist", "paper"): Sizes(samples=1500, hidden=128, steps=500, pool=1),
-    ("cifar10", "paper"): Sizes(samples=1500, hidden=128, steps=500, pool=2),
+SIZES: dict[Size, dict[PictureName, Sizes]] = {
+    "small": {
+        "mnist": Sizes(samples=200, hidden=40, steps=400, pool=2),
+        "cifar10": Sizes(samples=200, hidden=40, steps=400, pool=4),
+    },
+    "paper": {
+        "mnist": Sizes(samples=1500, hidden=128, steps=500, pool=1),
+        "cifar10": Sizes(samples=1500, hidden=128, steps=500, pool=2),
+    },
 }
 
 
@@ -82,8 +86,7 @@ class Curves:
         return np.asarray(np.where(passed.any(axis=0), time, np.inf))
 
 
-def pictures(name: PictureName, folder: str | None, size: Size, seed: int) -> Pictures:
-    sizes = SIZES[name, size]
+def pictures(name: PictureName, folder: str | None, sizes: Sizes, seed: int) -> Pictures:
     pixels, _ = picture_set(name, folder, sizes.samples, seed)
     pooled = _pooled(pixels / 255, sizes.pool)
     words = (

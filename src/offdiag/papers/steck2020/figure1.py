@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from offdiag import diagnostics
 from offdiag.errors import OffdiagError
-from offdiag.papers.claims import Claim, Verdict, ahead, never_behind, verdict
+from offdiag.papers.claims import Claim, Gap, Verdict, ahead, gap, never_behind, verdict
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -59,7 +59,7 @@ class Figure1:
         return claims(self.curve, self.cosines)
 
 
-def parsed_ranks(text: str | None) -> list[int] | None:
+def parse_ranks(text: str | None) -> list[int] | None:
     """The ranks as typed, or None for those of the paper."""
     if text is None:
         return None
@@ -72,7 +72,7 @@ def parsed_ranks(text: str | None) -> list[int] | None:
     return ranks
 
 
-def chosen_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
+def choose_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
     """The ranks of the curve and the rank of the histograms, all below the number of items."""
     if ranks is None:
         ranks = [r for r in RANKS if r < n_items] or [max(1, n_items // 2)]
@@ -107,7 +107,7 @@ def run(
 
     start = time.perf_counter()
     work.begin("splitting users")
-    all_ranks, rank = chosen_ranks(ranks, rank, inter.n_items)
+    all_ranks, rank = choose_ranks(ranks, rank, inter.n_items)
     split = od.split.strong(inter, held_out=held_out, seed=seed)
     # As in the paper, every interaction has the same weight, whatever the user's activity.
     full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)  # type: ignore[arg-type]  # the model validates it
@@ -203,8 +203,8 @@ def _near_orthogonal(cosines: NDArray[np.float64]) -> float:
 
 
 def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
-    gaps = {(name, rank): _difference(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
-    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1][0])
+    gaps = {(name, rank): _gap(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
+    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1].mean)
     where = f"{name} is ahead by {-worst:.4f} ± {sem:.4f} at rank {rank:,}"
     return Claim(
         "edlae_best",
@@ -215,17 +215,17 @@ def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
 
 
 def _alike(curve: diagnostics.RankCurve, name: str, model: str, rank: int, text: str) -> Claim:
-    gap, sem = _difference(curve, EDLAE, model, rank)
-    same = abs(gap) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
-    return Claim(name, text, f"EDLAE {gap:+.4f} ± {sem:.4f} (paired)", verdict(same))
+    found = _gap(curve, EDLAE, model, rank)
+    same = abs(found.mean) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
+    return Claim(name, text, f"EDLAE {found} (paired)", verdict(same))
 
 
 def _behind(curve: diagnostics.RankCurve, rank: int) -> Claim:
-    gap, sem = _difference(curve, ZERO, DLAE, rank)
+    found = _gap(curve, ZERO, DLAE, rank)
     text = f"at a large rank ({rank:,}) DLAE, free to learn the identity, falls behind the zero-diagonal model"
-    return Claim("large_rank_dlae_behind", text, f"zero diagonal {gap:+.4f} ± {sem:.4f} (paired)", ahead(gap, sem))
+    return Claim("large_rank_dlae_behind", text, f"zero diagonal {found} (paired)", ahead(found))
 
 
-def _difference(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> tuple[float, float]:
+def _gap(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> Gap:
     test = curve.at(one, rank).result.compare(curve.at(other, rank).result)
-    return test.difference[curve.metric], test.sem[curve.metric] if np.isfinite(test.sem[curve.metric]) else 0.0
+    return gap(test.difference[curve.metric], test.sem[curve.metric])

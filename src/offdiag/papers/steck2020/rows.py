@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from importlib.util import find_spec
 from typing import Any, Literal
 
 from offdiag.errors import OffdiagError
+from offdiag.papers.claims import read_expected
 
 Group = Literal["rank", "others", "full rank", "simple"]
 PAPER_RANK = 1000
@@ -108,11 +106,9 @@ def missing(row: Row) -> str | None:
     return f"needs {row.needs}, which is not installed; pip install 'offdiag[{EXTRAS[row.needs]}]'"
 
 
-@cache
 def expected() -> dict[str, Any]:
     """The published numbers: the part ``table1`` of expected.json."""
-    text = resources.files("offdiag.papers").joinpath("steck2020", "expected.json").read_text(encoding="utf-8")
-    table: dict[str, Any] = json.loads(text)["table1"]
+    table: dict[str, Any] = read_expected("steck2020")["table1"]
     return table
 
 

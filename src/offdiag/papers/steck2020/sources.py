@@ -70,7 +70,7 @@ _PUBLISHED = {"ml-20m": "MovieLens 20M", "netflix": "Netflix Prize", "msd": "Mil
 NAMES = (*_PUBLISHED, *_SMALL)
 
 
-def parsed(texts: list[str]) -> list[Source]:
+def parse(texts: list[str]) -> list[Source]:
     """NAME=PATH as typed, or NAME alone for downloaded data; all are checked before any is read."""
     found: list[Source] = []
     for text in texts:
@@ -111,7 +111,7 @@ def load(source: Source, seed: int) -> Data:
             f"published are {known['users']:,} and {known['items']:,}"
         )
     protocol = f"of Liang et al. (2018), {len(held.user_ids):,} users held out for validation and as many for test"
-    return Data(name, _PUBLISHED[name], protocol, parts, notes + _told(parts))
+    return Data(name, _PUBLISHED[name], protocol, parts, notes + _notes(parts))
 
 
 def _strong(name: str, title: str, inter: Interactions, seed: int) -> Data:
@@ -119,10 +119,10 @@ def _strong(name: str, title: str, inter: Interactions, seed: int) -> Data:
     protocol = (
         f"a tenth of the users held out for validation and a tenth for test, 80 % of their items shown (seed {seed})"
     )
-    return Data(name, title, protocol, parts, _told(parts))
+    return Data(name, title, protocol, parts, _notes(parts))
 
 
-def _told(parts: split.Split) -> list[str]:
+def _notes(parts: split.Split) -> list[str]:
     """What readers need to know about the held-out users."""
     notes = []
     for what, part in (("validation", parts.validation), ("test", parts.test)):
@@ -139,7 +139,7 @@ def _told(parts: split.Split) -> list[str]:
     return notes
 
 
-def chosen_rank(name: str, n_items: int, rank: int | None) -> int:
+def choose_rank(name: str, n_items: int, rank: int | None) -> int:
     """The given rank; by default 1,000 on the paper's data and elsewhere a twentieth of the items, as there."""
     if rank is not None:
         if not 1 <= rank < n_items:

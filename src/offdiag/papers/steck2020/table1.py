@@ -83,7 +83,7 @@ def _part(
     if progress is not None:
         progress(f"table 1 · {source.name}: reading", 0.0)
     data = sources.load(source, plan.seed)
-    rank = sources.chosen_rank(data.name, data.split.train.n_items, rank)
+    rank = sources.choose_rank(data.name, data.split.train.n_items, rank)
     job = Job(data, digest(data.split), rank, plan, store)
     steps = _steps(some, data.name, plan)
     several = {"dlae", "edlae"} <= {row.key for row in some}  # smaller ranks are measured as well

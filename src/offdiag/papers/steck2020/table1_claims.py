@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from offdiag.evaluation import paired_t_test
-from offdiag.papers.claims import Claim, Verdict, ahead, alike, never_behind
+from offdiag.papers import claims
+from offdiag.papers.claims import Claim, Gap, Verdict, ahead, alike, never_behind
 from offdiag.papers.steck2020 import fits
 from offdiag.papers.steck2020.fits import JUDGE, PUBLISHED
 from offdiag.papers.steck2020.rows import expected
@@ -35,10 +36,9 @@ def paired(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float, fl
     return paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
 
 
-def gap(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
-    """Mean and standard error of the difference between two lines, user by user."""
-    mean, sem, *_ = paired(one, other)
-    return mean, sem if np.isfinite(sem) else 0.0
+def gap(one: dict[str, Any], other: dict[str, Any]) -> Gap:
+    """The difference between two lines, user by user, in the metric that decides."""
+    return claims.gap(*paired(one, other)[:2])
 
 
 def _claim(name: str, verdict: Verdict, evidence: str) -> Claim:
@@ -52,8 +52,8 @@ def _not_run(name: str, *keys: str) -> Claim:
 def _ahead(at: dict[str, dict[str, Any]], name: str, better: str, worse: str) -> Claim:
     if better not in at or worse not in at:
         return _not_run(name, better, worse)
-    mean, sem = gap(at[better], at[worse])
-    return _claim(name, ahead(mean, sem), f"{better} {mean:+.4f} ± {sem:.4f} against {worse} ({JUDGE}, paired)")
+    found = gap(at[better], at[worse])
+    return _claim(name, ahead(found), f"{better} {found} against {worse} ({JUDGE}, paired)")
 
 
 def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Claim:
@@ -63,10 +63,9 @@ def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Cl
     epochs = at[one]["settings"].get("epochs", ENOUGH_EPOCHS) if one == "sampled" else ENOUGH_EPOCHS
     if epochs < min(ENOUGH_EPOCHS, fits.EPOCHS):
         return _claim(name, "not run", f"the time allowed {epochs} epochs, too few to end anywhere")
-    mean, sem = gap(at[one], at[other])
-    alone = at[other]["sem"][JUDGE] or 0.0
-    text = f"{one} {mean:+.4f} ± {sem:.4f} against {other} (paired; the standard error of a mean is {alone:.4f})"
-    return _claim(name, alike(abs(mean), sem, alone), text)
+    found, alone = gap(at[one], at[other]), at[other]["sem"][JUDGE] or 0.0
+    text = f"{one} {found} against {other} (paired; the standard error of a mean is {alone:.4f})"
+    return _claim(name, alike(abs(found.mean), found.sem, alone), text)
 
 
 def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) -> Claim:
@@ -77,7 +76,7 @@ def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) ->
     ranks = sorted({int(line["rank"]) for line in lines})
     pairs = {rank: {line["row"]: line for line in lines if line["rank"] == rank} for rank in ranks}
     gaps = {rank: gap(pair["edlae"], pair["dlae"]) for rank, pair in pairs.items()}
-    listed = "; ".join(f"{rank:,}: {mean:+.4f} ± {sem:.4f}" for rank, (mean, sem) in gaps.items())
+    listed = "; ".join(f"{rank:,}: {found}" for rank, found in gaps.items())
     return _claim(name, never_behind(gaps.values()), f"edlae against dlae by rank (paired): {listed}")
 
 
@@ -90,8 +89,6 @@ def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
         return _not_run(name, "a row of the EDLAE family", "one of CDAE, Mult-VAE, Mult-DAE")
     net = max(nets, key=lambda r: float(r["validation"]))
     ours = max(linear, key=lambda r: float(r["validation"]))
-    mean, sem = gap(ours, net)
-    alone = net["sem"][JUDGE] or 0.0
-    verdict = alike(max(-mean, 0.0), sem, alone)
-    noise = f"paired; the standard error of a mean is {alone:.4f}"
-    return _claim(name, verdict, f"{ours['row']} {mean:+.4f} ± {sem:.4f} against {net['row']} ({noise})")
+    found, alone = gap(ours, net), net["sem"][JUDGE] or 0.0
+    text = f"{ours['row']} {found} against {net['row']} (paired; the standard error of a mean is {alone:.4f})"
+    return _claim(name, alike(max(-found.mean, 0.0), found.sem, alone), text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ TITLE = "Table 1 of “Autoencoders that don’t overfit towards the Identity”
 PUBLISHED_FIGURES = "published"
 _PRIVATE = ("per_user", "fingerprint", "tuning")  # in the files of the rows, too long for a table
 _UNSAID = ("products", "seed", "starts", "batch_users", "max_iterations", "tolerance", "dtype")  # technical
+Table = tuple[list[str], list[list[str]]]  # column names, and a list of cells per line
 NOTE = (
     f"Means over the test users ± their standard error. Settings were chosen by {JUDGE} on the validation users; each "
     "line was measured on the test users once. The difference is paired, user by user, to the line of the EDLAE family "
@@ -92,7 +92,7 @@ def facts(part: dict[str, Any]) -> list[tuple[str, str]]:
     return pairs + [("note", note) for note in part["notes"]]
 
 
-def table(part: dict[str, Any], metrics: list[str]) -> tuple[list[str], list[list[str]]]:
+def table(part: dict[str, Any], metrics: list[str]) -> Table:
     """Column names and a list of cells per line; published numbers only where they exist."""
     head = ["", "model", "settings", *metrics, PUBLISHED_FIGURES, f"{JUDGE} − the best EDLAE"]
     head += ["fit", "memory", "weights", "trials"]
@@ -130,49 +130,41 @@ def settings_text(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {writer.setting_text(value)}" for name, value in shown.items()) or "none"
 
 
-def settings_rows(part: dict[str, Any]) -> list[list[str]]:
-    rows = []
-    for row in part["rows"]:
-        time = f"{row['tune_seconds']:.3g} s" if row["kind"] == TUNED else "–"
-        rows.append([_name(row), row["kind"], settings_text(row), f"{row['validation']:.4f}", time])
-    return rows
-
-
 def left_out_rows(part: dict[str, Any]) -> list[list[str]]:
     return [[BY_KEY[key].label, why] for key, why in part["left_out"].items()]
 
 
-def by_rank_rows(part: dict[str, Any], judge: str) -> list[list[str]]:
+def by_rank_table(part: dict[str, Any], judge: str) -> Table:
     """Rank, DLAE, EDLAE: the smaller ranks, then the rank of the table."""
     lines = [(r["rank"], r["row"], r) for r in part["by_rank"]]
     lines += [
         (part["rank"], r["row"], r) for r in part["rows"] if r["row"] in ("dlae", "edlae") and r["kind"] != PUBLISHED
     ]
     at = {(rank, key): with_error(r["mean"][judge], r["sem"][judge]) for rank, key, r in lines}
-    return [
-        [f"{rank:,}", at.get((rank, "dlae"), ""), at.get((rank, "edlae"), "")]
-        for rank in sorted({r for r, *_ in lines})
-    ]
+    ranks = sorted({r for r, *_ in lines}) if part["by_rank"] else []
+    rows = [[f"{rank:,}", at.get((rank, "dlae"), ""), at.get((rank, "edlae"), "")] for rank in ranks]
+    return ["rank", f"DLAE, {judge}", f"EDLAE, {judge}"], rows
 
 
-def tables(part: dict[str, Any], metrics: list[str], judge: str) -> list[tuple[Sequence[str], list[list[str]]]]:
-    """All tables of one data set in the order of the document: column names and lines."""
+def settings_table(part: dict[str, Any], judge: str) -> Table:
+    rows = []
+    for row in part["rows"]:
+        time = f"{row['tune_seconds']:.3g} s" if row["kind"] == TUNED else "–"
+        rows.append([_name(row), row["kind"], settings_text(row), f"{row['validation']:.4f}", time])
+    return ["model", "settings", "values", f"{judge} on validation", "time to tune"], rows
+
+
+def tables(part: dict[str, Any], metrics: list[str], judge: str) -> list[Table]:
+    """All tables of one data set that have rows, in the order of the document."""
     verdicts = [[c["verdict"], c["text"], c["evidence"]] for c in part["claims"]]
-    found: list[tuple[Sequence[str], list[list[str]]]] = [table(part, metrics)]
-    if part["left_out"]:
-        found.append((("left out", "why"), left_out_rows(part)))
-    found.append((("verdict", "the paper says", "here"), verdicts))
-    if part["by_rank"]:
-        found.append((by_rank_head(judge), by_rank_rows(part, judge)))
-    return [*found, (settings_head(judge), settings_rows(part))]
-
-
-def by_rank_head(judge: str) -> tuple[str, ...]:
-    return ("rank", f"DLAE, {judge}", f"EDLAE, {judge}")
-
-
-def settings_head(judge: str) -> tuple[str, ...]:
-    return ("model", "settings", "values", f"{judge} on validation", "time to tune")
+    found: list[Table] = [
+        table(part, metrics),
+        (["left out", "why"], left_out_rows(part)),
+        (["verdict", "the paper says", "here"], verdicts),
+        by_rank_table(part, judge),
+        settings_table(part, judge),
+    ]
+    return [(head, rows) for head, rows in found if rows]
 
 
 def markdown(said: dict[str, Any]) -> str:
@@ -199,8 +191,8 @@ def page(said: dict[str, Any]) -> str:
                 "lines": list(zip(part["rows"], lines, strict=True)),
                 "best": {name: max(row["mean"][name] for row in part["rows"]) for name in said["metrics"]},
                 "left_out_rows": left_out_rows(part),
-                "by_rank_rows": by_rank_rows(part, judge) if part["by_rank"] else [],
-                "settings_rows": settings_rows(part),
+                "by_rank_table": by_rank_table(part, judge),
+                "settings_table": settings_table(part, judge),
             }
         )
     return templates.html(
@@ -210,7 +202,5 @@ def page(said: dict[str, Any]) -> str:
         note=NOTE,
         parts=parts,
         published=PUBLISHED_FIGURES,
-        by_rank_head=by_rank_head(judge),
-        settings_head=settings_head(judge),
         seconds=said["seconds"],
     )

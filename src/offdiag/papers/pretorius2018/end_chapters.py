@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.pretorius2018 import figures
 
 Array = NDArray[np.float64]
@@ -46,6 +46,7 @@ def ends(seed: int) -> Chapter:
     }
     slower = float(dynamics.wdae_time(0.9, 0.0025, one, decay, 1.0) / dynamics.dae_time(0.9, 0.0025, one, noise, 1.0))
     chapter = Chapter(
+        "pretorius2018",
         "Where they end, and how fast",
         "Which weight decay does the work of a given noise? The ends can be made equal in one direction. Then one can "
         "ask which net gets there first.",
@@ -58,23 +59,17 @@ def ends(seed: int) -> Chapter:
     )
     chapter.claim(
         "Section E",
-        "Noise and weight decay end in the same place when the decay is λε/(λ + ε).",
         f"A net trained on {n} samples ends at {ended['DAE'][mode]:.4f} with noise, at "
         f"{ended['WDAE'][mode]:.4f} with Nγ = λε/(λ + ε), and at {ended['printed'][mode]:.4f} with γ itself set to "
         f"that. Both ends are those of the formulas to within {formula:.0e}.",
-        verdict(error < 1e-6, corrected=True),
-        erratum="γ stands for Nγ in sections D and E: the scalar loss of section C has Nγ. The WDAE ends at "
-        "max(0, 1 − Nγ/λ), and the two agree where Nγ = λε/(λ + ε), which is another γ for every λ.",
-        code="lab.dynamics.equivalent_decay",
+        error < 1e-6,
     )
     chapter.claim(
         "Sections B, C and E",
-        "Noise regularises like weight decay, but training is faster.",
         "With ends made equal (λ = 1, ε = 1, Nγ = 0.5) and the same small steps, weight decay needs "
         f"{slower:.2f} times as long as noise to come to 90 % of the end: near 0 the DAE grows at the rate 2λ, the "
         "WDAE at 2(λ − Nγ).",
-        verdict(slower > 1),
-        code="lab.dynamics.dae_time, lab.dynamics.wdae_time",
+        slower > 1,
     )
     chapter.draw(
         "ends",
@@ -109,6 +104,7 @@ def learning_rates() -> Chapter:
     even = float(np.max(np.abs(dae * lam - wdae * (lam - decays))))
     fraction = float(dynamics.learning_rate_ratio(lam, noises[at], decays[at]))
     chapter = Chapter(
+        "pretorius2018",
         "How long a step may be",
         "Gradient descent takes steps of finite length. Too long a step overshoots where the loss curves strongly, so "
         "the paper takes one over the largest curvature as the best learning rate.",
@@ -121,45 +117,30 @@ def learning_rates() -> Chapter:
     )
     chapter.claim(
         "Section D, the Hessian",
-        "Second derivatives of the loss of one direction by its two weights.",
         f"Against second differences at 50 points the largest error is {hessian_error:.0e}.",
-        verdict(hessian_error < 1e-5),
-        code="lab.dynamics.dae_hessian",
+        hessian_error < 1e-5,
     )
     chapter.claim(
         "Section D, Eq. 8 of the paper",
-        "The best learning rates are τ/(2λ + 3ε) with noise and τ/(2λ + γ) with weight decay: one over the "
-        "curvature at w1 = w2 = 1.",
         f"At λ = 1, ε = 0.8, N = {n_samples} the curvature there is {top:.4f}/N with noise (2λ + 3ε = "
         f"{2 * lam + 3 * eps:.4f}) and {top_decay:.4f}/N with the equivalent decay (2λ + Nγ = "
         f"{2 * lam + n_gamma:.4f}, as printed {printed_top:.4f}).",
-        verdict(abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12, corrected=True),
-        erratum="γ must be Nγ, and τ must be read as N: τ = N/α contains the learning rate that is looked for.",
-        code="lab.dynamics.dae_learning_rate, lab.dynamics.wdae_learning_rate",
+        abs(top - 2 * lam - 3 * eps) < 1e-12 and abs(top_decay - 2 * lam - n_gamma) < 1e-12,
     )
     chapter.claim(
         "Section D",
-        "The curvature is largest at w1 = w2 = 1, so these rates are optimal.",
         "A small balanced start never gets there when there is noise. On its way the largest curvature is "
         f"{steepest:.3f}/N = 2λ/N, at its end, against {top:.3f}/N at w1 = w2 = 1. At ε = 1 the printed rate takes "
         f"{used['DAE, N/(2λ + 3ε)']} steps to come within 1 % of the end, the rate N/2λ only {used['DAE, N/2λ']}.",
-        verdict(steepest > top - 1e-6),
-        erratum="The rates are safe, not optimal: with noise N/(2λ) is one over the largest curvature met on the way.",
-        code="lab.dynamics.dae_hessian",
+        steepest > top - 1e-6,
     )
     chapter.claim(
         "Section D, the ratio R",
-        "The DAE's best rate is R = (2λ + γ)/(2λ + 3ε) times that of the WDAE.",
         f"With Nγ for γ and equal ends (λ = ε = 1), R = {fraction:.3f}: the DAE takes shorter steps. Each "
         f"at its own printed rate, the DAE needs {used['DAE, N/(2λ + 3ε)']} steps and the WDAE "
         f"{used['WDAE, N/(2λ + Nγ)']}: rate times speed of growth, α_ε·λ and α_γ·(λ − Nγ), are equal to within "
         f"{even:.0e} for all ε, so noise gains nothing at these rates; at equal rates it does.",
-        verdict(
-            abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
-            corrected=True,
-        ),
-        erratum="γ must be Nγ.",
-        code="lab.dynamics.learning_rate_ratio",
+        abs(fraction - float(dae[at] / wdae[at])) < 1e-12,
     )
     chapter.draw(
         "rates",
@@ -201,6 +182,7 @@ def whole_net(seed: int) -> Chapter:
     above = dynamics.estimate(X, lambda rows: 1.5 * rows).values.max()
     below = dynamics.estimate(X, lambda rows: -0.5 * rows).values.min()
     chapter = Chapter(
+        "pretorius2018",
         "From one direction to a whole net",
         "The scalar equations hold when the weights are aligned with the directions of the data. We train whole "
         "matrices from such a start, then look through the estimator that also serves nets that are not linear.",
@@ -208,21 +190,16 @@ def whole_net(seed: int) -> Chapter:
     )
     chapter.claim(
         "Section B",
-        "A whole linear net learns each direction as the scalar equations say.",
         f"Nets of 8 inputs and {hidden} hidden units, started aligned with the data, are within "
         f"{error:.1e} of the curves during {steps} steps; steps half as long bring them {order:.1f} times closer, "
         "so what is left is the length of a step.",
-        verdict(error < 8e-3 and 1.8 < order < 2.2),
-        code="lab.dynamics.gradient_descent",
+        error < 8e-3 and 1.8 < order < 2.2,
     )
     chapter.claim(
         "Section F",
-        "For any net, diag(Vᵀ Σxx̂ᵀ V)/λ estimates the share learnt of each direction, a number in [0, 1].",
         f"For an aligned linear net it is the true share to within {exact:.0e}. A net that gives back "
         f"1.5·x scores {above:.1f}, one that gives back −0.5·x scores {below:.1f}.",
-        verdict(exact < 1e-9, corrected=True),
-        erratum="The values need not lie in [0, 1], and directions without variance (λ ≈ 0) must be left out.",
-        code="lab.dynamics.estimate",
+        exact < 1e-9,
     )
     chapter.draw(
         "whole_net",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.claims import Chapter, verdict
+from offdiag.papers.claims import Chapter
 from offdiag.papers.driver import TITLES
 from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
@@ -34,6 +34,7 @@ def pictures(data: nets.Pictures, seed: int, progress: Progress) -> Chapter:
     faint = float(np.max(len(data.X) * PRINTED_DECAY / data.eigenvalues))
     pooled = f", which is {data.sizes.variance:g} after averaging squares of {data.sizes.pool}×{data.sizes.pool} pixels"
     chapter = Chapter(
+        "pretorius2018",
         f"Pictures: {title}",
         f"{data.words}, mean picture taken away; {data.sizes.hidden} hidden units; {data.sizes.steps} steps of "
         "full-batch gradient descent at one learning rate, 0.15·N/λ₁, for all nets; small balanced starting weights in "
@@ -48,13 +49,13 @@ def pictures(data: nets.Pictures, seed: int, progress: Progress) -> Chapter:
         f"{runs['linear', 'AE'].steps[1]} steps; over all runs its values lie between {lowest:.3f} and {highest:.3f}.",
         {f"{name}_linear_error": error, f"{name}_linear_end_error": end_error},
     )
+    where = "the paper's experiments on pictures, as section F describes them"
     chapter.claim(
-        f"{title}: the paper's experiments on pictures, as section F describes them",
-        "On real data, linear nets follow the formulas approximately, although they do not start aligned.",
+        where,
         f"Of the {nets.MODES} leading directions, over all steps and the three nets, the learnt share is at most "
         f"{error:.3f} from the formula, and {end_error:.3f} at the end. The noise was drawn again in every step.",
-        verdict(error < 0.2),
-        code="lab.dynamics.dae, lab.dynamics.wdae",
+        error < 0.2,
+        where=f"{title}: {where}",
     )
     _nonlinear(chapter, data, runs, "tanh", "section G, Figure 1 of the supplement")
     _nonlinear(chapter, data, runs, "relu", "Figure 6 of the paper, as section F describes it")
@@ -92,15 +93,12 @@ def _nonlinear(
     weak, weak_decayed, weak_noisy = (float(run.values[-1, -1]) for run in (plain, decayed, noisy))
     ordered = _ordered(plain)
     shares = ", ".join(f"{kind} {_three(runs[activation, kind].values[-1])}" for kind in nets.KINDS)
-    name = "ReLU" if activation == "relu" else activation
     chapter.claim(
-        f"{TITLES[data.name]}: {where}",
-        f"Nets with {name} units learn in the same manner: strong directions first, noise and weight decay hold weak "
-        "ones back, and noise is quicker than weight decay.",
+        where,
         f"Share learnt at the end of directions 1, {MATCHED + 1} and {nets.MODES}: {shares}. To half the lower of both "
         f"ends in direction {MATCHED + 1}, weight decay takes {faster:.2f} times as many steps as noise.",
-        verdict(faster > 1 and weak > max(weak_decayed, weak_noisy) and ordered),
-        code="lab.dynamics.estimate",
+        faster > 1 and weak > max(weak_decayed, weak_noisy) and ordered,
+        where=f"{TITLES[data.name]}: {where}",
     )
     found = {
         "decay_over_noise_time": faster,
