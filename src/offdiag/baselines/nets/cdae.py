@@ -27,9 +27,8 @@ class CDAE(Neural):
     Example:
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-        >>> model = od.CDAE(width=8, epochs=3).fit(X)
-        >>> model.recommend(X, k=5).items.shape
-        (300, 5)
+        >>> od.CDAE(width=8, loss="squared", epochs=3).fit(X).epochs_
+        3
     """
 
     width: int = net_fields.width(200)
