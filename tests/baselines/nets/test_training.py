@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.baselines.nets import training
-from tests.fixtures.nets import SMALL, Stop, data, every_net, every_watched_net, torch
+from tests.fixtures.nets import SMALL, data, every_net, every_watched_net, torch
 from tests.laws.strategies import interactions
 
 
@@ -53,14 +53,6 @@ def test_the_seed_decides_everything(make, split):
     np.testing.assert_equal(same.weights_.arrays(), one.weights_.arrays())
     assert getattr(same, "validation_", None) == getattr(one, "validation_", None)
     assert not np.array_equal(one.weights_.layers[0][0], other.weights_.layers[0][0])
-
-
-def test_an_interrupted_fit_keeps_the_earlier_one(split):
-    model = SMALL["MultVAE"]().fit(split.train)
-    before = model.predict(split.test.histories)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(seed=9).fit(split.train, progress=Stop(2))
-    np.testing.assert_array_equal(model.predict(split.test.histories), before)
 
 
 def test_training_that_diverges_is_an_error():
