@@ -247,12 +247,12 @@ def test_a_header_that_claims_to_be_huge_is_not_read(saved: bytes, scratch: Path
     assert peak < 1e6
 
 
-def test_a_newer_format_says_so(saved: bytes, scratch: Path) -> None:
+def test_a_newer_format_asks_for_an_upgrade(saved: bytes, scratch: Path) -> None:
     scratch.write_bytes(rebuilt(saved, lambda header: header["__metadata__"].update(format_version="2")))
     assert_refused(scratch, "newer offdiag", "upgrade")
 
 
-def test_the_helper_that_forges_makes_a_valid_file(saved: bytes, scratch: Path) -> None:
+def test_the_forging_helper_makes_a_valid_file(saved: bytes, scratch: Path) -> None:
     scratch.write_bytes(rebuilt(saved, lambda header: None))
     assert persist.load(scratch).item_ids_.tolist() == TITLES.tolist()
 
@@ -458,7 +458,7 @@ def test_ctrl_c_during_a_save_leaves_the_old_file_and_nothing_else(tmp_path: Pat
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES])
-def test_a_disk_that_refuses_leaves_the_old_file_and_says_why(
+def test_a_failing_disk_leaves_the_old_file_and_the_error_has_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
 ) -> None:
     path = tmp_path / "m"

@@ -47,4 +47,5 @@ def test_settings_are_moved_to_the_nearest_point_of_a_space():
     assert ranges.nearest(given, space) == {"l2": 10.0, "power": 0.5, "dropout": 0.3}
     assert ranges.nearest(given | {"dropout": 0.4}, space) is None
     assert ranges.nearest(given | {"l2": "auto"}, space) is None
-    assert ranges.inside(given | {"dropout": np.float64(0.45)}, space) == given | {"l2": 10.0, "dropout": 0.5}
+    moved = given | {"l2": 10.0, "power": 0.5, "dropout": 0.5}
+    assert ranges.move_inside(given | {"dropout": np.float64(0.45)}, space) == moved

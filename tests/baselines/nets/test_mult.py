@@ -64,8 +64,8 @@ def test_the_divergence_is_the_mean_of_the_log_ratio_of_densities():
 
 
 def test_beta_rises_in_a_line_to_its_cap():
-    assert [mult.annealed(0.2, step, 4) for step in (0, 1, 2, 4, 9)] == pytest.approx([0, 0.05, 0.1, 0.2, 0.2])
-    assert mult.annealed(0.2, 0, 0) == 0.2
+    assert [mult.anneal(0.2, step, 4) for step in (0, 1, 2, 4, 9)] == pytest.approx([0, 0.05, 0.1, 0.2, 0.2])
+    assert mult.anneal(0.2, 0, 0) == 0.2
     net = od.MultVAE(rank=2, width=3, batch_users=10, anneal_epochs=2.0)._net(data(50, 9))
     assert net.anneal_steps == 10  # 50 users in 5 batches, twice
 

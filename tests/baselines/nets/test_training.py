@@ -14,19 +14,19 @@ from tests.laws.strategies import interactions
 def test_dropout_keeps_the_mean_and_drops_its_share():
     x = data(60, 40, seed=3, counts=True)
     rng = np.random.default_rng(0)
-    draws = np.array([training.dropped(x, 0.3, rng).data for _ in range(3000)])
+    draws = np.array([training.drop_entries(x, 0.3, rng).data for _ in range(3000)])
     share = (draws == 0).mean()
     assert abs(share - 0.3) < 4 * np.sqrt(0.21 / draws.size)
     error = draws.mean(0) - x.data
     assert np.abs(error / x.data).max() < 5 * np.sqrt(0.3 / 0.7 / 3000)
-    assert training.dropped(x, 0.0, rng) is x
+    assert training.drop_entries(x, 0.0, rng) is x
 
 
 @given(interactions(values="counts"), st.integers(1, 5))
 def test_gathered_rows_are_the_product(X, width):
     W = torch.from_numpy(np.random.default_rng(0).normal(size=(X.shape[1], width)).astype(np.float32)).requires_grad_()
     dense = X.toarray().astype(np.float32)
-    out = training.gathered(X, W)
+    out = training.gather_rows(X, W)
     np.testing.assert_allclose(out.detach().numpy(), dense @ W.detach().numpy(), rtol=1e-4, atol=1e-3)
     out.sum().backward()
     np.testing.assert_allclose(W.grad.numpy(), np.repeat(dense.sum(0)[:, None], width, 1), rtol=1e-4)
