@@ -72,7 +72,7 @@ def shared_data() -> Callable[[str], Path]:
     def find(name: str) -> Path:
         folder = SHARED / name
         if not folder.exists():
-            pytest.skip(f"real data set {name!r} is not beside the repository (shared/data/{name})")
+            pytest.skip(f"real data set {name!r} is not next to the repository (shared/data/{name})")
         return folder
 
     return find

@@ -36,13 +36,17 @@ def test_without_any_tuning_edlae_is_above_published_ultragcn_and_ease(ultragcn)
     assert found["ndcg@20"] > 0.2674
 
 
-def test_the_family_beats_popularity_by_far_on_real_data(shared_data):
+def test_other_models_beat_popularity_by_far_on_real_data(shared_data):
     inter = od.prepare.binarize(od.datasets.load("ml-100k", shared_data("ml-100k")), at_least=4)
     split = od.split.strong(inter, held_out=0.2, seed=0)
     popular = od.evaluate(od.Popularity().fit(split.train), split.test)
-    for model in (od.EASE(), od.DLAE(), od.EDLAE()):
-        better = od.evaluate(model.fit(split.train), split.test).compare(popular)
+    found = {}
+    for model in (od.EASE(), od.DLAE(), od.EDLAE(), od.SLIM(), od.ItemKNN()):
+        result = od.evaluate(model.fit(split.train), split.test)
+        better = result.compare(popular)
         assert better.difference["ndcg@100"] > 4 * better.sem["ndcg@100"]
+        found[type(model).__name__] = result.mean["ndcg@100"]
+    assert found["SLIM"] > 0.96 * found["EASE"]
 
 
 def test_rank_200_with_chosen_user_weights_beats_the_full_rank_model(ultragcn):

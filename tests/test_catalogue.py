@@ -34,7 +34,7 @@ def test_names_on_the_command_line_are_distinct_and_lead_to_the_class():
 
 
 @pytest.mark.parametrize("name", catalogue.MODELS)
-def test_what_a_model_can_do_is_what_it_says(name):
+def test_a_model_declares_what_it_can_do(name):
     model = catalogue.model_class(name)
     fit = inspect.signature(model.fit).parameters
     assert model.stops_early == ("validation" in fit)

@@ -59,7 +59,7 @@ def cosines_twin(E, groups):
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_the_diagonal_is_that_of_the_dense_matrix(m, dtype):
     for weights in kinds(m, dtype):
-        found = diagnostics.diagonal(weights)
+        found = weights.diagonal()
         assert found.dtype == dtype
         np.testing.assert_allclose(found, np.diag(weights.toarray()), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -67,12 +67,12 @@ def test_the_diagonal_is_that_of_the_dense_matrix(m, dtype):
 def test_the_diagonal_is_a_copy_that_may_be_changed():
     for weights in kinds(4, "float64"):
         before = weights.toarray()
-        diagnostics.diagonal(weights)[:] = 99
+        weights.diagonal()[:] = 99
         np.testing.assert_array_equal(weights.toarray(), before)
 
 
 def test_popularity_predicts_no_item_from_itself():
-    assert diagnostics.diagonal(Constant(np.arange(3.0))).tolist() == [0, 0, 0]
+    assert Constant(np.arange(3.0)).diagonal().tolist() == [0, 0, 0]
 
 
 # Groups of similar items

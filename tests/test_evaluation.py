@@ -311,8 +311,8 @@ def test_a_model_of_the_same_items_in_another_order_is_refused() -> None:
     """Columns are matched by position in an evaluation, so this would silently give a wrong number."""
     inter = od.synthetic.interactions(200, 40, 3000, seed=0)
     split = od.split.strong(inter, held_out=0.2, seed=0)
-    turned = split.train.select_items(np.arange(split.train.n_items)[::-1])
+    backwards = split.train.select_items(np.arange(split.train.n_items)[::-1])
     with pytest.raises(od.OffdiagError, match="another order"):
-        od.evaluate(od.EASE(l2=5.0).fit(turned), split.test)
+        od.evaluate(od.EASE(l2=5.0).fit(backwards), split.test)
     by_matrix = od.evaluate(od.EASE(l2=5.0).fit(split.train.matrix), split.test)
     assert by_matrix.mean == od.evaluate(od.EASE(l2=5.0).fit(split.train), split.test).mean

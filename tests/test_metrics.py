@@ -132,15 +132,15 @@ def test_an_absurd_k_needs_no_memory() -> None:
 
 def test_coverage_counts_each_item_once_and_no_empty_place() -> None:
     lists = np.array([[0, 3, -1], [3, 1, 2]])
-    assert metrics.coverage(lists, 8, 3) == 4 / 8
-    assert metrics.coverage(lists, 8, 1) == 2 / 8
-    assert metrics.coverage(np.full((2, 3), -1), 8, 3) == 0.0
+    assert metrics.recommended(lists, 8, 3).mean() == 4 / 8
+    assert metrics.recommended(lists, 8, 1).mean() == 2 / 8
+    assert metrics.recommended(np.full((2, 3), -1), 8, 3).mean() == 0.0
 
 
 @given(lists=st.lists(st.lists(st.integers(-1, 9), min_size=4, max_size=4), min_size=1, max_size=8))
 def test_coverage_equals_a_set_and_combines_over_batches(lists: list[list[int]]) -> None:
     indices = np.array(lists, dtype=np.int64)
-    assert metrics.coverage(indices, 10, 3) == len({i for row in lists for i in row[:3] if i >= 0}) / 10
+    assert metrics.recommended(indices, 10, 3).mean() == len({i for row in lists for i in row[:3] if i >= 0}) / 10
     halves = metrics.recommended(indices[:1], 10, 3) | metrics.recommended(indices[1:], 10, 3)
     np.testing.assert_array_equal(halves, metrics.recommended(indices, 10, 3))
 

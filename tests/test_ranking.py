@@ -206,27 +206,6 @@ def test_similar_items_are_what_a_history_of_that_item_leads_to():
         model.similar("eel")
 
 
-@pytest.mark.parametrize("ids", [np.array([30, 10, 20]), np.array(["c", "a", "b"])])
-def test_positions_find_ids_in_any_order_of_the_catalogue(ids):
-    assert ranking.positions(ids[[2, 0, 1]], ids).tolist() == [2, 0, 1]
-    assert ranking.positions([], ids).tolist() == []
-    assert ranking.positions([None, 1.5, True, "zz", 99, 10**30], ids).tolist() == [-1] * 6
-    assert ranking.positions([10**30], ids).tolist() == [-1]
-    assert ranking.positions([2**63], ids).tolist() == [-1]
-
-
-def test_ids_are_never_converted_to_another_type():
-    texts, numbers = np.array(["7", "True", "a"]), np.array([1, 10])
-    assert ranking.positions(["a", 7, True], texts).tolist() == [2, -1, -1]
-    assert ranking.positions([True, 10, "1", 1.0], numbers).tolist() == [-1, 1, -1, -1]
-    assert ranking.positions(np.array([1, 10]), texts[:2]).tolist() == [-1, -1]
-
-
-def test_large_unsigned_ids_are_kept_apart():
-    ids = np.array([2**60 + 1, 2**60 + 2, 2**63 + 5], dtype=np.uint64)
-    assert ranking.positions([2**63 + 5, 2**60 + 2, 2**60, -1], ids).tolist() == [2, 1, -1, -1]
-
-
 @pytest.mark.parametrize("storage", ["packed", "dense"])
 @pytest.mark.parametrize("shape", [(1, 3), (1, 9), (4,)])
 def test_a_product_with_weights_of_another_width_is_refused(storage, shape):

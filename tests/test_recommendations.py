@@ -137,13 +137,3 @@ def test_odd_ids_are_unknown_not_a_crash():
             lists = fitted(ids).recommend([[*odd[:-1], ids[1]]], k=2)
         assert len(lists.unknown[0]) == len(odd) - 1
         assert positions(odd, ids).tolist() == [-1] * len(odd)
-
-
-@given(st.lists(st.text(max_size=4), max_size=8), st.sets(st.text(max_size=3), max_size=6))
-def test_positions_agree_with_a_dictionary(asked, known):
-    known = sorted(name for name in known if "\0" not in name)
-    place = {name: i for i, name in enumerate(known)}
-    expected = [place.get(name, -1) for name in asked]
-    array = np.array(known, dtype=np.str_) if known else np.array([], dtype="U1")
-    assert positions(asked, array).tolist() == expected
-    assert positions(asked, np.array(known, dtype=object)).tolist() == expected

@@ -60,19 +60,19 @@ def test_no_committed_result_names_a_path_of_a_machine():
 def measured(tmp_path):
     source = sources.Source(sources.INVENTED, users=120, items=50)
     found = table1.run([source], folder=tmp_path / "kept", trials=0, rows=["edlae-full", "dlae", "popularity"])
-    said = table1_page.as_json(found)
+    document = table1_page.as_json(found)
     for name in ("lastfm", "ml-1m"):
-        said["data"][0] |= {"name": name, "title": f"The set {name}"}
-        (tmp_path / f"table1-{name}.json").write_text(json.dumps({"machine": MACHINE, **said}))
-    return tmp_path, said
+        document["data"][0] |= {"name": name, "title": f"The set {name}"}
+        (tmp_path / f"table1-{name}.json").write_text(json.dumps({"machine": MACHINE, **document}))
+    return tmp_path, document
 
 
 @pytest.mark.slow
 def test_the_page_holds_each_set_and_a_command_for_each_number(results_page, measured):
-    folder, said = measured
+    folder, document = measured
     text = results_page.page(folder)
     assert text.index("## The set ml-1m") < text.index("## The set lastfm")
-    for row in said["data"][0]["rows"]:
+    for row in document["data"][0]["rows"]:
         assert text.count(f"{row['mean']['ndcg@100']:.4f} ± {row['sem']['ndcg@100']:.4f}") >= 2
         command = f"`offdiag reproduce steck2020 table1 --data lastfm=PATH --trials 0 --seed 0 --rows {row['row']}`"
         assert command in text

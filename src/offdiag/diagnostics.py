@@ -24,11 +24,6 @@ from offdiag.weights import LowRank, Weights
 BLOCK_BYTES = 32 << 20  # size of one block of scores or gathered embeddings
 
 
-def diagonal(weights: Weights) -> NDArray[np.floating]:
-    """diag(W): how much each item predicts itself. For W = UVᵀ the products of rows u_i·v_i, without W."""
-    return weights.diagonal()
-
-
 def similar_groups(weights: Weights, n: int = 10) -> NDArray[np.int64]:
     """Row i holds the n other items with the largest values in *column* i of W: those that predict item i best.
 

@@ -99,16 +99,11 @@ def self_information(popularity: Floats) -> Floats:
 
 
 def recommended(indices: NDArray[np.int64], n_items: int, k: int) -> NDArray[np.bool_]:
-    """Which items appear among the first k of at least one list (n_items,); batches combine with |."""
+    """Which items appear among the first k of at least one list (n_items,); coverage is its mean."""
     top = indices[:, :k]
     mask = np.zeros(n_items, dtype=np.bool_)
     mask[top[top >= 0]] = True
     return mask
-
-
-def coverage(indices: NDArray[np.int64], n_items: int, k: int) -> float:
-    """Share of the catalogue that appears among the first k of at least one list: one number for all users."""
-    return float(recommended(indices, n_items, k).mean())
 
 
 def _ratio(above: ArrayLike, below: ArrayLike, n_targets: Counts) -> Floats:

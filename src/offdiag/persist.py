@@ -125,7 +125,10 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         item_ids = _decode_ids(arrays, about)
         popularity = arrays["popularity"].copy()
         model: Recommender = catalogue.model_class(about["model"])(**about["params"])
-        weights = KINDS[about["weights"]].from_arrays(_named(arrays, "weights."), len(item_ids))
+        weights = KINDS[about["weights"]].from_arrays(
+            {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")},
+            len(item_ids),
+        )
         if popularity.shape != item_ids.shape or popularity.dtype != np.float64:
             raise ValueError("popularity does not fit the items")
         if not isinstance(about["settings"], dict):
@@ -149,10 +152,6 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
             f"the model file {str(path)!r} is whole but makes no sense ({wording.one_line(error)}): save it again"
         ) from error
     return model
-
-
-def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from offdiag.progress import Progress
-    from offdiag.weights import Weights
-
-
-class Fitted(Protocol):
-    """What every fitted model holds; ``offdiag.models.recommender`` documents each attribute."""
-
-    @property
-    def weights_(self) -> Weights: ...
-    @property
-    def item_ids_(self) -> NDArray[Any]: ...
-    @property
-    def popularity_(self) -> NDArray[np.float64]: ...
-    @property
-    def settings_(self) -> dict[str, Any]: ...
-    @property
-    def n_users_(self) -> int: ...
+from offdiag.progress import Progress
 
 
 class Lists(Protocol):
@@ -61,34 +39,3 @@ class GramLearner(Learner, Protocol):
     @property
     def user_power(self) -> Any: ...
     def fit_gram(self, G: Any, /, *, item_ids: Any = None, progress: Progress | None = None) -> Any: ...
-
-
-class ClusterModel(Protocol):
-    """A model that is fitted on a cluster."""
-
-    weights_: Any
-    settings_: dict[str, Any]
-
-    @property
-    def dtype(self) -> str: ...
-    def _valid_settings(self) -> dict[str, Any]: ...
-    def _resolve_on_cluster(self, settings: dict[str, Any], scale: Callable[..., float]) -> dict[str, Any]: ...
-    def _store(
-        self, weights: Any, item_ids: Any, popularity: Any, n_users: int, settings: dict[str, Any], **learned: Any
-    ) -> Any: ...
-
-
-class FullRankOnCluster(ClusterModel, Protocol):
-    """EASE, DLAE, EDLAE or RDLAE; ``_objective`` returns the arguments of ``solvers.cholesky`` besides l2."""
-
-    @property
-    def storage(self) -> str: ...
-    def with_propensity(self, power: float) -> Self: ...
-    def _objective(self, settings: dict[str, Any]) -> dict[str, Any]: ...
-
-
-class SparseOnCluster(ClusterModel, Protocol):
-    """SparseEDLAE."""
-
-    def _check_memory(self, m: int, nnz: int, settings: dict[str, Any]) -> int: ...
-    def _finish(self, *solution: Any, **more: Any) -> Any: ...

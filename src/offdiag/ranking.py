@@ -145,7 +145,7 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> tuple[sparse.csr_array, li
 
 def _as_lists(histories: Any) -> list[list[Any]]:
     """A sequence of sequences of ids; a flat sequence of ids is one history."""
-    if isinstance(histories, str) or not isinstance(histories, Sequence | np.ndarray | set | frozenset | tuple):
+    if isinstance(histories, str) or not isinstance(histories, Sequence | np.ndarray | set | frozenset):
         raise OffdiagError(
             f"expected histories as a matrix, Interactions or lists of item ids, received {type(histories).__name__}; "
             "one history is a list such as ['a', 'b']"

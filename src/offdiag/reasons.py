@@ -90,14 +90,8 @@ class PairReason:
         """JSON-ready; only the first ``most`` third items, and the sum of the others."""
         n = len(self.items) if most is None else most
         through = zip(self.items[:n].tolist(), self.amounts[:n].tolist(), strict=True)
-        return {
-            "item": self.item,
-            "other": self.other,
-            "weight": self.weight,
-            "coefficient": self.coefficient,
-            "together": self.together,
-            "alone": self.alone,
-            "direct": self.direct,
+        names = ("item", "other", "weight", "coefficient", "together", "alone", "direct")
+        return {name: getattr(self, name) for name in names} | {
             "through": [{"id": item, "amount": amount} for item, amount in through],
             "others": float(self.amounts[n:].sum()),
             "n_others": len(self.amounts[n:]),

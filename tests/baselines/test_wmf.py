@@ -9,6 +9,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors
+from tests.fixtures.mistakes import rejects
 from tests.laws.strategies import interactions
 
 PRECISIONS = {"float32": 2e-3, "float64": 1e-8}
@@ -65,22 +66,14 @@ def test_at_the_end_no_vector_of_a_user_or_an_item_can_be_improved(dtype, l2, po
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_every_iteration_lowers_the_loss(dtype):
-    found = als.factorise(
-        sparse.csr_array(example(counts=True)),
-        rank=4,
-        alpha=2.0,
-        l2=0.01,
-        power=1.0,
-        iterations=30,
-        seed=0,
-        dtype=dtype,
-    )
+    given = {"rank": 4, "alpha": 2.0, "l2": 0.01, "power": 1.0, "iterations": 30, "seed": 0}
+    found = als.factorise(sparse.csr_array(example(counts=True)), **given, dtype=dtype)
     steps = np.diff(found.objectives)
     assert (steps <= 1e-5 * found.objectives[0]).all()
     assert found.objectives[-1] < 0.9 * found.objectives[0]
 
 
-def test_one_exact_step_per_row_is_reached_by_as_many_conjugate_gradients_as_dimensions():
+def test_as_many_gradient_steps_as_dimensions_solve_each_row_exactly():
     X = example()
     given = {"rank": 4, "alpha": 3.0, "l2": 0.1, "power": 1.0, "iterations": 1, "seed": 2, "dtype": "float64"}
     found = als.factorise(sparse.csr_array(X), steps=4, **given)
@@ -128,7 +121,7 @@ def test_the_seed_decides_everything():
     assert not np.array_equal(one.item_factors_, od.WMF(rank=3, seed=5).fit(X).item_factors_)
 
 
-def test_empty_users_and_items_nobody_has_change_nothing():
+def test_empty_users_and_items_without_users_change_nothing():
     X = example()
     more = np.zeros((60, 23))
     more[:50, :20] = X
@@ -181,53 +174,19 @@ def test_arrays_that_do_not_fit_are_refused(wrong):
         ImplicitFactors.from_arrays(sound | wrong, 4)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"alpha": 0.0}, "alpha of WMF must be a number above 0 or 'auto'"),
-        ({"l2": 0.0}, "l2 of WMF must be a number above 0"),
-        ({"l2": "auto"}, "l2 of WMF"),
-        ({"rank": 0}, "rank must be a whole number"),
-        ({"iterations": 0}, "iterations of WMF"),
-        ({"l2_power": 2.0}, "l2_power must be a number"),
-        ({"dtype": "float16"}, "dtype must be"),
-    ],
+test_mistakes_are_errors = rejects(
+    (lambda: od.WMF(alpha=0.0).fit(example()), "alpha of WMF must be a number above 0 or 'auto'"),
+    (lambda: od.WMF(l2=0.0).fit(example()), "l2 of WMF must be a number above 0"),
+    (lambda: od.WMF(l2="auto").fit(example()), "l2 of WMF"),
+    (lambda: od.WMF(rank=0).fit(example()), "rank must be a whole number"),
+    (lambda: od.WMF(iterations=0).fit(example()), "iterations of WMF"),
+    (lambda: od.WMF(l2_power=2.0).fit(example()), "l2_power must be a number"),
+    (lambda: od.WMF(dtype="float16").fit(example()), "dtype must be"),
+    (lambda: od.WMF(rank=3, alpha=2.0).fit(example() * 1e38), "left the range of float32"),
+    (lambda: od.WMF(rank=3).fit(example()).explain([0], 1), "explain with EDLAE"),
+    (lambda: od.WMF(rank=3).fit(example()).weights_.toarray(), "no matrix"),
+    (lambda: od.WMF(rank=3).fit(example()).weights_.column(np.array([0]), 1), "no matrix"),
 )
-def test_mistakes_are_told(settings, said):
-    with pytest.raises(od.OffdiagError, match=said):
-        od.WMF(**settings).fit(example())
-
-
-def test_values_beyond_the_precision_are_told_and_leave_the_earlier_fit():
-    X = example()
-    model = od.WMF(rank=3, alpha=2.0).fit(X)
-    before = model.predict(X)
-    with pytest.raises(od.OffdiagError, match="left the range of float32"):
-        model.fit(X * 1e38)
-    np.testing.assert_array_equal(model.predict(X), before)
-
-
-def test_an_interrupted_fit_leaves_the_earlier_one():
-    X = example()
-    model = od.WMF(rank=3).fit(X)
-    before = model.predict(X)
-
-    def stop(stage, done):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(seed=1).fit(X, progress=stop)
-    np.testing.assert_array_equal(model.predict(X), before)
-
-
-def test_what_it_cannot_do_is_said():
-    model = od.WMF(rank=3).fit(example())
-    with pytest.raises(od.OffdiagError, match="explain with EDLAE"):
-        model.explain([0], 1)
-    with pytest.raises(od.OffdiagError, match="no matrix"):
-        model.weights_.toarray()
-    with pytest.raises(od.OffdiagError, match="no matrix"):
-        model.weights_.column(np.array([0]), 1)
 
 
 @given(st.lists(st.integers(0, 4000), min_size=1, max_size=60), st.integers(1, 64), st.integers(1, 16))

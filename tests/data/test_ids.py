@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
 from offdiag import memory
-from offdiag.data.ids import MAX_LENGTH
+from offdiag.data.ids import MAX_LENGTH, positions
 from offdiag.data.read import read
 from tests.fixtures.tables import refused, write
 
@@ -75,3 +77,33 @@ def test_the_longest_ids_survive_fit_save_and_load(tmp_path):
     assert again.recommend([[names[0]]], k=5).items.tolist() == model.recommend([[names[0]]], k=5).items.tolist()
     with pytest.warns(od.UnknownItemsWarning):
         assert again.recommend([["z" * 5_000_000, names[1]]] * 3, k=1).lengths.tolist() == [1] * 3
+
+
+@pytest.mark.parametrize("ids", [np.array([30, 10, 20]), np.array(["c", "a", "b"])])
+def test_positions_find_ids_in_any_order_of_the_catalogue(ids):
+    assert positions(ids[[2, 0, 1]], ids).tolist() == [2, 0, 1]
+    assert positions([], ids).tolist() == []
+    assert positions([None, 1.5, True, "zz", 99, 10**30], ids).tolist() == [-1] * 6
+    assert positions([10**30], ids).tolist() == positions([2**63], ids).tolist() == [-1]
+
+
+def test_ids_are_never_converted_to_another_type():
+    texts, numbers = np.array(["7", "True", "a"]), np.array([1, 10])
+    assert positions(["a", 7, True], texts).tolist() == [2, -1, -1]
+    assert positions([True, 10, "1", 1.0], numbers).tolist() == [-1, 1, -1, -1]
+    assert positions(np.array([1, 10]), texts[:2]).tolist() == [-1, -1]
+
+
+def test_large_unsigned_ids_are_kept_apart():
+    ids = np.array([2**60 + 1, 2**60 + 2, 2**63 + 5], dtype=np.uint64)
+    assert positions([2**63 + 5, 2**60 + 2, 2**60, -1], ids).tolist() == [2, 1, -1, -1]
+
+
+@given(st.lists(st.text(max_size=4), max_size=8), st.sets(st.text(max_size=3), max_size=6))
+def test_positions_agree_with_a_dictionary(asked, known):
+    known = sorted(name for name in known if "\0" not in name)
+    place = {name: i for i, name in enumerate(known)}
+    expected = [place.get(name, -1) for name in asked]
+    array = np.array(known, dtype=np.str_) if known else np.array([], dtype="U1")
+    assert positions(asked, array).tolist() == expected
+    assert positions(asked, np.array(known, dtype=object)).tolist() == expected

@@ -100,3 +100,14 @@ def top_k(scores, seen, k, allowed=None):
         best = sorted(left, key=lambda i: (-scores[u, i], i))[:k]
         out[u, : len(best)] = best
     return out
+
+
+def left_out_errors(H, X, weight):
+    """‖e‖²/‖x‖² of each row of X, predicted by a zero-diagonal model whose inverse lacks that row with its weight."""
+    errors = []
+    for x, w in zip(X, weight, strict=True):
+        C = np.linalg.inv(H - w * np.outer(x, x))
+        B = -C / np.diag(C)
+        np.fill_diagonal(B, 0)
+        errors.append(((x - x @ B) ** 2).sum() / (x**2).sum())
+    return errors

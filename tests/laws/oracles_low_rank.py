@@ -1,7 +1,7 @@
 """Slow and obviously correct twins of the low-rank solvers: B = U Vᵀ is formed, systems follow from the definition.
 
-Everything is dense float64. J and its gradient come from ``tests.oracles``; nothing here knows the algebra that makes
-the solvers fast.
+Everything is dense float64. J and its gradient come from ``tests.laws.oracles``; nothing here knows the algebra that
+makes the solvers fast.
 """
 
 import numpy as np

@@ -44,6 +44,7 @@ EVERY = {
     **SPECTRAL,
     "auto": lambda **kw: od.EDLAE(**kw),
     "Popularity": lambda **kw: od.Popularity(),
+    "EDLAE dense": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, storage="dense", dtype="float64"),
     "EDLAE normalised": lambda **kw: od.EDLAE(dropout=0.3, l2=2.0, item_power=0.6, **kw),
     "RDLAE": lambda **kw: od.RDLAE(l2=2.0, propensity_power=0.3, **kw),
     "low rank auto": lambda **kw: od.LowRankEDLAE(**kw),
@@ -143,27 +144,38 @@ def test_the_family_meets_at_its_corners(X):
     assert np.array_equal(dlae, od.EDLAE(dropout=0.4, kept_weight=1.0, **given).fit(X).weights_.toarray())
 
 
-@given(interactions(values="counts"))
-def test_defaults_work_on_any_data(X):
-    model = od.EDLAE().fit(X)
-    assert np.isfinite(model.predict(X)).all()
-    assert all(isinstance(v, float) for v in model.settings_.values())
-    assert model.recommend(X, k=3).indices.shape[0] == X.shape[0]
+@pytest.mark.parametrize("model", [od.EDLAE, od.SLIM, od.ItemKNN])
+@given(X=interactions(values="counts"))
+def test_defaults_work_on_any_data(model, X):
+    for fitted in (model().fit(X), model().fit_gram(od.gram(X))):
+        assert np.isfinite(fitted.predict(X)).all()
+        assert not any(isinstance(value, str) for value in fitted.settings_.values())
+        assert fitted.recommend(X, k=3).indices.shape[0] == X.shape[0]
+        assert getattr(fitted, "gap_", 0) <= getattr(fitted, "tolerance", 0)
 
 
 @every_model
 def test_saving_and_loading_gives_the_same_model_bit_for_bit(make, tmp_path):
-    X = example()
+    X, path = example(), tmp_path / "model.od"
     model = make().fit(X)
-    model.save(tmp_path / "model.offdiag")
-    again = od.load(tmp_path / "model.offdiag")
-    assert type(again) is type(model)
-    assert again.get_params() == model.get_params()
-    assert again.settings_ == model.settings_
-    assert again.n_users_ == model.n_users_
-    assert again.predict(X).tobytes() == model.predict(X).tobytes()
-    assert np.array_equal(again.recommend(X, k=4).items, model.recommend(X, k=4).items)
-    assert np.array_equal(again.popularity_, model.popularity_)
+    model.save(path)
+    again = od.load(path)
+    again.save(path)  # over the very file it is mapped from
+    lists = model.recommend(X, k=4)
+    for other in (again, od.load(path)):
+        assert type(other) is type(model)
+        assert type(other.weights_) is type(model.weights_)
+        mine, loaded = model.__getstate__(), dict(vars(other))  # state for update and forget is not saved
+        arrays, expected = loaded.pop("weights_").arrays(), mine.pop("weights_").arrays()
+        assert {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()} == {
+            name: (a.dtype, a.shape, a.tobytes()) for name, a in expected.items()
+        }
+        np.testing.assert_equal(loaded, mine)
+        assert loaded["item_ids_"].dtype == mine["item_ids_"].dtype
+        assert other.predict(X).tobytes() == model.predict(X).tobytes()
+        found = other.recommend(X, k=4)
+        assert np.array_equal(found.indices, lists.indices)
+        assert found.scores.tobytes() == lists.scores.tobytes()
 
 
 @every_model
@@ -247,6 +259,23 @@ def test_a_failed_fit_keeps_the_earlier_one():
     with pytest.raises(od.OffdiagError, match="singular"):
         model.fit(duplicated)
     assert np.array_equal(model.predict(X), before)
+
+
+@every_model
+def test_an_interrupted_fit_keeps_the_earlier_one(make):
+    def stop(stage, done):
+        raise TimeoutError  # on Ctrl-C, some models keep the best so far
+
+    X = example()
+    model = make().fit(X)
+    before, settings = model.predict(X), model.settings_
+    try:
+        model.fit(X[:30], progress=stop)
+    except TimeoutError:
+        assert np.array_equal(model.predict(X), before)
+        assert model.settings_ is settings
+    else:
+        assert isinstance(model, od.Popularity), "it reports no progress"
 
 
 def test_a_gram_of_another_user_power_is_refused():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import sparse
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
@@ -64,8 +63,8 @@ class ItemKNN(Recommender):
         if used.user_power == "auto":
             used.user_power = USER_POWER
         self._check_memory(matrix.shape[1], matrix.nnz)
-        B = used._nearest(neighbours.from_data(matrix, user_weights(matrix, used.user_power)), progress)
-        return self._finish(B, used, source)
+        similarities = neighbours.from_data(matrix, user_weights(matrix, used.user_power))
+        return self._select(similarities, used, source, progress)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
@@ -74,16 +73,13 @@ class ItemKNN(Recommender):
         source = read_gram(G, item_ids)
         used.user_power = G.user_power
         self._check_memory(G.n_items, 0)
-        B = used._nearest(neighbours.from_gram(G.values, G.n_items, G.scale), progress)
-        return self._finish(B, used, source)
+        return self._select(neighbours.from_gram(G.values, G.n_items, G.scale), used, source, progress)
 
-    def _nearest(self, similarities: Similarities, progress: Progress | None) -> sparse.csc_array:
-        return neighbours.nearest(
-            similarities, neighbours=self.neighbours, balance=self.balance, shrink=self.shrink, dtype=self.dtype,
+    def _select(self, similarities: Similarities, used: Self, source: Source, progress: Progress | None) -> Self:
+        B = neighbours.nearest(
+            similarities, neighbours=used.neighbours, balance=used.balance, shrink=used.shrink, dtype=used.dtype,
             progress=progress,
         )  # fmt: skip
-
-    def _finish(self, B: sparse.csc_array, used: Self, source: Source) -> Self:
         if not np.isfinite(B.data).all():
             raise OffdiagError("the sums of squares overflow; scale the values down or binarise them")
         return self._store(Sparse.of(B), **vars(source), settings=used._settings())

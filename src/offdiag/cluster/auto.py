@@ -44,6 +44,12 @@ def unseen_user_l2(
 
     The l2 that ``fit`` of a full-rank model on one machine starts from: left-out users are evenly spaced among all
     users, in the order of the parts.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.unseen_user_l2(od.cluster.read(X), user_power=0.5) > 0
+        True
     """
     with stage(parts.client, "choosing l2", progress) as work:
         sums = work.gather([work.submit(_squares, part, parts.n_items, user_power) for part in parts.futures], 0, 0.3)

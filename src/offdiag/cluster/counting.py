@@ -41,6 +41,12 @@ def gram(
 
     ``data``: Parts (od.cluster.read) or any source that it takes. Each worker counts one whole Gram, and sums its
     share of all of them: m(m+1)/2 numbers plus a few per cent, and its users' rows. The result is on this machine.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> bool((od.cluster.gram(X).values == od.gram(X).values).all())
+        True
     """
     client = session.current(client)
     parts = read(data, client=client, progress=progress, reports=reports)

@@ -24,6 +24,12 @@ def prepare(
 ) -> Parts:
     """The filters of `offdiag fit`: values of at least ``at_least`` become 1, others are dropped; then items with
     ``min_items`` users or more are kept, and users with ``min_users`` of them. One pass, as od.prepare.min_counts.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.prepare(od.cluster.read(X), min_items=15)
+        Parts(1 parts, 60 users x 12 items, 362 interactions)
     """
     checks.whole("min_users", min_users)
     checks.whole("min_items", min_items)

@@ -49,6 +49,12 @@ def fit_full_rank(
     ``data``: Parts (od.cluster.read) or any source that it takes. ``keep``: return only this many of the strongest
     entries of every column, as sparse weights; this makes a model usable that is too large for one machine. Without
     it all m(m+1)/2 numbers are returned. ``tile``: items per tile, the unit of work and of transfer.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.fit_full_rank(od.EASE(l2=5.0), X, keep=3).weights_.kind
+        'sparse'
     """
     client = session.current(client)
     if getattr(model, "cluster_fit", None) != "full rank":

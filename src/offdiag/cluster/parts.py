@@ -37,7 +37,14 @@ IN_TASK = 8 << 20  # bytes of a matrix that are sent with one task
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Interactions on a cluster. Part p holds ``users[p]`` rows and ``entries[p]`` interactions."""
+    """Interactions on a cluster. Part p holds ``users[p]`` rows and ``entries[p]`` interactions.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.read(X).gather()
+        Interactions(60 users x 20 items, 400 interactions, 33.3 % filled)
+    """
 
     client: Client = field(repr=False)
     futures: list[Future] = field(repr=False)
@@ -135,6 +142,12 @@ def read(
     are in several partitions are merged; times decide between duplicates and are then dropped.
     ``verify=True`` also compares the pages of Parquet files with the checksums stored in them, which costs a second
     read by pyarrow and finds nothing if the writer stored no checksums.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.read(X)
+        Parts(1 parts, 60 users x 20 items, 400 interactions)
     """
     client = session.current(client)
     if isinstance(source, Parts):

@@ -62,6 +62,12 @@ def connect(
     worker, bytes or "4GB"; by default they share the free memory. ``timeout``: seconds to wait for the scheduler.
 
     A script that starts local workers needs ``if __name__ == "__main__":``, because each worker imports it again.
+
+    Example:
+        >>> import offdiag as od
+        >>> with od.cluster.connect("local:1") as client:
+        ...     len(client.scheduler_info()["workers"])
+        1
     """
     distributed = dask_distributed()
     local = address is None or address == "local" or address.startswith("local:")

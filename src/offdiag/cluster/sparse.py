@@ -52,6 +52,12 @@ def fit_sparse(
 
     ``data``: Parts (od.cluster.read) or any source that it takes. Each worker holds all interactions (about 20 bytes
     each) and ``block_bytes`` of the Gram; this machine only the supports and the weights. ``max_bytes`` as in ``fit``.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> od.cluster.fit_sparse(od.SparseEDLAE(neighbours=3), X).weights_.shape
+        (20, 20)
     """
     client = session.current(client)
     if getattr(model, "cluster_fit", None) != "sparse":

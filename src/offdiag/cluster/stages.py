@@ -30,7 +30,16 @@ SMALLER_PARTS = "give the workers more memory or split the data into more, small
 
 @dataclass(frozen=True)
 class Report:
-    """The cost of a stage: seconds, peak resident memory of each worker, and bytes that workers sent."""
+    """The cost of a stage: seconds, peak resident memory of each worker, and bytes that workers sent.
+
+    Example, with a client connected by ``od.cluster.connect``:
+        >>> import offdiag as od
+        >>> X = od.synthetic.interactions(60, 20, 400)
+        >>> reports = []
+        >>> _ = od.cluster.gram(X, reports=reports)
+        >>> [report.stage for report in reports]
+        ['counting pairs']
+    """
 
     stage: str
     seconds: float

@@ -23,7 +23,13 @@ from offdiag.progress import Progress
 
 @dataclass(frozen=True)
 class Protocol:
-    """The preparation and split of Liang et al. (2018) for one set."""
+    """The preparation and split of Liang et al. (2018) for one set.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.datasets.describe("ml-20m").protocol
+        Protocol(at_least=4, user_count=5, item_count=0, held_out_users=10000)
+    """
 
     at_least: float | None
     user_count: int
@@ -33,7 +39,13 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Counts:
-    """Size of a complete set: interactions, and users and items that have any."""
+    """Size of a complete set: interactions, and users and items that have any.
+
+    Example:
+        >>> import offdiag as od
+        >>> print(od.datasets.Counts(interactions=900, users=100, items=50))
+        900 interactions of 100 users with 50 items
+    """
 
     interactions: int
     users: int
@@ -48,6 +60,11 @@ class Dataset:
     """One public data set. `checksums` match `addresses`; None where the publisher gives none.
 
     `counts` are those of the version used in published results; None where the set changes over time.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.datasets.describe("citeulike-a").licence
+        'research use; cite Wang, Chen and Li (2013)'
     """
 
     name: str

@@ -23,7 +23,14 @@ from offdiag.errors import OffdiagError
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Users to evaluate on: histories go into the model, targets should come out."""
+    """Users to evaluate on: histories go into the model, targets should come out.
+
+    Example:
+        >>> import offdiag as od
+        >>> split = od.split.strong(od.synthetic.interactions(100, 50, 900), held_out=10)
+        >>> split.test.histories.shape == split.test.targets.shape == (10, 50)
+        True
+    """
 
     histories: sparse.csr_array
     targets: sparse.csr_array
@@ -38,7 +45,14 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Train and test parts, and optionally validation, over the same columns."""
+    """Train and test parts, and optionally validation, over the same columns.
+
+    Example:
+        >>> import offdiag as od
+        >>> split = od.split.strong(od.synthetic.interactions(100, 50, 900), held_out=10)
+        >>> split.train.n_users, len(split.validation.user_ids), len(split.test.user_ids)
+        (80, 10, 10)
+    """
 
     train: Interactions
     validation: HeldOut | None

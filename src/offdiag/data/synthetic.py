@@ -28,7 +28,14 @@ _SPAN = 2 * 365 * 86_400
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Synthetic interactions with times, and the genre that was planted for each item."""
+    """Synthetic interactions with times, and the genre that was planted for each item.
+
+    Example:
+        >>> import offdiag as od
+        >>> films = od.synthetic.catalogue(30, 20, 200)
+        >>> films.interactions.n_items == len(films.genres)
+        True
+    """
 
     interactions: Interactions
     genres: NDArray[Any]

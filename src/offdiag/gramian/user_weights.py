@@ -115,11 +115,24 @@ class Users:
         raise NotImplementedError
 
     def diagonal(self) -> NDArray[np.floating]:
-        """g = diag(G)."""
-        return np.asarray(self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale))
+        """g = diag(G).
+
+        Example:
+            >>> import offdiag as od
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).diagonal().tolist()
+            [1.0, 2.0, 1.0]
+        """
+        g: NDArray[np.floating] = self.own_diagonal().astype(self.dtype) * self.dtype.type(self.scale)
+        return g
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays stored in a file."""
+        """The arrays stored in a file.
+
+        Example:
+            >>> import offdiag as od
+            >>> sorted(od.gram([[1, 1, 0], [0, 1, 1]]).arrays())
+            ['activity', 'item_counts', 'item_sums', 'values']
+        """
         return {
             field.name: getattr(self, field.name) for field in fields(cast(Any, self)) if field.name != "user_power"
         }
@@ -128,7 +141,13 @@ class Users:
         return self._with(self.values.copy())
 
     def astype(self, dtype: Any) -> Self:
-        """A copy in another precision."""
+        """A copy in another precision.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.gram([[1, 1, 0], [0, 1, 1]]).astype("float64").dtype
+            dtype('float64')
+        """
         return self._with(self.values.astype(dtype))
 
     def _with(self, values: NDArray[np.floating]) -> Self:

@@ -42,7 +42,14 @@ class Regression(Recommender):
     objective_: float  # the minimum reached (docs/models.md), in squared units of the weighted data
 
     def with_propensity(self, power: float) -> Self:
-        """The same fit with its scores divided by another power of popularity; large arrays are shared, not copied."""
+        """The same fit with its scores divided by another power of popularity; large arrays are shared, not copied.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.EASE(l2=10.0).fit(X).with_propensity(0.2).settings_["propensity_power"]
+            0.2
+        """
         model = copy.copy(self._require_fit())
         model.propensity_power = float(power)
         model.settings_ = self.settings_ | {"propensity_power": model._valid_settings()["propensity_power"]}

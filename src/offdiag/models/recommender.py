@@ -56,7 +56,14 @@ class Recommender:
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[np.floating]:
-        """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less."""
+        """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.EASE(l2=10.0).fit(X).predict(X).shape
+            (300, 40)
+        """
         rows, unknown = ranking.encode(X, self._require_fit().item_ids_)
         ranking.report_unknown(unknown, stacklevel=3)
         return rows @ self.weights_
@@ -77,6 +84,13 @@ class Recommender:
         ``.lengths`` holds their lengths, and the places after the end are masked. Ids that are not in the catalogue
         are ignored, listed in ``.unknown`` and warned about; ``strict=True`` makes them an error. An empty history
         gets the popular items.
+
+        Example:
+            >>> import offdiag as od
+            >>> import numpy as np
+            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
+            >>> [pairs[0][0] for pairs in model.recommend([[1], [2]], k=1)]
+            [0, 0]
         """
         model = self._require_fit()
         return ranking.recommend(
@@ -89,6 +103,12 @@ class Recommender:
 
         Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
         items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> [len(pairs) for pairs in od.EASE(l2=10.0).fit(X).similar(X.item_ids[:2], k=3)]
+            [3, 3]
         """
         model = self._require_fit()
         return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
@@ -97,12 +117,27 @@ class Recommender:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
         ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> reasons = od.EASE(l2=10.0).fit(X).explain(X.item_ids[:3].tolist(), X.item_ids[3])
+            >>> bool(reasons.score == reasons.contributions.sum())
+            True
         """
         model = self._require_fit()
         return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
-        """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``."""
+        """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> pair = od.EASE(l2=10.0).fit(X).explain_pair(*X.item_ids[:2])
+            >>> bool(abs(pair.together - pair.direct - pair.amounts.sum()) < 1e-3)
+            True
+        """
         from offdiag.models import pair_reasons
 
         return pair_reasons.explain(self._require_fit(), item, other)
@@ -166,16 +201,36 @@ class Recommender:
         ``updatable=True`` also writes a second, encrypted file, ``path`` + ".living", for ``update`` and ``forget``.
         ``key`` is a key file, 32 bytes, or a function that returns them; by default keys are kept in the user's
         configuration folder. ``rotate_key=True`` makes every older copy of that file unreadable.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.EASE(l2=10.0).fit(X).save("ease.od", metrics={"ndcg@100": 0.4})
+            >>> od.load("ease.od").n_users_
+            300
         """
         from offdiag import persist
 
         persist.save(self._require_fit(), path, metrics=metrics, updatable=updatable, key=key, rotate_key=rotate_key)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them."""
+        """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.EASE(l2=10.0).get_params()["l2"]
+            10.0
+        """
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def set_params(self, **params: Any) -> Self:
+        """Change some hyper-parameters; they take effect in the next fit.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.EASE().set_params(l2=10.0).l2
+            10.0
+        """
         known = self.get_params()
         for name, value in params.items():
             if name not in known:

@@ -31,7 +31,13 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Shrink:
-    """The base class: a name, checked parameters, and a text form."""
+    """The base class: a name, checked parameters, and a text form.
+
+    Example:
+        >>> import offdiag as od
+        >>> str(od.spectral.Ridge(l2=300.0)), od.spectral.Ridge(l2=300.0)([30.0, 10.0]).tolist()
+        ('ridge:l2=300.0', [0.75, 0.25])
+    """
 
     name: ClassVar[str]
 
@@ -65,7 +71,13 @@ class Shrink:
 
 @dataclass(frozen=True)
 class Hard(Shrink):
-    """f = 1: the leading components as they are (PureSVD)."""
+    """f = 1: the leading components as they are (PureSVD).
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.Hard()([30.0, 10.0, 0.0]).tolist()
+        [1.0, 1.0, 0.0]
+    """
 
     name: ClassVar[str] = "hard"
 
@@ -75,7 +87,13 @@ class Hard(Shrink):
 
 @dataclass(frozen=True)
 class Ridge(Shrink):
-    """f = σ²/(σ² + l2): Gaussian noise of variance l2/users at the input, averaged out [Pretorius18 sec. A]."""
+    """f = σ²/(σ² + l2): Gaussian noise of variance l2/users at the input, averaged out [Pretorius18 sec. A].
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.Ridge(l2=300.0)([30.0, 10.0]).tolist()
+        [0.75, 0.25]
+    """
 
     l2: float | Auto = "auto"
     name: ClassVar[str] = "ridge"
@@ -87,7 +105,13 @@ class Ridge(Shrink):
 
 @dataclass(frozen=True)
 class WeightDecay(Shrink):
-    """f = (1 − l2/σ²)₊: l2(‖U‖² + ‖V‖²) added to the loss; the same as a penalty on the nuclear norm of UVᵀ."""
+    """f = (1 − l2/σ²)₊: l2(‖U‖² + ‖V‖²) added to the loss; the same as a penalty on the nuclear norm of UVᵀ.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.WeightDecay(l2=300.0)([20.0, 10.0]).tolist()
+        [0.25, 0.0]
+    """
 
     l2: float | Auto = "auto"
     name: ClassVar[str] = "weight-decay"
@@ -102,6 +126,11 @@ class Dropout(Shrink):
     """f = (σ − τ)₊/σ: hidden units dropped at random, the squared nuclear norm of X̂ [Mianjy18 Thm. 3.6].
 
     ``width`` is the number of hidden units, the rank of the decomposition when None. A wider layer is shrunk less.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.Dropout(drop=0.5)([6.0, 3.0, 0.0]).round(3).tolist()
+        [0.7, 0.4, 0.0]
     """
 
     drop: float = 0.5
@@ -118,6 +147,11 @@ class DropBlock(Shrink):
 
     The largest singular values lose a constant share, as in Ridge; the others a constant amount, as with Dropout. With
     ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.DropBlock(drop=0.5, block=2)([8.0, 4.0, 2.0, 1.0]).round(3).tolist()
+        [0.667, 0.625, 0.25, 0.0]
     """
 
     drop: float = 0.5
@@ -147,6 +181,11 @@ class EarlyStop(Shrink):
 
     ``time`` is measured in units of N/(α σ_1²), the pace of the largest component; a component with half the singular
     value takes four times as long. ``start`` is the f of all components at time 0, ``l2`` the noise, as in Ridge.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.EarlyStop(time=5.0)([30.0, 10.0]).round(3).tolist()
+        [0.957, 0.003]
     """
 
     time: float = 100.0
@@ -166,7 +205,13 @@ SHRINKS: dict[str, type[Shrink]] = {s.name: s for s in (Hard, Ridge, WeightDecay
 
 
 def parsed(value: Any) -> Shrink:
-    """A shrink, given as such or as text, e.g. "ridge", "ridge:l2=300" or "dropblock:drop=0.3,block=4"."""
+    """A shrink, given as such or as text, e.g. "ridge", "ridge:l2=300" or "dropblock:drop=0.3,block=4".
+
+    Example:
+        >>> import offdiag as od
+        >>> od.spectral.parsed("ridge:l2=300")
+        Ridge(l2=300)
+    """
     if isinstance(value, Shrink):
         return value
     if not isinstance(value, str):

@@ -29,7 +29,7 @@ def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str,
             raise OffdiagError(f"{setting} is both held fixed and given bounds; leave one of the two out")
         known, default = settings_of(cls).get(setting), cls.__dataclass_fields__[setting].default  # type: ignore[attr-defined]
         whole = checks.is_whole(default) if known is None else known.whole
-        bounds[setting] = parsed(setting, wanted, whole=whole)
+        bounds[setting] = parse_bounds(setting, wanted, whole=whole)
     return bounds
 
 
@@ -49,7 +49,7 @@ def _bounds(cls: Any, scale: Scale) -> Space:
     return {name: what for name, what in found.items() if what is not None}
 
 
-def parsed(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any, ...]:
+def parse_bounds(name: str, wanted: Any, *, whole: bool = False) -> Range | tuple[Any, ...]:
     """(low, high), (low, high, "log"), or a list of choices; whole numbers if the setting takes them."""
     if isinstance(wanted, list):
         if not wanted:
@@ -83,23 +83,25 @@ def distributions(space: Space) -> dict[str, Any]:
     return out
 
 
-def inside(settings: Mapping[str, Any], bounds: Space) -> dict[str, Any]:
+def move_inside(settings: Mapping[str, Any], bounds: Space) -> dict[str, Any]:
     """The settings, moved into their bounds; for choices the nearest number, or else the first choice."""
     out = dict(settings)
     for name, what in bounds.items():
         value: Any = settings.get(name)
         number = checks.is_number(value)
         if isinstance(what, Range):
-            moved = min(max(float(value), what.low), what.high) if number else what.low
-            out[name] = round(moved) if what.whole else float(moved)
+            out[name] = _clip(value if number else what.low, what)
         elif value not in what:
-            choices: list[Any] = [choice for choice in what if isinstance(choice, int | float)]
-            out[name] = _closest(choices, value) if number and choices else what[0]
+            choices = [choice for choice in what if isinstance(choice, int | float)] if number else []
+            out[name] = min(choices, key=lambda choice: abs(choice - value)) if choices else what[0]
     return out
 
 
-def _closest(choices: list[Any], value: Any) -> Any:
-    return min(choices, key=lambda choice: abs(float(choice) - float(value)))
+def _clip(value: float, what: Range) -> float:
+    clipped = min(max(value, what.low), what.high)
+    if what.step:
+        clipped = what.low + round((clipped - what.low) / what.step) * what.step
+    return round(clipped) if what.whole else float(clipped)
 
 
 def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:
@@ -110,10 +112,7 @@ def nearest(settings: Mapping[str, Any], space: Space) -> dict[str, Any] | None:
         if isinstance(what, Range):
             if not isinstance(value, int | float):
                 return None
-            clipped = min(max(value, what.low), what.high)
-            if what.step:
-                clipped = what.low + round((clipped - what.low) / what.step) * what.step
-            out[name] = round(clipped) if what.whole else float(clipped)
+            out[name] = _clip(value, what)
         elif value in what:
             out[name] = value
         else:

@@ -81,7 +81,7 @@ def tune(
             return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
         raise _too_short(seconds) from None
     bounds = ranges.space_of(cls, scale, fixed, wanted)
-    first = ranges.inside(first, {name: what for name, what in bounds.items() if name in wanted})
+    first = ranges.move_inside(first, {name: what for name, what in bounds.items() if name in wanted})
     search = _Search(cls, bench, fixed, bounds, journal, clock, Sampler(bounds, seed))
     begin = [("automatic", first), *(("given", settings) for settings in given)]
     stopped = "trials"
@@ -245,7 +245,7 @@ class _Search:
         self.bench.whole(model, self.clock)
         for power in powers:
             begin = time.perf_counter()
-            result = self.bench.measured(cast(Any, model).with_propensity(power))
+            result = self.bench.measure(cast(Any, model).with_propensity(power))
             settings = best.settings | {"propensity_power": power}
             self._add("propensity", settings, COMPLETE, begin, result=result)
             self.clock("propensities", 1.0)

@@ -78,9 +78,9 @@ class Bench:
         else:
             stops_early = getattr(model, "stops_early", False)
             model.fit(self.train, progress=progress, **({"validation": self.validation} if stops_early else {}))
-        return self.measured(model)
+        return self.measure(model)
 
-    def measured(self, model: Ranker) -> Result:
+    def measure(self, model: Ranker) -> Result:
         return evaluate(model, self.validation, [self.metric])
 
     def glance(self, model: Learner, progress: Progress | None = None) -> Result | None:

@@ -31,7 +31,17 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The best settings, a model with them, and every trial."""
+    """The best settings, a model with them, and every trial.
+
+    Example:
+        >>> import offdiag as od
+        >>> split = od.split.strong(od.synthetic.interactions(300, 40, 3_000, seed=0), held_out=0.2)
+        >>> tuned = od.tune(od.EASE, split, trials=2, fixed={"user_power": 0.5})
+        >>> tuned.model.l2 == tuned.settings["l2"] == tuned.best.settings["l2"]
+        True
+        >>> tuned.to_dict()["stopped"]
+        'trials'
+    """
 
     model: Learner  # not fitted
     settings: dict[str, Any]  # the searched ones and those held fixed

@@ -12,6 +12,7 @@ from offdiag import memory
 from offdiag.baselines.nets import net_fields
 from offdiag.baselines.nets.training import torch_or_error, zeros
 from offdiag.errors import OffdiagError
+from offdiag.lab import layers
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import read_data
@@ -85,8 +86,6 @@ class EmphasizedDAE(_Fit):
 
     def _train(self, matrix: sparse.csr_array, progress: Progress | None) -> tuple[Network, list[float]]:
         torch = torch_or_error("EmphasizedDAE")
-        from offdiag.lab import layers
-
         n, m = matrix.shape
         p, b, rows = self.dropout, self.kept_weight, self.batch_users
         generator = torch.Generator().manual_seed(self.seed)
@@ -110,11 +109,7 @@ class EmphasizedDAE(_Fit):
                 loss = layers.emphasized_loss(x, output, kept, 1.0, b) / (p + b * (1 - p))
                 if self.l2:
                     loss = loss + self.l2 * ((W1**2).sum() + (W2**2).sum())
-                for group in optimiser.param_groups:
-                    group["lr"] = self.learning_rate * (1 - step / steps)
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
+                layers.descend(optimiser, loss, self.learning_rate * (1 - step / steps))
                 step += 1
                 total += float(loss.detach()) * len(users) / n
             losses.append(total)

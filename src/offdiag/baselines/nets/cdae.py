@@ -27,9 +27,8 @@ class CDAE(Neural):
     Example:
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-        >>> model = od.CDAE(width=8, epochs=3).fit(X)
-        >>> model.recommend(X, k=5).items.shape
-        (300, 5)
+        >>> od.CDAE(width=8, loss="squared", epochs=3).fit(X).epochs_
+        3
     """
 
     width: int = net_fields.width(200)
@@ -71,10 +70,11 @@ class CollaborativeNet:
 
         W1, b1, W2, b2, vectors = self.parameters.values()
         own = vectors.index_select(0, torch.from_numpy(users))
-        entered = training.gathered(training.dropped(x, self.settings.dropout, rng), W1) + own + b1
+        entered = training.gather_rows(training.drop_entries(x, self.settings.dropout, rng), W1) + own + b1
         hidden = torch.tanh(entered) if self.settings.activation == "tanh" else torch.sigmoid(entered)
         scores = torch.addmm(b2, hidden, W2.T)
-        errors = losses_of(self.settings.loss)(scores, x, self.settings.positive_weight)
+        measure = logistic if self.settings.loss == "logistic" else squared
+        errors = measure(scores, x, self.settings.positive_weight)
         if self.settings.l2 == 0:
             return errors
         return errors + self.settings.l2 * ((W1**2).sum() + (W2**2).sum() + (own**2).sum())
@@ -83,10 +83,6 @@ class CollaborativeNet:
         W1, b1, W2, b2, vectors = (tensor.detach().numpy() for tensor in self.parameters.values())
         nobody = b1 + vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         return Network(((W1, nobody), (W2, b2)), (self.settings.activation,), False)
-
-
-def losses_of(name: str) -> Any:
-    return logistic if name == "logistic" else squared
 
 
 def logistic(scores: Any, x: sparse.csr_array, positive_weight: float) -> Any:

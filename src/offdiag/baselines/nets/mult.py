@@ -113,8 +113,8 @@ class DenoisingNet:
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
         import torch
 
-        seen = training.dropped(_unit(x), self.settings.dropout, rng)
-        hidden = torch.tanh(training.gathered(seen, self.parameters["W1"]) + self.parameters["b1"])
+        seen = training.drop_entries(_unit(x), self.settings.dropout, rng)
+        hidden = torch.tanh(training.gather_rows(seen, self.parameters["W1"]) + self.parameters["b1"])
         hidden = self._tanh(hidden, range(2, self.last))
         return negative_log_likelihood(self._logits(hidden), x) + self._penalty()
 
@@ -160,18 +160,18 @@ class VariationalNet(DenoisingNet):
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
         import torch
 
-        mean, log_variance = self.encode(training.dropped(_unit(x), self.settings.dropout, rng))
+        mean, log_variance = self.encode(training.drop_entries(_unit(x), self.settings.dropout, rng))
         noise = torch.from_numpy(rng.standard_normal(tuple(mean.shape), dtype=np.float32))
         z = mean + noise * torch.exp(0.5 * log_variance)
         logits = self._logits(self._tanh(z, range(self.middle + 1, self.last)))
-        beta = annealed(self.beta, step, self.anneal_steps)
+        beta = anneal(self.beta, step, self.anneal_steps)
         return negative_log_likelihood(logits, x) + beta * divergence(mean, log_variance) + self._penalty()
 
     def encode(self, seen: sparse.csr_array) -> tuple[Any, Any]:
         """Means and logarithms of the variances of q(z | x) (n, rank)."""
         import torch
 
-        first = training.gathered(seen, self.parameters["W1"]) + self.parameters["b1"]
+        first = training.gather_rows(seen, self.parameters["W1"]) + self.parameters["b1"]
         if self.middle > 1:
             hidden = self._tanh(torch.tanh(first), range(2, self.middle))
             first = torch.addmm(self.parameters[f"b{self.middle}"], hidden, self.parameters[f"W{self.middle}"])
@@ -187,7 +187,7 @@ class VariationalNet(DenoisingNet):
         return Network(tuple(layers), tuple(names), True)
 
 
-def annealed(beta: float, step: int, steps: float) -> float:
+def anneal(beta: float, step: int, steps: float) -> float:
     """β at a step: linear from 0 up to its cap."""
     return beta * min(1.0, step / steps) if steps > 0 else beta
 

@@ -16,6 +16,7 @@ from scipy import sparse
 from offdiag.baselines.nets.checkpoints import Checkpoint, Run
 from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.errors import OffdiagError
+from offdiag.lab import layers
 from offdiag.progress import Progress
 from offdiag.weights import Network
 
@@ -38,13 +39,9 @@ class Net(Protocol):
 
 
 def torch_or_error(name: str) -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise OffdiagError(
-            f"{name} needs torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
-        ) from None
-    return torch
+    return layers.torch_or_error(
+        f"{name} needs torch: pip install 'offdiag[neural]' (without a GPU: pip install torch==2.13.0 first)"
+    )
 
 
 def train(
@@ -146,7 +143,7 @@ def _take_moments(run: Run, net: Net, optimiser: Any) -> None:
     run.squares = {name: state["exp_avg_sq"].numpy() for name, state in states.items()}
 
 
-def dropped(x: sparse.csr_array, p: float, rng: np.random.Generator) -> sparse.csr_array:
+def drop_entries(x: sparse.csr_array, p: float, rng: np.random.Generator) -> sparse.csr_array:
     """Each entry dropped with probability p, the others divided by 1 − p: the mean over the draws is x."""
     if p == 0:
         return x
@@ -154,7 +151,7 @@ def dropped(x: sparse.csr_array, p: float, rng: np.random.Generator) -> sparse.c
     return sparse.csr_array((x.data * factors, x.indices, x.indptr), shape=x.shape)
 
 
-def gathered(x: sparse.csr_array, W: Any) -> Any:
+def gather_rows(x: sparse.csr_array, W: Any) -> Any:
     """x W with the gradient for W: the rows of W at the items of x, weighted and summed per user; no dense x."""
     import torch
 

@@ -142,7 +142,7 @@ def run(
         U, V = diagnostics.balanced(weights)
         cosines[name] = (diagnostics.median_cosines(U, groups), diagnostics.median_cosines(V, groups))
         as_fitted[name] = [middle(diagnostics.median_cosines(E, groups)) for E in (weights.U, weights.V)]
-        diagonals[name] = diagnostics.diagonal(weights)
+        diagonals[name] = weights.diagonal()
     took = time.perf_counter() - start
     return Figure1(source, split.train, held_out, seed, full_rank, curve, rank, cosines, as_fitted, diagonals, took)
 

@@ -1,0 +1,36 @@
+"""Which trial wins, and how trials are printed."""
+
+import json
+
+import offdiag as od
+from offdiag.tuning.trials import Trial, winner
+
+
+def trial(number, value, error=None, *, of=None):
+    """A trial at l2 = number, or the trial ``of`` that number with a power of popularity."""
+    settings = {"l2": number} if of is None else {"l2": of, "propensity_power": 0.1}
+    origin = "sampler" if of is None else "propensity"
+    return Trial(number, origin, settings, "complete", value, 0.01, left_out_error=error)
+
+
+def test_near_ties_are_decided_by_the_left_out_error():
+    trials = [trial(0, 0.5000, 0.9), trial(1, 0.4980, 0.7), trial(2, 0.4970, 0.1), trial(3, 0.4999, 0.8)]
+    assert winner(trials).number == 1  # 2 has a lower error but lies 0.3 standard errors behind
+    assert winner([*trials, Trial(4, "sampler", {}, "pruned", small_value=0.9)]).number == 1
+    assert winner([*trials, trial(5, 0.4995)]).number == 0, "without an error for all, the largest value wins"
+
+
+def test_propensities_count_for_the_chosen_trial_only():
+    trials = [trial(0, 0.50, 0.9), trial(1, 0.499, 0.7)]
+    assert winner([*trials, trial(2, 0.52, of=1), trial(3, 0.6, of=0)]).number == 2
+    assert winner([*trials, trial(2, 0.49, of=1)]).number == 1
+
+
+def test_the_table_and_the_document_list_every_trial(split):
+    tuned = od.tune(od.EASE, split, trials=5)
+    text = str(tuned)
+    assert len(text.splitlines()) == 7
+    assert "ndcg@100" in text.splitlines()[0]
+    document = json.loads(json.dumps(tuned.to_dict()))
+    assert len(document["trials"]) == 5
+    assert document["settings"] == tuned.settings
