@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from offdiag import metrics as formulas
+from offdiag import wording
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress
 from offdiag.protocols import Ranker
@@ -148,7 +149,7 @@ class Result:
             for name, mean in self.mean.items()
         ]
         left_out = f", {self.n_without_targets:,} without targets left out" if self.n_without_targets else ""
-        return "\n".join([*lines, f"{self.n_users:,} users{left_out}, {self.seconds:.2f} s"])
+        return "\n".join([*lines, f"{self.n_users:,} users{left_out}, {wording.seconds(self.seconds)}"])
 
     def to_dict(self, *, per_user: bool = False) -> dict[str, Any]:
         """JSON-ready: plain numbers, None for a sem that does not exist; values per user only on request.

@@ -34,6 +34,11 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.3g} TB"
 
 
+def seconds(value: float) -> str:
+    """0.4 → '0.40 s', 75 → '75 s'."""
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
 def with_error(mean: float, sem: float | None, sign: str = "") -> str:
     """'0.1234 ± 0.0012', without the error if there is none; ``sign`` "+" also writes a plus sign."""
     error = "" if sem is None or sem != sem else f" ± {sem:.4f}"

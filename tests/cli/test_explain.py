@@ -1,8 +1,21 @@
-"""`offdiag explain`: the parts of a score; tests/test_reasons.py has those of pairs and ranks."""
+"""`offdiag explain`: the parts of a score with ranks, and pairs."""
+
+import json
+import re
 
 import pytest
 
 import offdiag as od
+
+
+@pytest.fixture(scope="module")
+def saved(folder):
+    """A model that knows its Gram, which pairs need, also saved without it."""
+    inter = od.synthetic.interactions(300, 40, 4_000, names=True, seed=5)
+    model = od.EDLAE(l2=2.0).fit(inter)
+    model.save(folder / "pairs.od", updatable=True)
+    model.save(folder / "bare.od")
+    return model
 
 
 @pytest.mark.parametrize("file", ["model.od", "low.od"])
@@ -29,3 +42,56 @@ def test_popularity_has_no_reasons(fails):
 
 def test_a_missing_option_is_one_line(fails):
     assert "--item" in fails("explain", "model.od", "--history", "a")
+
+
+def test_the_command_prints_ranks_next_to_the_bars(saved, run):
+    ids = saved.item_ids_.tolist()
+    best = saved.recommend([ids[:3]], k=1).items[0, 0].item()
+    answer = saved.explain([ids[:3]], best)
+    code, out, _ = run("explain", "pairs.od", "--history", ",".join(ids[:3]), "--item", best)
+    assert code == 0
+    assert f"{best} has rank 1 among" in out
+    for item, place in zip(answer.items.tolist(), answer.rank_without.tolist(), strict=True):
+        (line,) = [line for line in out.splitlines() if line.startswith(item)]
+        assert line.rstrip().endswith(f"rank 1 → {place}" if place != 1 else "rank 1, as it is")
+    body = json.loads(run("explain", "pairs.od", "--history", ",".join(ids[:3]), "--item", best, "--json")[1])
+    assert body["rank"] == 1
+    assert [c["rank_without"] for c in body["contributions"]] == answer.rank_without.tolist()
+    code, out, _ = run("explain", "pairs.od", "--history", ",".join(ids[:3]), "--item", ids[0])
+    assert "is in the history" in out
+
+
+def test_the_command_explains_a_pair(saved, run):
+    ids = saved.item_ids_.tolist()
+    answer = saved.explain_pair(ids[2], ids[5])
+    code, out, _ = run("explain", "pairs.od", "--pair", ids[2], ids[5])
+    assert code == 0
+    assert f"{answer.weight:+.4f}" in out.splitlines()[0]
+    assert f"{answer.alone:+.4f}" in out.splitlines()[0]
+    shares = [line for line in out.splitlines() if line.startswith(("its own", "through", "not explained"))]
+    assert len(shares) == 13  # its own weight, ten items, the others together, the rest
+    parts = [float(re.search(r"[+-]\d+\.\d(?!\d)", line)[0]) for line in shares]
+    assert sum(parts) == pytest.approx(100, abs=0.05 * len(parts))
+    body = json.loads(run("explain", "pairs.od", "--pair", ids[2], ids[5], "--json")[1])
+    assert body["together"] == answer.together
+    assert len(body["through"]) == len(answer.items)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--item", "x"], "missing: --history"),
+        ([], "missing: --history and --item"),
+        (["--pair", "x", "y", "--item", "x"], "--item as well"),
+        (["--pair", "nobody", "nothing"], "'nobody'"),
+    ],
+)
+def test_wrong_calls_of_explain_are_one_line(saved, fails, options, words):
+    assert words in fails("explain", "pairs.od", *options)
+
+
+def test_a_pair_needs_a_file_with_its_gram(saved, run):
+    ids = saved.item_ids_.tolist()
+    code, _, err = run("explain", "bare.od", "--pair", ids[2], ids[5])
+    assert code == 2
+    assert "updatable" in err

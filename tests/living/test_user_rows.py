@@ -94,7 +94,7 @@ def test_rows_with_too_few_columns_leave_the_model_as_it_was(make, method, X):
         getattr(model, method)(X[:1, :-1])
     assert all(np.array_equal(array, before[name]) for name, array in model.weights_.arrays().items())
     model.forget(X[:1])
-    assert_same(model, refitted(model, X[1:]))
+    np.testing.assert_allclose(model.predict(X), refitted(model, X[1:]).predict(X), rtol=1e-5, atol=1e-5)
 
 
 def test_ids_that_a_fit_refuses_are_refused():

@@ -87,7 +87,7 @@ def compress(
             "weights after": f"{wording.size(about['bytes'])}, {about['storage']}, "
             f"{about['bytes'] / max(about['bytes_before'], 1):.3g} of it",
             "kept": f"{about['entries']:,} weights, {per_item:.1f} for each item on average",
-            "time": console.seconds(about["seconds"]),
+            "time": wording.seconds(about["seconds"]),
             "saved to": f"{about['file']} ({wording.size(about['file_bytes'])}, "
             f"before {wording.size(about['file_bytes_before'])})",
         }

@@ -247,10 +247,6 @@ def working() -> Iterator[Work]:
         yield Work(bars)
 
 
-def seconds(value: float) -> str:
-    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
-
-
 def number_or_auto(name: str, text: str) -> float | str:
     """The value of an option that takes a number or the word auto."""
     try:

@@ -192,7 +192,7 @@ def show(study: Study, folder: Path) -> None:
         if entry is not study.best:
             test = study.best.result.compare(entry.result)
             behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
-        rows.append([entry.name, *cells, behind, console.seconds(entry.seconds)])
+        rows.append([entry.name, *cells, behind, wording.seconds(entry.seconds)])
     head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
     console.say()
     console.show_table(head, rows)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from offdiag import wording
 from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
@@ -125,7 +126,7 @@ def fit(
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
             **outputs.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
-            "time": console.seconds(about["seconds"]),
+            "time": wording.seconds(about["seconds"]),
             "saved to": outputs.saved_text(out),
             **outputs.key_pairs(out, key_file),
         }

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
+from offdiag import wording
 from offdiag.cli import commands, console, inputs, outputs, steck2020
 from offdiag.cli.commands import Json, Seed
 from offdiag.errors import OffdiagError
@@ -88,7 +89,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
         console.show_json(page.as_json(found) | {"files": files})
     else:
         console.say(
-            f"{found.title} ({found.authors}), size {size}, {console.seconds(found.seconds)}; data: {found.data}"
+            f"{found.title} ({found.authors}), size {size}, {wording.seconds(found.seconds)}; data: {found.data}"
         )
         console.show_table(["verdict", "where", "measured"], [[c.verdict, c.where, c.measured] for c in found.claims])
         rows = [[c.name, c.shown, c.expected, c.verdict] for c in checks]

@@ -216,7 +216,7 @@ def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
         f"{facts['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
         "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
         f"{result.n_users:,} other users, measured once (mean ± standard error)",
-        "trials": f"{', '.join(counts)}, {console.seconds(tuned.seconds)}; {END.get(tuned.stopped, tuned.stopped)}",
+        "trials": f"{', '.join(counts)}, {wording.seconds(tuned.seconds)}; {END.get(tuned.stopped, tuned.stopped)}",
     }
     if facts["study"] is not None:
         more = " with more --trials" if tuned.stopped == "trials" else ""

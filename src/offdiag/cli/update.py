@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from offdiag import wording
 from offdiag.cli import console, inputs, log_inputs, model_change, outputs
 from offdiag.cli.commands import Json, KeyFile
 from offdiag.cli.log_inputs import LogColumns
@@ -70,7 +71,7 @@ def update(
                 "users": f"{plan.new_users:,} new, {plan.changed_users:,} changed",
                 **_step_pairs(steps),
                 "model": f"{fitted.n_users_:,} users, {len(fitted.item_ids_):,} items",
-                "time": console.seconds(seconds),
+                "time": wording.seconds(seconds),
                 "saved to": outputs.saved_text(target),
             }
         )

@@ -49,7 +49,7 @@ class Report:
     def __str__(self) -> str:
         peak = wording.size(max(self.peak_bytes.values(), default=0))
         return (
-            f"{self.stage}: {self.seconds:.2f} s on {len(self.peak_bytes)} workers, at most {peak} on one, "
+            f"{self.stage}: {wording.seconds(self.seconds)} on {len(self.peak_bytes)} workers, at most {peak} on one, "
             f"{wording.size(self.moved_bytes)} moved"
         )
 

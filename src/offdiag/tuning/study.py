@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from offdiag.files import json_lines
+from offdiag.files import run_journal
 from offdiag.tuning.trials import COMPLETE, Trial
 
 FORMAT = "offdiag study 1"
@@ -21,12 +21,12 @@ class Journal:
         self._path = None if path is None else Path(path)
         self.trials: list[Trial] = []
         if self._path is not None:
-            self.trials = json_lines.resume(self._path, {"format": FORMAT, **header}, "study", _trial)
+            self.trials = run_journal.resume(self._path, {"format": FORMAT, **header}, "study", _trial)
 
     def add(self, trial: Trial) -> None:
         self.trials.append(trial)
         if self._path is not None:
-            json_lines.append(self._path, asdict(trial))
+            run_journal.append(self._path, asdict(trial))
 
 
 def _trial(line: dict[str, Any]) -> Trial:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from offdiag import wording
 from offdiag.protocols import Learner
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
@@ -70,7 +71,7 @@ class Tuned:
         widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
         done = sum(trial.state == COMPLETE for trial in self.trials)
-        return "\n".join([*lines, f"{len(self.trials)} trials ({done} complete), {self.seconds:.1f} s"])
+        return "\n".join([*lines, f"{len(self.trials)} trials ({done} complete), {wording.seconds(self.seconds)}"])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from offdiag.data.split import Split
-from offdiag.files import checkpoints, json_lines
+from offdiag.files import checkpoints, run_journal
 from offdiag.report import writer
 
 FORMAT = 1  # of a record; a record of another format is computed again
@@ -26,7 +26,7 @@ class RowStore:
     def find(self, name: str, fingerprint: str) -> dict[str, Any] | None:
         """The record, or None if it is missing, damaged or made with other settings."""
         try:
-            (record,) = json_lines.read(self.path(name, fingerprint))
+            (record,) = run_journal.read(self.path(name, fingerprint))
         except (OSError, ValueError):
             return None
         return record if record.get("fingerprint") == fingerprint else None

@@ -3,20 +3,20 @@
 import pytest
 
 from offdiag.errors import OffdiagError
-from offdiag.files import json_lines
+from offdiag.files import run_journal
 
 HEADER = {"format": "offdiag test 1", "data": [1, 2]}
 
 
 def resumed(path, header=HEADER):
-    return json_lines.resume(path, header, "study", lambda line: int(line.get("at", "missing")))
+    return run_journal.resume(path, header, "study", lambda line: int(line.get("at", "missing")))
 
 
 def test_a_run_resumes_after_its_last_whole_line(tmp_path):
     path = tmp_path / "s.jsonl"
     assert resumed(path) == []
     for at in (1, 2):
-        json_lines.append(path, {"at": at})
+        run_journal.append(path, {"at": at})
     whole = path.read_bytes()
     path.write_bytes(whole + '{"at": "ü'.encode()[:-1])  # killed in the middle of a letter
     assert resumed(path) == [1, 2]
