@@ -30,6 +30,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
 _MODULES = {
     "cluster": "offdiag.cluster",
     "datasets": "offdiag.data.datasets",
+    "export": "offdiag.export",
     "lab": "offdiag.lab",
     "prepare": "offdiag.data.prepare",
     "spectral": "offdiag.models.spectral",

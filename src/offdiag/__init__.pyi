@@ -1,6 +1,6 @@
 """The public names, for editors and mypy; made by docs/make_api.py."""
 
-from offdiag import cluster, lab
+from offdiag import cluster, export, lab
 from offdiag.baselines.item_knn import ItemKNN
 from offdiag.baselines.nets.autoencoders import EmphasizedDAE
 from offdiag.baselines.nets.cdae import CDAE
@@ -56,6 +56,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "compress",
     "datasets",
     "evaluate",
+    "export",
     "gram",
     "lab",
     "load",
