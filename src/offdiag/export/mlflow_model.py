@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,19 @@ def save_mlflow(model: Recommender, path: str | os.PathLike[str], **words: Any) 
         >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
         >>> od.export.save_mlflow(od.EASE(l2=10.0).fit(X), "mlflow-model")
     """
+    if Path(path).exists():
+        raise OffdiagError(f"expected a new folder, received {str(path)!r}, which exists; choose another name")
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")  # MLflow warns about its own type hints
+        model.save(Path(folder, _FILE))
+        try:
+            _save(model, Path(folder, _FILE), os.fspath(path), words)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)  # no half-written folder
+            raise
+
+
+def _save(model: Recommender, file: Path, path: str, words: dict[str, Any]) -> None:
     try:
         import mlflow.pyfunc
         from mlflow.models import ModelSignature
@@ -40,32 +54,21 @@ def save_mlflow(model: Recommender, path: str | os.PathLike[str], **words: Any) 
         from mlflow.types.schema import Array, ColSpec, DataType
     except ImportError:
         raise OffdiagError("save_mlflow needs mlflow, which is not installed; pip install 'offdiag[mlflow]'") from None
-    import numpy as np
-
     import offdiag
 
-    if Path(path).exists():
-        raise OffdiagError(f"expected a new folder, received {str(path)!r}, which exists; choose another name")
-    ids = DataType.string if np.asarray(model.item_ids_).dtype.kind == "U" else DataType.long
+    ids = DataType.string if model.item_ids_.dtype.kind == "U" else DataType.long
     signature = ModelSignature(
         inputs=Schema([ColSpec(Array(ids), "history")]),
         outputs=Schema([ColSpec(Array(ids), "items"), ColSpec(Array(DataType.double), "scores")]),
         params=ParamSchema([ParamSpec("k", DataType.long, 10)]),
     )
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, _FILE)
-        model.save(file)
-        given: dict[str, Any] = {
-            "loader_module": __name__,
-            "data_path": str(file),
-            "signature": signature,
-            "pip_requirements": [f"offdiag=={offdiag.__version__}", "pandas"],
-        }
-        try:
-            mlflow.pyfunc.save_model(os.fspath(path), **given | words)
-        except BaseException:
-            shutil.rmtree(path, ignore_errors=True)  # no half-written folder
-            raise
+    given: dict[str, Any] = {
+        "loader_module": __name__,
+        "data_path": str(file),
+        "signature": signature,
+        "pip_requirements": [f"offdiag=={offdiag.__version__}", "pandas"],
+    }
+    mlflow.pyfunc.save_model(path, **given | words)
 
 
 class Served:
