@@ -180,8 +180,8 @@ def _one_unit(lam: float) -> Content:
     text = (
         f"Without dropout the loss is lowest, 0, all along the curve u·v = {product:g}."
         if lam == 0
-        else f"The unit is dropped with probability {drop:.2f}. The valley moves to u·v = 1/(1 + λ) = {product:.3f}, and "
-        f"its floor rises to {best.value:.3f}. One unit can only shrink; how long u and v are each is still open."
+        else f"The unit is dropped with probability {drop:.2f}. The valley moves to u·v = 1/(1 + λ) = {product:.3f}, "
+        f"and its floor rises to {best.value:.3f}. One unit can only shrink; how long u and v are each is still open."
     )
     return _frame(surface, marks, [np.column_stack([s * x, s * product / x]) for s in (1, -1)], slope, best.value, text)
 

@@ -19,6 +19,7 @@ from offdiag.papers.claims import Size
 from offdiag.papers.driver import TITLES, PictureName, picture_set
 
 Array = NDArray[np.float64]
+Single = NDArray[np.float32]
 Activation = Literal["linear", "tanh", "relu"]
 Kind = Literal["AE", "WDAE", "DAE"]
 KINDS: tuple[Kind, ...] = ("AE", "WDAE", "DAE")
@@ -37,6 +38,7 @@ class Sizes:
     batch: int  # divides samples; equal to it, a step is an epoch of full-batch descent
     epochs: int
     seeds: int  # runs of each net, which differ in the start, the order of the images and the noise
+    records: int = 40  # how often a net is measured on all samples, after the start
 
     @property
     def variance(self) -> float:
@@ -59,7 +61,7 @@ SIZES: dict[Size, dict[PictureName, Sizes]] = {
     },
     "paper": {  # samples and images as in the paper; it does not say how many hidden units and epochs it has
         "mnist": Sizes(samples=50_000, pool=1, hidden=128, batch=1000, epochs=12, seeds=3),
-        "cifar10": Sizes(samples=30_000, pool=1, hidden=128, batch=500, epochs=12, seeds=3),
+        "cifar10": Sizes(samples=30_000, pool=1, hidden=128, batch=250, epochs=6, seeds=3, records=20),
     },
 }
 
@@ -70,7 +72,7 @@ class Pictures:
 
     name: PictureName
     words: str  # what the page calls them
-    X: NDArray[np.float32]  # (samples, pixels)
+    X: Single  # (samples, pixels)
     eigenvalues: Array  # (MODES,) the largest of Σ xxᵀ
     V: Array  # (pixels, MODES) their eigenvectors
     sizes: Sizes
@@ -89,7 +91,7 @@ class Curves:
         return self.values[:, -1]
 
     def time_to(self, level: Any) -> Array:
-        """(seeds, MODES) the step at which each direction first passes its level, interpolated; inf if it never does."""
+        """(seeds, MODES) the step at which each direction passes its level, interpolated; inf if it never does."""
         level = np.broadcast_to(level, self.ends.shape)
         passed = self.values >= level[:, None]
         after = np.argmax(passed, axis=1)
@@ -136,15 +138,15 @@ def rate(data: Pictures) -> float:
     return 0.15 * len(data.X) / float(data.eigenvalues[0])
 
 
-def records(steps: int, most: int = 40) -> NDArray[np.int64]:
+def records(sizes: Sizes) -> NDArray[np.int64]:
     """Steps at which nets are measured, from 0 to the last: denser at first, where the curves rise."""
-    return np.unique(np.rint(steps * np.linspace(0, 1, most + 1) ** 2).astype(np.int64))
+    return np.unique(np.rint(sizes.steps * np.linspace(0, 1, sizes.records + 1) ** 2).astype(np.int64))
 
 
 def curves(data: Pictures, activation: Activation, kind: Kind, seed: int) -> Curves:
     """``sizes.seeds`` nets, from seeds that follow each other."""
     runs = [train(data, activation, kind, one) for one in seeds(data, seed)]
-    return Curves(records(data.sizes.steps), np.stack(runs))
+    return Curves(records(data.sizes), np.stack(runs))
 
 
 def seeds(data: Pictures, seed: int) -> range:
@@ -162,12 +164,11 @@ def train(data: Pictures, activation: Activation, kind: Kind, seed: int) -> Arra
     deviation = np.float32(np.sqrt(data.sizes.variance)) if kind == "DAE" else None
     gamma = np.float32(matched_decay(data) if kind == "WDAE" else 0)
     step = np.float32(rate(data))
-    measured, values = set(records(data.sizes.steps).tolist()), []
+    measured, values = set(records(data.sizes).tolist()), []
     projected = data.X @ data.V.astype(np.float32)
     for count, X in enumerate(_batches(data, rng)):
         if count in measured:
-            H = _act(data.X @ W1.T + b1, activation)
-            values.append(_learnt(projected, H, W2, data))
+            values.append(_learnt(data, projected, (W1, b1, W2), activation))
         if count == data.sizes.steps:
             break
         Z = X if deviation is None else X + deviation * rng.standard_normal(X.shape, dtype=np.float32)
@@ -181,7 +182,7 @@ def train(data: Pictures, activation: Activation, kind: Kind, seed: int) -> Arra
     return np.array(values)
 
 
-def _batches(data: Pictures, rng: np.random.Generator) -> Iterator[NDArray[np.float32]]:
+def _batches(data: Pictures, rng: np.random.Generator) -> Iterator[Single]:
     """Batches without end, in a new order every epoch; the whole data if it is one batch."""
     size = data.sizes.batch
     while True:
@@ -190,9 +191,10 @@ def _batches(data: Pictures, rng: np.random.Generator) -> Iterator[NDArray[np.fl
             yield data.X if order is None else data.X[order[begin : begin + size]]
 
 
-def _learnt(projected: NDArray[np.float32], H: NDArray[np.float32], W2: NDArray[np.float32], data: Pictures) -> Array:
-    """``dynamics.estimate`` of the leading directions, from the hidden layer: x̂ is needed only along V."""
-    guess = H @ (W2.T @ data.V.astype(np.float32))  # (samples, MODES)
+def _learnt(data: Pictures, projected: Single, weights: tuple[Single, Single, Single], activation: Activation) -> Array:
+    """``dynamics.estimate`` of the leading directions for all samples; x̂ is computed only along V."""
+    W1, b1, W2 = weights
+    guess = _act(data.X @ W1.T + b1, activation) @ (W2.T @ data.V.astype(np.float32))  # (samples, MODES)
     overlap = np.einsum("ij,ij->j", projected, guess, dtype=np.float64)
     return np.asarray(overlap / data.eigenvalues)  # [Pretorius18 sec. F]
 
@@ -210,7 +212,7 @@ def _slope(H: Any, activation: Activation) -> Any:
     return (H > 0).astype(np.float32) if activation == "relu" else np.float32(1)
 
 
-def _pooled(pixels: NDArray[np.float32], k: int) -> NDArray[np.float32]:
+def _pooled(pixels: Single, k: int) -> Single:
     """Means over squares of k×k pixels."""
     n, rows, columns = pixels.shape[:3]
     return np.asarray(pixels.reshape(n, rows // k, k, columns // k, k, -1).mean(axis=(2, 4)))

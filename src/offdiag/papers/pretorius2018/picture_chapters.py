@@ -96,7 +96,7 @@ def _theory(data: nets.Pictures, seed: int) -> dict[nets.Kind, Array]:
     starts = [nets.start(data, one) for one in nets.seeds(data, seed)]
     w0 = np.array([np.einsum("ij,ij->j", data.V, W2 @ (W1 @ data.V)) for W1, W2 in starts])[:, None]
     root, tau = np.sqrt(w0), n / nets.rate(data)
-    t = nets.records(data.sizes.steps)[:, None].astype(float)
+    t = nets.records(data.sizes)[:, None].astype(float)
     return {
         "AE": dynamics.dae(t, root, root, lam, 0.0, tau),
         "WDAE": dynamics.wdae(t, w0, lam, n * nets.matched_decay(data), tau),
