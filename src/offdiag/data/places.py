@@ -85,6 +85,12 @@ def local_files(source: str | os.PathLike[str], form: str | None = None, table: 
             yield Places([Place(path, name)])
 
 
+def is_several(source: str) -> bool:
+    """Whether a source may stand for several files, or for one that is not at hand."""
+    path = Path(source)
+    return source == STDIN or remote.is_address(source) or path.is_dir() or is_pattern(path)
+
+
 def is_pattern(path: Path) -> bool:
     """Whether a path that names no file is a pattern for the names of several."""
     return any(sign in str(path) for sign in "*?[") and not path.exists()

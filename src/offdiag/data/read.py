@@ -117,17 +117,20 @@ if read.__doc__:  # not with python -OO
     read.__doc__ = read.__doc__.replace("    {formats}", formats.documentation())
 
 
-def read_table(source: Any, roles: Roles, options: Options) -> Table:
-    """The rows as read and cleaned, nothing merged; `read` turns them into Interactions."""
+def read_table(source: Any, roles: Roles, options: Options, keep: sql.Keep | None = None) -> Table:
+    """The rows as read and cleaned, nothing merged; `read` turns them into Interactions.
+
+    `keep` filters each batch of rows from a database (columns user, item, …) before anything else.
+    """
     options = replace(options, more=columns_of(options.cleaning))
-    return clean(_raw_table(source, roles, options), options.cleaning)
+    return clean(_raw_table(source, roles, options, keep), options.cleaning)
 
 
-def _raw_table(source: Any, roles: Roles, options: Options) -> Table:
+def _raw_table(source: Any, roles: Roles, options: Options, keep: sql.Keep | None) -> Table:
     if sql.is_source(source):
         if options.format is not None:
             raise OffdiagError(f"expected no format with a database, received {options.format!r}; leave it out")
-        return sql.read_sql(source, roles, options)
+        return sql.read_sql(source, roles, options, keep)
     if options.query is not None:
         raise OffdiagError(
             "expected query only with a database such as postgresql://…, received a file or a table; leave it out, "

@@ -34,6 +34,7 @@ IN_MEMORY = "duckdb:"  # queries files by their names: select … from 'clicks.j
 _ROWS = 1 << 16  # per batch; smaller batches from a driver are joined
 _SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
 Tables = Generator[Any, None, None]  # Arrow tables, one per batch of rows
+Keep = Callable[["pl.DataFrame"], "pl.DataFrame"]
 Statement = Callable[[Callable[[str], str]], str]
 
 
@@ -59,9 +60,7 @@ def shown(source: str) -> str:
     return f"{scheme}://…" if "?" in account else f"{scheme}://{place.partition('?')[0]}"
 
 
-def read_sql(
-    source: str, roles: Roles, options: Options, keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None
-) -> Table:
+def read_sql(source: str, roles: Roles, options: Options, keep: Keep | None = None) -> Table:
     """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it arrives."""
     wanted = wanted_columns(roles, options.more)
     columns = read_columns(source, wanted, query=options.query, table=options.table, keep=keep)
@@ -77,7 +76,7 @@ def read_columns(
     *,
     query: str | None = None,
     table: str | None = None,
-    keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    keep: Keep | None = None,
     only_one: bool = False,
 ) -> dict[str, pl.Series]:
     """A column for each role of `wanted`. With `only_one`, a single-column result is used whatever its name."""
