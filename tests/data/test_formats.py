@@ -37,7 +37,7 @@ def test_a_format_is_found_by_its_name_or_by_that_of_the_file(path, name, expect
 def test_unknown_formats_are_refused(tmp_path):
     refused(lambda: od.read(tmp_path / "missing.csv", format="xml"), "one of csv, parquet", "'xml'")
     (tmp_path / "t.xls").write_text("user,item\n1,2\n")
-    refused(lambda: od.read(tmp_path / "t.xls"), "t.xlsx", "convert it first")
+    refused(lambda: od.read(tmp_path / "t.xls"), "t.xls", "convert it first")
     assert od.read(tmp_path / "t.xls", format="csv").nnz == 1
 
 

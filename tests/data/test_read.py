@@ -88,7 +88,6 @@ def test_interactions_pass_through():
 
 test_a_wrong_source_or_argument_is_rejected = rejects(
     (lambda: read(3), "expected a path, .* received int; convert it"),
-    (lambda: read("."), "received the folder '.'; name a file inside it"),
     (lambda: read(FRAME, user_ids=["a"]), "user_ids and item_ids only with a matrix"),
     (lambda: read(np.eye(2), value="value"), "value and time only with a table"),
     (lambda: read(np.eye(2), duplicates="twice"), "duplicates must be 'sum' or 'once', received 'twice'"),

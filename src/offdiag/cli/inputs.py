@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from offdiag.cli import commands, console
-from offdiag.data import formats
+from offdiag.data import formats, places
 from offdiag.data.columns import Cleaning, Options, Roles
 from offdiag.errors import OffdiagError
 
@@ -99,7 +99,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 
 def name_of(source: str) -> str:
     """The name to show: a file without its folders, a database without the password."""
-    from offdiag.data import places, sql
+    from offdiag.data import sql
 
     return sql.shown(source) if sql.is_source(source) else places.name_of(source)
 
@@ -177,7 +177,7 @@ def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
     inter = read(source, columns)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
         return inter
-    if source == "-":  # which can be read only once
+    if source == places.STDIN:  # which can be read only once
         return replace(inter, item_ids=inter.item_ids.astype(np.str_))
     return read(source, columns, text_ids=True)
 

@@ -52,7 +52,7 @@ def read_first(source: str, columns: FilteredColumns, event: str | None) -> tupl
         check_cleaning(options.cleaning, names, columns.duplicates)
         if options.cleaning.negative == "net":
             raise OffdiagError(
-                "--negative net joins rows, but --updatable counts them one by one; leave one of them out"
+                "--negative net joins rows, but --updatable counts each of them; leave one of the two out"
             )
         table = read_table(source, names, options)
     recipe = events.recipe_of(table, names, columns.duplicates, columns.at_least)
@@ -112,6 +112,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     import polars as pl
 
     from offdiag.data import sql
+    from offdiag.data.cleaning import casefolded
     from offdiag.data.ids import checked_ids, whole_numbers
 
     name = _roles(recipe, columns).user
@@ -140,6 +141,8 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
             f"expected user ids that are text, as in the model, received whole numbers in {inputs.name_of(source)}; "
             "convert the column"
         )
+    if found.dtype == pl.String and inputs.cleaning(columns, recipe.cleaning).normalise_users:
+        found = casefolded(found)
     if not len(found):
         raise OffdiagError(f"expected at least one user id, received none in {inputs.name_of(source)}")
     return np.array(found.to_list())

@@ -251,7 +251,7 @@ def normalise_users(table: Table, cleaning: Cleaning) -> Table:
         return table
     distinct = table.user.drop_nulls().unique()
     if cleaning.normalise_users:
-        plain = pl.Series([name.strip().casefold() for name in distinct], dtype=pl.String)
+        plain = casefolded(distinct)
         merged = len(distinct) - plain.n_unique()
 
         def normalised(column: pl.Series) -> pl.Series:
@@ -259,8 +259,7 @@ def normalise_users(table: Table, cleaning: Cleaning) -> Table:
 
         table = replace(table, user=normalised(table.user))
         if table.all_users is not None:
-            everyone = [name.strip().casefold() for name in table.all_users.cast(pl.String)]
-            table = replace(table, all_users=pl.Series(everyone, dtype=pl.String))
+            table = replace(table, all_users=casefolded(table.all_users.cast(pl.String)))
         if not merged:
             return table
         are = "user id was" if merged == 1 else "user ids were"
@@ -275,6 +274,13 @@ def normalise_users(table: Table, cleaning: Cleaning) -> Table:
         f"{alike:,} user id{'s differ' if alike > 1 else ' differs'} from another only by case or surrounding white "
         f"space, such as {pair[0]!r} and {pair[1]!r}; normalise_users=True merges them",
     )
+
+
+def casefolded(ids: pl.Series) -> pl.Series:
+    """Text ids without surrounding white space and without case."""
+    import polars as pl
+
+    return pl.Series([name.strip().casefold() for name in ids], dtype=pl.String)
 
 
 def negatives(table: Table, cleaning: Cleaning) -> Table:

@@ -160,7 +160,7 @@ def read_file(path: Path, roles: Roles, options: Options) -> Table:
     }
     for option in (name for name, one in given.items() if one and name not in form.options):
         forms = [name for name, other in FORMATS.items() if option in other.options]
-        also = [*forms, "a database"] if option == "table" else forms
+        also = [*forms, "a database or an archive"] if option == "table" else forms
         raise OffdiagError(
             f"expected {option}= only with {', '.join(also)}, received it with {path.name}; leave it out"
         )
