@@ -106,7 +106,7 @@ def keep_where(table: Table, cleaning: Cleaning) -> Table:
     if cleaning.where is None:
         return table
     names = where_columns(cleaning.where)
-    frame = pl.DataFrame({name: table.more[name] for name in names})
+    frame = pl.DataFrame({name: table.more[name] for name in names}).fill_nan(None)  # pandas writes a gap as NaN
     listed = ", ".join(f"{name} ({dtype})" for name, dtype in frame.schema.items())
     expected = f"a condition over {listed} in {table.where}"
     with polars_failures(expected, f"where={cleaning.where!r}", "text is written in single quotes"):
