@@ -27,7 +27,9 @@ def test_types_documentation_and_help_list_every_format():
     ("path", "name", "expected"),
     [
         ("a.csv", None, "csv"), ("a", None, "csv"), ("a.tsv.gz", None, "csv"), ("a.PQ", None, "parquet"),
-        ("a.parquet.gz", None, "parquet"), ("a.parquet", "csv", "csv"), ("a.txt", "baskets", "baskets"),
+        ("a.parquet.gz", None, "parquet"), ("a.parquet", "csv", "csv"),
+        ("a.ndjson.zst", None, "jsonl"), ("a.feather", None, "arrow"),
+        ("ml.inter", None, "recbole"), ("a.txt", "baskets", "baskets"),
     ],
 )  # fmt: skip
 def test_a_format_is_found_by_its_name_or_by_that_of_the_file(path, name, expected):
@@ -39,6 +41,14 @@ def test_unknown_formats_are_refused(tmp_path):
     (tmp_path / "t.xls").write_text("user,item\n1,2\n")
     refused(lambda: od.read(tmp_path / "t.xls"), "t.xls", "convert it first")
     assert od.read(tmp_path / "t.xls", format="csv").nnz == 1
+
+
+@pytest.mark.parametrize("option", [{"separator": ";"}, {"header": True}, {"encoding": "latin-1"}, {"table": "x"}])
+def test_an_option_that_a_format_does_not_use_is_refused(tmp_path, option):
+    (name,) = option
+    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "t.parquet")
+    said = refused(lambda: od.read(tmp_path / "t.parquet", **option), f"{name}= only with", "t.parquet; leave it out")
+    assert ("csv" in said) == (name != "table")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import offdiag as od
 from offdiag.data.interactions import Interactions
 from offdiag.errors import OffdiagError
 from tests.fixtures.mistakes import rejects

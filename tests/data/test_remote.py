@@ -22,7 +22,7 @@ def server(tmp_path):
         def log_message(self, *args):
             pass
 
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             if self.path.startswith("/short"):
                 self.send_response(200)
                 self.send_header("Content-Length", "1000")

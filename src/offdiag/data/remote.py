@@ -46,6 +46,8 @@ def _from_web(address: str, folder: Path) -> Path:
             shutil.copyfileobj(answer, file, 1 << 20)
             size = int(answer.headers.get("Content-Length") or -1)
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
         raise _unreachable(address, error) from None
     if 0 <= size != target.stat().st_size:
         raise OffdiagError(
