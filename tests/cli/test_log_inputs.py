@@ -123,4 +123,6 @@ def test_bad_logs_are_one_line_and_change_nothing(fit, untouched, folder):
         assert words in untouched("update", "model.od", "bad.csv")
     assert "fitted without one" in untouched("update", "model.od", "log.csv", "--time", "at")
     assert "does not exist" in untouched("update", "model.od", "nowhere.csv")
-    assert "--table only with excel, a database or an archive" in untouched("update", "model.od", "log.csv", "--table", "x")
+    assert "--table only with excel, a database or an archive" in untouched(
+        "update", "model.od", "log.csv", "--table", "x"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offdiag.data.failures import polars_failures
+from offdiag.data.frames import as_frame
 from offdiag.data.text_files import file_bytes
 from offdiag.errors import OffdiagError
 
@@ -49,9 +50,11 @@ def _frame(content: Any, where: str) -> pl.DataFrame:
             io.BytesIO("\n".join(json.dumps(record) for record in content).encode()), infer_schema_length=None
         )
     if isinstance(content, dict) and content:
-        lists = {k: list(v.values()) if isinstance(v, dict) else v for k, v in content.items()}
-        if all(isinstance(column, list) for column in lists.values()):
-            return pl.DataFrame(lists)
+        columns = list(content.values())
+        if all(isinstance(column, list) for column in columns):
+            return as_frame(content)
+        if all(isinstance(column, dict) and column.keys() == columns[0].keys() for column in columns):  # of pandas
+            return as_frame({name: list(column.values()) for name, column in content.items()})
     kind = "an array" if isinstance(content, list) else "an object" if isinstance(content, dict) else "one value"
     raise OffdiagError(
         f"expected an array of records or an object of columns, received {kind} of something else in {where}; "
