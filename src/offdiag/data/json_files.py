@@ -52,9 +52,9 @@ def _frame(content: Any, where: str) -> pl.DataFrame:
     if isinstance(content, dict) and content:
         columns = list(content.values())
         if all(isinstance(column, list) for column in columns):
-            return as_frame(content)
+            return pl.DataFrame(as_frame(content))
         if all(isinstance(column, dict) and column.keys() == columns[0].keys() for column in columns):  # of pandas
-            return as_frame({name: list(column.values()) for name, column in content.items()})
+            return pl.DataFrame(as_frame({name: list(column.values()) for name, column in content.items()}))
     kind = "an array" if isinstance(content, list) else "an object" if isinstance(content, dict) else "one value"
     raise OffdiagError(
         f"expected an array of records or an object of columns, received {kind} of something else in {where}; "
