@@ -328,5 +328,5 @@ def test_duckdb_in_memory_queries_files(tmp_path, source):
     inter = od.read(source, query=query, where="kind = 'b'")
     assert (inter.user_ids.tolist(), inter.item_ids.tolist()) == ([2], [6])
     assert inter.notes == ("1 row was left out: kind = 'b' is not true of them",)
-    with pytest.raises(od.OffdiagError, match="the column 'sort'"):
-        od.read(source, query=query, where="sort = 'b'")
+    with pytest.raises(od.OffdiagError, match="the column 'colour'"):
+        od.read(source, query=query, where="colour = 'b'")
