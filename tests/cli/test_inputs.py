@@ -54,7 +54,7 @@ def test_an_id_with_a_comma_is_quoted():
         ("user,item\n1,\n", [], "item"),
         ("user,item,value\n1,2,3\n", ["--value", "value", "--at-least", "9"], "remain"),
         ("user,item\n1,2\n", ["--at-least", "4"], "--value"),
-        ("user,item\n1,2\n", ["--format", "excel"], "format"),
+        ("user,item\n1,2\n", ["--format", "exel"], "format"),
         ("user,item\n1,2\n", ["--encoding", "klingon"], "encoding"),
         ("user,item\n1,2\n2,2\n", ["--validate"], "held_out"),
         ("user,item\n1,1\n1,2\n2,1\n2,2\n", ["--dropout", "0", "--l2", "0"], "l2"),

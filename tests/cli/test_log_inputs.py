@@ -123,4 +123,28 @@ def test_bad_logs_are_one_line_and_change_nothing(fit, untouched, folder):
         assert words in untouched("update", "model.od", "bad.csv")
     assert "fitted without one" in untouched("update", "model.od", "log.csv", "--time", "at")
     assert "does not exist" in untouched("update", "model.od", "nowhere.csv")
-    assert "only with a database" in untouched("update", "model.od", "log.csv", "--table", "x")
+    assert "--table only with excel, a database or an archive" in untouched(
+        "update", "model.od", "log.csv", "--table", "x"
+    )
+
+
+def test_logs_are_cleaned_as_in_the_fit(run, folder):
+    head = "user,item,kind\nAnn,1,view\nann,2,buy\nbob,1,buy\nbob,3,view\n,3,buy\ncy,2,buy\ncy,3,spam\n"
+    more = "dan,1,buy\ndan,2,spam\n"
+    (folder / "few.csv").write_text(head)
+    (folder / "all.csv").write_text(head + more)
+    settings = ["--model", "ease", "--l2", "1", "--user-power", "0", "--updatable"]
+    words = ["--missing", "drop", "--normalise-users", "--action", "kind", "--weights", "view=1,buy=5"]
+    words += ["--where", "kind != 'spam'"]
+    assert run("fit", "few.csv", "--out", "cleaned.od", *settings, *words)[0] == 0
+    code, _, err = run("update", "cleaned.od", "all.csv")
+    assert code == 0
+    assert "2 rows were left out" in err
+    assert "1 row without a user was dropped" in err
+    assert run("fit", "all.csv", "--out", "whole.od", *settings, *words)[0] == 0
+    check_same_model("cleaned.od", "whole.od")
+    (folder / "leaving.txt").write_text("ANN\n")
+    assert run("forget", "cleaned.od", "--users", "leaving.txt", "--events", "all.csv")[0] == 0
+    assert od.load("cleaned.od").n_users_ == 3
+    words = ["--value", "kind", "--negative", "net"]
+    assert "--negative net joins rows" in run("fit", "few.csv", "--out", "x.od", *settings, *words)[2]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import offdiag as od
 from offdiag.data.interactions import Interactions
 from offdiag.errors import OffdiagError
 from tests.fixtures.mistakes import rejects
@@ -143,3 +144,19 @@ test_a_wrong_selection_is_rejected = rejects(
     (lambda: Interactions(FOUR.matrix, FOUR.user_ids, FOUR.item_ids, times=np.zeros(1)), "times"),
     (lambda: Interactions(FOUR.matrix, FOUR.user_ids, FOUR.item_ids, rows=np.zeros(1)), "rows"),
 )
+
+
+def test_a_history_is_in_the_order_of_time_or_of_the_table():
+    log = {"user": ["b", "a", "b", "b"], "item": ["z", "z", "x", "y"], "t": [9, 1, 2, 5]}
+    assert od.read(log, time="t").history("b") == ["x", "y", "z"]
+    assert od.read(log).history("b") == ["z", "x", "y"]
+    assert od.read(log).history("a") == ["z"]
+    numbers = od.read({"user": [7, 3], "item": [1, 2]})
+    assert numbers.history(3) == [2]
+    assert numbers.history(np.int64(7)) == [1]
+
+
+def test_the_history_of_an_unknown_user_is_refused_with_a_hint():
+    inter = od.read({"user": ["Ann-1", "bob"], "item": [1, 2]})
+    refused(lambda: inter.history("ann-1"), "such as 'Ann-1', received 'ann-1'", "did you mean 'Ann-1'?")
+    refused(lambda: inter.history(0), "received 0; check its spelling")

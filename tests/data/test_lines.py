@@ -3,7 +3,7 @@
 import pytest
 
 from offdiag.data.read import read
-from tests.fixtures.tables import entries, same_interactions, write
+from tests.fixtures.tables import entries, refused, same_interactions, write
 
 
 def test_lines_of_ids_are_read_in_three_formats(tmp_path):
@@ -38,3 +38,11 @@ def test_lines_of_ids_may_end_in_carriage_returns(tmp_path, form):
     (tmp_path / "unix.txt").write_bytes(text)
     (tmp_path / "mac.txt").write_bytes(text.replace(b"\n", b"\r"))
     same_interactions(read(tmp_path / "mac.txt", format=form), read(tmp_path / "unix.txt", format=form))
+
+
+def test_the_place_in_a_sequence_is_its_time(tmp_path):
+    (tmp_path / "s.txt").write_text("ann z x y x\nbob y\n\ncy z x\n")
+    inter = read(tmp_path / "s.txt", format="sequence")
+    assert [inter.history(user) for user in ("ann", "bob", "cy")] == [["z", "y", "x"], ["y"], ["z", "x"]]
+    assert inter.times.tolist() == [4, 3, 1, 1, 2, 1]
+    refused(lambda: read(tmp_path / "s.txt", format="sequence", where="a = 1"), "neither where nor action")

@@ -2,11 +2,14 @@
 
 import gzip
 from pathlib import Path
+from uuid import UUID
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from scipy import sparse
 
@@ -43,13 +46,19 @@ def sources(folder: Path) -> dict:
         "polars": pl.from_pandas(FRAME),
         "lazy polars": pl.from_pandas(FRAME).lazy(),
         "arrow": pa.Table.from_pandas(FRAME),
+        "arrow dataset": pyarrow.dataset.dataset(pa.Table.from_pandas(FRAME)),
+        "arrow reader": pa.Table.from_pandas(FRAME).to_reader(),
+        "dict of lists": FRAME.to_dict("list"),
+        "dict of arrays": {name: FRAME[name].to_numpy() for name in ("item", "value", "time")}
+        | {"user": FRAME["user"]},
+        "relation of DuckDB": duckdb.from_arrow(pa.Table.from_pandas(FRAME)),
     }
 
 
-@pytest.mark.parametrize("number", range(19))
+@pytest.mark.parametrize("number", range(24))
 def test_every_source_gives_the_same_interactions(number, tmp_path):
     all_sources = list(sources(tmp_path).items())
-    assert len(all_sources) == 19
+    assert len(all_sources) == 24
     name, source = all_sources[number]
     inter = read(source, value="value", time="time")
     check_form(inter)
@@ -57,6 +66,22 @@ def test_every_source_gives_the_same_interactions(number, tmp_path):
     assert inter.times.tolist() == [7, 9, 1]
     assert inter.table_order.tolist() == [1, 0, 3]
     assert inter.item_ids.dtype == np.int64
+
+
+def test_uuids_are_text_wherever_they_come_from(tmp_path):
+    one, two = UUID(int=1 << 100), UUID(int=2)
+    duckdb.from_arrow(pa.table({"user": [str(one), str(two)]})).project(
+        "cast(user as uuid) as user, 7 as item"
+    ).write_parquet(str(tmp_path / "t.parquet"))
+    uuids = pa.array([one.bytes, two.bytes], pa.uuid())
+    for source in (
+        {"user": [one, two], "item": [7, 7]},
+        pd.DataFrame({"user": [one, two], "item": [7, 7]}),
+        pl.DataFrame({"user": pl.Series([one, two], dtype=pl.Object), "item": [7, 7]}),
+        pa.table({"user": uuids, "item": [7, 7]}),
+        tmp_path / "t.parquet",
+    ):
+        assert entries(read(source)) == {(str(one), 7): 1, (str(two), 7): 1}
 
 
 def test_scipy_matrices_keep_their_shape_and_take_ids():
@@ -88,7 +113,11 @@ def test_interactions_pass_through():
 
 test_a_wrong_source_or_argument_is_rejected = rejects(
     (lambda: read(3), "expected a path, .* received int; convert it"),
-    (lambda: read("."), "received the folder '.'; name a file inside it"),
+    (lambda: read({"user": [1, 2], "item": [1]}), "columns of one length, received user: 2, item: 1"),
+    (lambda: read({1: [1], "item": [1]}), "a dict of columns by name"),
+    (lambda: read({"user": 1, "item": [1]}), "user: not a column"),
+    (lambda: read(FRAME, separator=";"), "separator= only with a file"),
+    (lambda: read(FRAME, query="select"), "query only with a database .* the source 'duckdb:'"),
     (lambda: read(FRAME, user_ids=["a"]), "user_ids and item_ids only with a matrix"),
     (lambda: read(np.eye(2), value="value"), "value and time only with a table"),
     (lambda: read(np.eye(2), duplicates="twice"), "duplicates must be 'sum' or 'once', received 'twice'"),

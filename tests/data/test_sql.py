@@ -317,3 +317,16 @@ def test_a_mistyped_connection_string_is_not_repeated(source):
 
 def test_the_scheme_may_be_written_in_capitals(lite):
     assert same(od.read(lite.replace("sqlite:", "SQLITE:"), value="value", table="events"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["duckdb:", "duckdb://", "duckdb:///:memory:"])
+def test_duckdb_in_memory_queries_files(tmp_path, source):
+    pytest.importorskip("duckdb")
+    (tmp_path / "t.jsonl").write_text('{"user": 1, "item": 5, "kind": "a"}\n{"user": 2, "item": 6, "kind": "b"}\n')
+    query = f"select * from '{tmp_path / 't.jsonl'}'"
+    inter = od.read(source, query=query, where="kind = 'b'")
+    assert (inter.user_ids.tolist(), inter.item_ids.tolist()) == ([2], [6])
+    assert inter.notes == ("1 row was left out: kind = 'b' is not true of them",)
+    with pytest.raises(od.OffdiagError, match="the column 'colour'"):
+        od.read(source, query=query, where="colour = 'b'")

@@ -1,9 +1,13 @@
 """Bytes of a text file: line ends, encodings, and gzip files that are damaged or expand beyond the memory."""
 
+import bz2
 import gzip
+import lzma
+import sys
 import tracemalloc
 
 import pytest
+import zstandard
 
 import offdiag as od
 from offdiag import memory
@@ -81,3 +85,21 @@ def test_damaged_gzip_gives_a_one_line_error(tmp_path):
         damaged[at] ^= 0xFF
         (tmp_path / "t.csv.gz").write_bytes(bytes(damaged))
         assert "\n" not in (outcome(lambda: od.read(tmp_path / "t.csv.gz")) or "")
+
+
+@pytest.mark.parametrize("end", [".gz", ".bz2", ".xz", ".zst"])
+def test_every_packing_is_read_and_truncation_is_an_error(tmp_path, end):
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.compress}[end]
+    whole = pack(TABLE * 50)
+    (tmp_path / f"t.csv{end}").write_bytes(whole + pack(b""))  # two members
+    assert od.read(tmp_path / f"t.csv{end}", header=True).nnz
+    for at in (len(whole) // 2, len(whole) - 1):
+        (tmp_path / f"t.csv{end}").write_bytes(whole[:at])
+        refused(lambda: od.read(tmp_path / f"t.csv{end}", header=True), "a complete", f"t.csv{end}", "fetch it again")
+
+
+def test_without_zstandard_the_error_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "t.csv.zst").write_bytes(zstandard.compress(TABLE))
+    for module in ("zstandard", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    refused(lambda: od.read(tmp_path / "t.csv.zst"), "pip install 'offdiag[zstd]'")

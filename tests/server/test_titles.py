@@ -1,5 +1,6 @@
 """Titles are read from tables and searched by words."""
 
+import gzip
 import unicodedata
 
 import numpy as np
@@ -72,6 +73,13 @@ def test_titles_are_read_from_parquet(tmp_path):
 
     pl.DataFrame({"item": [1, 2], "title": ["One", None]}).write_parquet(tmp_path / "t.parquet")
     assert titling.read(tmp_path / "t.parquet") == {"1": "One"}
+
+
+def test_titles_are_read_from_every_format_and_packing(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("item,title\n1,Été\n".encode()))
+    (tmp_path / "t.jsonl").write_text('{"item": 1, "title": "Été"}\n', encoding="utf-8")
+    for name in ("t.csv.gz", "t.jsonl"):
+        assert titling.read(tmp_path / name) == {"1": "Été"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from offdiag import wording
 from offdiag.cli import console, inputs
 from offdiag.cli.inputs import FilteredColumns
-from offdiag.data import formats, sql
+from offdiag.data import formats, places, remote, sql
+from offdiag.data.columns import Cleaning
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def learn(
     import offdiag as od
 
     fit = _fit_of(learner, keep)
-    partitioned = _is_partitioned(data)
+    partitioned = _is_partitioned(data) and inputs.cleaning(columns) == Cleaning()
     inputs.check_threshold("" if partitioned else data, columns)
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
@@ -78,12 +79,13 @@ def _fit_of(learner: Recommender, keep: int | None) -> Any:
 
 
 def _is_partitioned(data: str) -> bool:
-    """Whether the workers read the data themselves."""
-    return not sql.is_source(data) and (
-        Path(data).is_dir()
-        or any(sign in data for sign in "*?[")
-        or Path(data).suffix.lower() in formats.partition_suffixes()
-    )
+    """Whether the workers read the data themselves: files of a suitable format, here and not elsewhere."""
+    if sql.is_source(data) or remote.is_address(data) or data == places.STDIN:
+        return False
+    if Path(data).is_dir() or places.is_pattern(Path(data)):
+        with places.local_files(data) as found:
+            return all(formats.find(place.path).schema is not None for place in found.files)
+    return Path(data).suffix.lower() in formats.partition_suffixes()
 
 
 def _column_arguments(columns: FilteredColumns) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
         sys.stdout.flush()
     except OffdiagError as error:
-        return _mistake(_as_options(str(error)))
+        return _mistake(as_options(str(error)))
     except _ClickError as error:
         return _mistake(_usage(error))
     except (BrokenPipeError, SystemExit):
@@ -89,11 +89,20 @@ def safe(text: str) -> str:
     return text
 
 
-def _as_options(text: str) -> str:
+_FLAGS = {"text_ids=True": "--text-ids", "normalise_users=True": "--normalise-users"}
+_OPTIONS = (
+    "user", "item", "value", "time", "event", "format", "separator", "encoding", "header", "table", "missing",
+    "negative", "decimal", "date_format", "where", "action", "weights",
+)  # fmt: skip
+
+
+def as_options(text: str) -> str:
     """The library gives hints in Python, such as user='customer'; here that is --user 'customer'."""
-    name = r"(?<![\w.(?&/-])(user|item|value|time|event|format|separator|encoding)="
-    text = re.sub(name + r"(?=['\d…])", r"--\1 ", text.replace("text_ids=True", "--text-ids"))
-    return re.sub(name + r"(?=\W|$)", r"--\1", text)
+    for flag, option in _FLAGS.items():
+        text = text.replace(flag, option)
+    name = rf"(?<![\w.(?&/-])({'|'.join(_OPTIONS)})="
+    text = re.sub(name + r"(?=['\d…])", lambda found: f"--{found[1].replace('_', '-')} ", text)
+    return re.sub(name + r"(?=\W|$)", lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
 def _mistake(text: str) -> int:

@@ -7,15 +7,16 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+import numpy as np
 import typer
 
 from offdiag.cli import commands, console
-from offdiag.data import formats
-from offdiag.data.columns import Options, Roles
+from offdiag.data import formats, places
+from offdiag.data.columns import Cleaning, Options, Roles
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -44,7 +45,15 @@ class Source:
     header: bool | None = option("--header/--no-header", "Whether the first line names the columns.")
     encoding: str = option("--encoding", "Encoding of a text file, e.g. latin-1.", "utf-8")
     query: str | None = option("--query", "What to select from a database (postgresql://…, duckdb:///…, env:NAME).")
-    table: str | None = option("--table", "A table or view of a database, instead of --query.")
+    table: str | None = option("--table", "Of a database a table, of a workbook a sheet, of an archive a file.")
+    missing: str | None = option("--missing", "Rows without user or item: error (default) or drop.")
+    negative: str | None = option("--negative", "Negative values: error (default), drop, or net of the other rows.")
+    decimal: str | None = option("--decimal", "Decimal sign of values: '.' (default) or ','.")
+    date_format: str | None = option("--date-format", "How times are written, e.g. '%d.%m.%Y %H:%M'.")
+    normalise_users: bool = option("--normalise-users", "Ignore case and white space around user ids.", False)
+    where: str | None = option("--where", "Only rows for which this holds, e.g. \"event = 'purchase'\".")
+    action: str | None = option("--action", "Column of actions, which --weights weighs.")
+    weights: str | None = option("--weights", "What each action counts, e.g. view=1,cart=3,purchase=5.")
 
 
 @dataclass(frozen=True)
@@ -92,17 +101,29 @@ def name_of(source: str) -> str:
     """The name to show: a file without its folders, a database without the password."""
     from offdiag.data import sql
 
-    return sql.shown(source) if sql.is_source(source) else Path(source).name
+    return sql.shown(source) if sql.is_source(source) else places.name_of(source)
 
 
 def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactions:
-    """A file or a database, or the name of a public data set that is already on this machine."""
+    """A file or a database, or the name of a public data set that is already on this machine; notes are printed."""
     import offdiag as od
 
     if is_dataset(source):
         return od.datasets.load(source)
-    words: Any = roles(columns).present() | vars(options(columns)) | {"text_ids": columns.text_ids or text_ids}
-    return od.read(source, duplicates=columns.duplicates, **words)  # type: ignore[arg-type]  # which it reports
+    how = options(columns)
+    words: Any = roles(columns).present() | vars(how) | vars(how.cleaning)
+    del words["cleaning"], words["more"]
+    words["text_ids"] = columns.text_ids or text_ids
+    inter = od.read(source, duplicates=columns.duplicates, **words)  # type: ignore[arg-type]  # which it reports
+    if not text_ids:  # otherwise they are printed already
+        note_reading(inter.notes)
+    return inter
+
+
+def note_reading(notes: Iterable[str]) -> None:
+    """What was left out or changed when the data was read."""
+    for note in notes:
+        console.note(console.as_options(note))
 
 
 def is_dataset(source: str) -> bool:
@@ -121,7 +142,34 @@ def options(columns: Source) -> Options:
     """How to read the source."""
     given = {f.name: getattr(columns, f.name) for f in fields(Options) if hasattr(columns, f.name)}
     separator = given.pop("separator")
-    return Options(columns.form, SEPARATORS.get(separator, separator), **given)
+    return Options(columns.form, SEPARATORS.get(separator, separator), **given, cleaning=cleaning(columns))
+
+
+def cleaning(columns: Source, otherwise: Cleaning = Cleaning()) -> Cleaning:  # noqa: B008 - frozen
+    """What to do about rows that are not as they should be; options that are not given are as in `otherwise`."""
+    given = {f.name: getattr(columns, f.name) for f in fields(Cleaning)}
+    given["action"] = None if columns.action is None else column(columns.action)
+    given["weights"] = None if columns.weights is None else parse_weights(columns.weights)
+    return replace(otherwise, **{name: value for name, value in given.items() if value not in (None, False)})
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """`view=1,cart=3`: the weight of each action."""
+    weights: dict[str, float] = {}
+    for part in next(csv.reader([text], skipinitialspace=True), []):
+        action, mark, weight = part.rpartition("=")
+        try:
+            number = float(weight)
+        except ValueError:
+            mark = ""
+        if not mark or not action.strip():
+            raise OffdiagError(
+                f"--weights takes ACTION=NUMBER separated by commas, received {part!r}; e.g. view=1,cart=3"
+            )
+        if action.strip() in weights:
+            raise OffdiagError(f"--weights takes each action once, received {action.strip()!r} twice; leave one out")
+        weights[action.strip()] = number
+    return weights
 
 
 def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
@@ -129,6 +177,8 @@ def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
     inter = read(source, columns)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
         return inter
+    if source == places.STDIN:  # which can be read only once
+        return replace(inter, item_ids=inter.item_ids.astype(np.str_))
     return read(source, columns, text_ids=True)
 
 

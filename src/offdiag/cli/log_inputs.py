@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offdiag.cli import inputs
 from offdiag.cli.inputs import FilteredColumns, option
-from offdiag.data import formats
+from offdiag.data import formats, places
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 
@@ -36,6 +36,7 @@ class LogColumns(inputs.Source):
 def read_first(source: str, columns: FilteredColumns, event: str | None) -> tuple[Interactions, Ledger]:
     """The data of a fit, and the ledger of counted events."""
     import offdiag as od
+    from offdiag.data.cleaning import check as check_cleaning
     from offdiag.data.read import read_table
     from offdiag.living import events
 
@@ -47,8 +48,19 @@ def read_first(source: str, columns: FilteredColumns, event: str | None) -> tupl
     else:
         inputs.check_threshold(source, columns)
         names = inputs.roles(columns, event)
-        table = read_table(source, names, inputs.options(columns))
-    return events.read_first(table, events.recipe_of(table, names, columns.duplicates, columns.at_least))
+        options = inputs.options(columns)
+        check_cleaning(options.cleaning, names, columns.duplicates)
+        if options.cleaning.negative == "net":
+            raise OffdiagError(
+                "--negative net joins rows, but --updatable counts each of them; leave one of the two out"
+            )
+        table = read_table(source, names, options)
+    recipe = events.recipe_of(table, names, columns.duplicates, columns.at_least)
+    if names is not None:  # weights of actions make values, of which the source has no column
+        recipe = replace(recipe, columns=names, cleaning=options.cleaning)
+    inter, ledger = events.read_first(table, recipe)
+    inputs.note_reading(inter.notes)
+    return inter, ledger
 
 
 def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Table:
@@ -56,7 +68,9 @@ def read_logs(sources: Sequence[str], recipe: Recipe, columns: LogColumns) -> Ta
     from offdiag.data.table import concatenate
 
     roles = _roles(recipe, columns)
-    return concatenate([_read(source, recipe, columns, roles) for source in sources])
+    table = concatenate([_read(source, recipe, columns, roles) for source in sources])
+    inputs.note_reading(table.notes)
+    return table
 
 
 def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any] | None = None) -> Table:
@@ -81,6 +95,8 @@ def check_rows(source: str, recipe: Recipe, columns: LogColumns) -> None:
 
     if columns.separator or columns.form not in (None, "csv") or _is_typed(source, columns):
         return
+    if not Path(source).is_file() and places.is_several(source):
+        return
     head = file_bytes(_existing(source), columns.encoding)[:4096].decode("utf-8", "replace").strip()
     line = head.splitlines()[0] if head else ""
     words = {str(_roles(recipe, columns).item)} & set(line.split())
@@ -96,6 +112,7 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     import polars as pl
 
     from offdiag.data import sql
+    from offdiag.data.cleaning import casefolded
     from offdiag.data.ids import checked_ids, whole_numbers
 
     name = _roles(recipe, columns).user
@@ -124,6 +141,8 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
             f"expected user ids that are text, as in the model, received whole numbers in {inputs.name_of(source)}; "
             "convert the column"
         )
+    if found.dtype == pl.String and inputs.cleaning(columns, recipe.cleaning).normalise_users:
+        found = casefolded(found)
     if not len(found):
         raise OffdiagError(f"expected at least one user id, received none in {inputs.name_of(source)}")
     return np.array(found.to_list())
@@ -147,7 +166,9 @@ def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: N
     from offdiag.data import sql
     from offdiag.data.read import read_table
 
-    if ids is not None and sql.is_source(source) and columns.form is None:
+    cleaning = inputs.cleaning(columns, recipe.cleaning)
+    options = replace(inputs.options(columns), cleaning=cleaning)
+    if ids is not None and sql.is_source(source) and columns.form is None and not cleaning.normalise_users:
         some = pl.Series(ids.tolist())
 
         def keep(batch: pl.DataFrame) -> pl.DataFrame:
@@ -155,12 +176,13 @@ def _read(source: str, recipe: Recipe, columns: LogColumns, roles: Roles, ids: N
             alike = column.dtype.is_integer() == some.dtype.is_integer() and not column.dtype.is_float()
             return batch.filter(column.is_in(some)) if alike else batch  # otherwise the error is reported later
 
-        return _check_kinds(sql.read_sql(source, roles, inputs.options(columns), keep), recipe)
-    options = inputs.options(columns)
+        return _check_kinds(read_table(source, roles, options, keep), recipe)
     table = read_table(source, roles, options)
     wanted = {"user": recipe.text_users, "item": recipe.text_items}
     digits = [role for role, text in wanted.items() if text and getattr(table, role).dtype == pl.Int64]
     if digits and not _is_typed(source, columns):  # in a text file digits may still be text; the model decides
+        if source == places.STDIN:  # which can be read only once
+            return _check_kinds(replace(table, **{r: getattr(table, r).cast(pl.String) for r in digits}), recipe)
         as_text = read_table(source, roles, replace(options, text_ids=True))
         table = replace(table, **{role: getattr(as_text, role) for role in digits})
     return _check_kinds(table, recipe)

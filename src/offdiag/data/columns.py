@@ -1,10 +1,15 @@
-"""Which column of a table plays which role, and how the table is read."""
+"""Which column of a table plays which role, how the table is read, and how it is cleaned."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 Column = str | int  # a name, or a position from 0
+Missing = Literal["error", "drop"]
+Negative = Literal["error", "drop", "net"]
+Decimal = Literal[".", ","]
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,20 @@ class Roles:
 
 
 @dataclass(frozen=True)
+class Cleaning:
+    """What to do about rows that are not as they should be: the arguments of `od.read` with the same names."""
+
+    missing: Missing = "error"
+    negative: Negative = "error"
+    decimal: Decimal = "."
+    date_format: str | None = None
+    normalise_users: bool = False
+    where: str | None = None
+    action: Column | None = None
+    weights: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
 class Options:
     """How to read a source, besides its columns: the arguments of `od.read` with the same names."""
 
@@ -36,3 +55,5 @@ class Options:
     encoding: str = "utf-8"
     query: str | None = None
     table: str | None = None
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    more: tuple[Column, ...] = ()  # columns to read besides those with a role, for the cleaning

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offdiag.data.cleaning import MORE, table_of, wanted
 from offdiag.data.columns import Column, Options, Roles
 from offdiag.data.failures import polars_failures
-from offdiag.data.frames import find_columns
+from offdiag.data.frames import asked_for, find_columns
 from offdiag.data.ids import is_whole_text, whole_numbers
 from offdiag.data.table import Table
 from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_utf8, packing_of
@@ -19,6 +20,7 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     import polars as pl
 
+_RECBOLE = ("token", "float", "token_seq", "float_seq")  # types in the headers of its files
 _SEPARATORS = ("::", "\t", ",", ";", "|")
 
 
@@ -45,11 +47,10 @@ def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
         whole = source if isinstance(source, bytes) else file_bytes(path, options.encoding)
         source = whole.replace(layout.separator.encode(), b"\x1f")
         lines = [line.replace(layout.separator, "\x1f") for line in lines]
-    if len(set(layout.found.values())) < len(layout.found):
-        raise OffdiagError(
-            f"expected a different column for each argument, received {layout.found}; name each column once"
-        )
-    types = _types(lines, layout, options.text_ids, path.name)
+    roles_at = {role: at for role, at in layout.found.items() if not role.startswith(MORE)}
+    if len(set(roles_at.values())) < len(roles_at):
+        raise OffdiagError(f"expected a different column for each argument, received {roles_at}; name each column once")
+    types = _types(lines, layout, options, path.name)
     return _load(source, layout, types, options.text_ids, path.name)
 
 
@@ -81,20 +82,27 @@ def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Lay
         raise OffdiagError(
             f"expected columns divided by {chosen!r}, received one column {lines[0][:60]!r} in {name}; {advice}"
         )
-    wanted = roles.present()
-    if _has_header(first, second, wanted.values()) if options.header is None else options.header:
-        return _Layout(chosen, True, first, find_columns(first, wanted, name))
+    columns = wanted(roles, options.more)
+    plain = _plain_names(first)
+    if plain or (_has_header(first, second, columns.values()) if options.header is None else options.header):
+        return _Layout(chosen, True, plain or first, find_columns(plain or first, columns, name))
     names = [f"column_{i + 1}" for i in range(len(first))]
     for position, role in enumerate(("user", "item")):
-        if wanted[role] == role:
-            wanted[role] = position
-    by_name = [f"{role}={column!r}" for role, column in wanted.items() if isinstance(column, str)]
+        if columns[role] == role:
+            columns[role] = position
+    by_name = [asked_for(role, column) for role, column in columns.items() if isinstance(column, str)]
     if by_name:
         raise OffdiagError(
             f"expected positions from 0 because {name} has no header, received {', '.join(by_name)}; "
             f"its first line is {lines[0][:60]!r}"
         )
-    return _Layout(chosen, False, names, find_columns(names, wanted, name))
+    return _Layout(chosen, False, names, find_columns(names, columns, name))
+
+
+def _plain_names(header: list[str]) -> list[str]:
+    """The names in the header of a RecBole file, such as user_id:token; none if it is another header."""
+    parts = [name.strip().rpartition(":") for name in header]
+    return [name for name, _, _ in parts] if all(kind in _RECBOLE and name for name, _, kind in parts) else []
 
 
 def separator_of(line: str) -> str:
@@ -137,7 +145,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict[str, Any]:
+def _types(lines: list[str], layout: _Layout, options: Options, name: str) -> dict[str, Any]:
     """A polars type for each wanted column, from the first lines; polars itself would turn 007 into 7."""
     import polars as pl
 
@@ -154,9 +162,12 @@ def _types(lines: list[str], layout: _Layout, text_ids: bool, name: str) -> dict
     for role, position in layout.found.items():
         cells = [row[position] for row in rows if position < len(row) and row[position]]
         if role == "value":
-            types[role] = pl.Float32 if all(_is_number(c) and c == c.strip() for c in cells) else pl.String
+            plain = options.cleaning.decimal == "." and all(_is_number(c) and c == c.strip() for c in cells)
+            types[role] = pl.Float32 if plain else pl.String
+        elif role.startswith(MORE):
+            types[role] = pl.String  # converted when all of it is known
         else:
-            is_text = role in ("user", "item") and (text_ids or not cells)
+            is_text = role in ("user", "item") and (options.text_ids or not cells)
             types[role] = pl.Int64 if not is_text and all(map(is_whole_text, cells)) else pl.String
     return types
 
@@ -176,11 +187,10 @@ def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, n
         if column.dtype == pl.String:
             text = column.str.strip_chars()
             text = text.set(text == "", None)
-            if role == "value":
-                columns[role] = _numbers(text, name)
-            else:
-                columns[role] = _whole_numbers(text) if role in ("user", "item") and not text_ids else text
-    return Table(**columns, where=name)
+            if role in ("user", "item"):
+                text = text if text_ids else _whole_numbers(text)
+            columns[role] = _numbers_if_all(text) if role.startswith(MORE) else text
+    return table_of(columns, name)
 
 
 def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame:
@@ -188,7 +198,10 @@ def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame
 
     names = [f"column_{i}" for i in range(len(layout.names))]
     schema: dict[str, Any] = dict.fromkeys(names, pl.String)
-    schema |= {names[layout.found[role]]: kind for role, kind in types.items()}
+    for role, kind in types.items():  # a column that plays two roles is read as text
+        name = names[layout.found[role]]
+        twice = sum(at == layout.found[role] for at in layout.found.values()) > 1
+        schema[name] = pl.String if twice else kind
 
     def load(columns: list[str]) -> pl.DataFrame:
         return pl.read_csv(
@@ -221,15 +234,11 @@ def _whole_numbers(column: pl.Series) -> pl.Series:
     return whole_numbers(column.str.replace(point, "${1}"))
 
 
-def _numbers(column: pl.Series, where: str) -> pl.Series:
+def _numbers_if_all(column: pl.Series) -> pl.Series:
     import polars as pl
 
+    whole = _whole_numbers(column)
+    if whole.dtype != pl.String:
+        return whole
     numbers = column.cast(pl.Float64, strict=False)
-    bad = numbers.is_null() & column.is_not_null()
-    if bad.any():
-        row = bad.arg_max() or 0
-        raise OffdiagError(
-            f"expected numbers in the value column of {where}, received {column[row]!r} in row {row + 1}; "
-            "check value= and separator="
-        )
-    return numbers
+    return column if numbers.null_count() > column.null_count() else numbers

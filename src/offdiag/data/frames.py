@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from offdiag import checks
+import numpy as np
+
+from offdiag import checks, wording
+from offdiag.data.arrow_columns import series_of_arrow
+from offdiag.data.cleaning import MORE, table_of
+from offdiag.data.cleaning import wanted as wanted_columns
 from offdiag.data.columns import Column, Roles
-from offdiag.data.ids import as_text, mixed_ids
+from offdiag.data.ids import as_text, mixed_ids, plain_ids
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -51,15 +57,20 @@ def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> 
             missing.append(role)
     if not missing:
         return found
-    asked = ", ".join(f"{role}={wanted[role]!r}" for role in missing)
+    asked = ", ".join(asked_for(role, wanted[role]) for role in missing)
     listed = ", ".join(map(str, names[:20])) + (", …" if len(names) > 20 else "")
     raise OffdiagError(f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted)}")
+
+
+def asked_for(role: str, column: Column) -> str:
+    """A wanted column as the caller named it."""
+    return f"the column {column!r}" if role.startswith(MORE) else f"{role}={column!r}"
 
 
 def _advice(names: list[Any], wanted: Mapping[str, Column]) -> str:
     tries = []
     for role, column in wanted.items():
-        alike = [n for n in names if str(n).lower().replace("_", "").replace(" ", "") in _ALIASES[role]]
+        alike = [n for n in names if str(n).lower().replace("_", "").replace(" ", "") in _ALIASES.get(role, ())]
         if alike and column not in names:
             tries.append(f"{role}={alike[0]!r}")
     if tries:
@@ -67,25 +78,68 @@ def _advice(names: list[Any], wanted: Mapping[str, Column]) -> str:
     return "name the columns to use, e.g. user=…, item=…, or give their positions from 0"
 
 
-def columns_of_frame(frame: Any, roles: Roles, text_ids: bool, where: str = "the table") -> Table:
+def columns_of_frame(
+    frame: Any, roles: Roles, text_ids: bool, where: str = "the table", more: Sequence[Column] = ()
+) -> Table:
     """The wanted columns of a table of any of the three libraries."""
     import polars as pl
 
-    package = type(frame).__module__.partition(".")[0]
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
-    names = list(frame.column_names if package == "pyarrow" else frame.columns)
+    names = list(frame.column_names if _package(frame) == "pyarrow" else frame.columns)
+    return columns_at(frame, find_columns(names, wanted_columns(roles, more), where), text_ids, where)
+
+
+def columns_at(frame: Any, positions: Mapping[str, int], text_ids: bool, where: str) -> Table:
+    """The columns at these positions."""
+
     columns: dict[str, pl.Series] = {}
-    for role, position in find_columns(names, roles.present(), where).items():
-        if package == "pandas":
+    for role, position in positions.items():
+        if _package(frame) == "pandas":
             columns[role] = _from_pandas(frame.iloc[:, position], role, where)
-        elif package == "pyarrow":
-            columns[role] = pl.Series(pl.from_arrow(frame.column(position)))
+        elif _package(frame) == "pyarrow":
+            columns[role] = series_of_arrow(frame.column(position))
         else:
             columns[role] = frame.to_series(position)
-        if text_ids and role in ("user", "item"):
-            columns[role] = as_text(columns[role], role, where)
-    return Table(**columns, where=where)
+        if role in ("user", "item"):
+            columns[role] = plain_ids(columns[role])
+            if text_ids:
+                columns[role] = as_text(columns[role], role, where)
+    return table_of(columns, where)
+
+
+def as_frame(source: Any) -> Any:
+    """A table of another kind as one that `is_frame`: a dict of columns, a pyarrow Dataset, any stream of Arrow."""
+    import polars as pl
+
+    if isinstance(source, Mapping):
+        if not all(isinstance(name, str) for name in source):
+            raise OffdiagError("expected a dict of columns by name, received other keys; name the columns")
+        lengths = {str(name): len(column) for name, column in source.items() if hasattr(column, "__len__")}
+        if len(lengths) < len(source) or len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name}: {lengths.get(str(name), 'not a column')}" for name in source)
+            raise OffdiagError(f"expected columns of one length, received {wording.cut(shown, 100)}; make them equal")
+        columns = {name: _series(column, str(name)) for name, column in source.items()}
+        return pl.DataFrame(columns)
+    if _package(source) == "pyarrow" and hasattr(source, "to_table"):
+        return source.to_table()
+    if hasattr(source, "__arrow_c_stream__"):  # pyarrow's RecordBatchReader, relations of DuckDB and others
+        return pl.DataFrame(source)
+    return source
+
+
+def _series(column: Any, name: str) -> pl.Series:
+    import polars as pl
+
+    if isinstance(column, (pl.Series, np.ndarray)):
+        return pl.Series(column)
+    if _package(column) == "pandas":
+        return _from_pandas(column, name, "the table")
+    return _from_values(list(column), name, "the table")
+
+
+def _package(source: Any) -> str:
+    return type(source).__module__.partition(".")[0]
 
 
 def _from_pandas(column: Any, role: str, where: str) -> pl.Series:
@@ -104,7 +158,13 @@ def _from_pandas(column: Any, role: str, where: str) -> pl.Series:
         codes = pl.Series(column.cat.codes.to_numpy()).cast(pl.Int64)
         return categories.gather(codes.set(codes < 0, None))
     present = column.notna().to_numpy()
-    values = [v if ok else None for v, ok in zip(column.tolist(), present, strict=True)]
+    return _from_values([v if ok else None for v, ok in zip(column.tolist(), present, strict=True)], role, where)
+
+
+def _from_values(values: list[Any], role: str, where: str) -> pl.Series:
+    import polars as pl
+
+    values = [str(value) if isinstance(value, UUID) else value for value in values]
     kinds = {type(v) for v in values if v is not None}
     numbers = all(issubclass(k, (int, float)) or hasattr(k, "__index__") for k in kinds)
     if len(kinds) > 1 and not numbers:

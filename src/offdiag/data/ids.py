@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +43,19 @@ def whole_numbers(column: pl.Series) -> pl.Series:
     return column.set(~column.str.contains(WHOLE), None).cast(pl.Int64, strict=False)
 
 
-def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
-    """The column as Int64 or String without nulls, or an error that names the row.
+def checked_ids(column: pl.Series, noun: str, where: str, *, gaps: bool = False) -> pl.Series:
+    """The column as Int64 or String without nulls (unless `gaps` are allowed), or an error that names the row.
 
     Integers stay integers (also whole floats, which is how tables with nulls store them); all else is text.
     """
     import polars as pl
 
     dtype = column.dtype
-    no_gaps(
-        column.fill_nan(None) if dtype.is_float() else column, f"{'a' if noun == 'user' else 'an'} {noun} id", where
-    )
+    if dtype.is_float():
+        column = column.fill_nan(None)
+    if not gaps:
+        advice = "remove or fill those rows, or read with missing='drop'"
+        no_gaps(column, f"{'a' if noun == 'user' else 'an'} {noun} id", where, advice)
     if dtype == pl.Object:
         raise mixed_ids(noun, where)
     if dtype.is_float():
@@ -79,12 +82,12 @@ def checked_ids(column: pl.Series, noun: str, where: str) -> pl.Series:
     return column.cast(pl.String)
 
 
-def no_gaps(column: pl.Series, what: str, where: str) -> None:
+def no_gaps(column: pl.Series, what: str, where: str, advice: str = "remove or fill those rows") -> None:
     gaps = column.is_null()
     if gaps.any():
         raise OffdiagError(
             f"expected {what} in every row, received none in row {(gaps.arg_max() or 0) + 1} of {where} "
-            f"({int(gaps.sum())} in all); remove or fill those rows"
+            f"({int(gaps.sum())} in all); {advice}"
         )
 
 
@@ -136,6 +139,25 @@ def text_array(ids: list[str]) -> NDArray[Any]:
         width * len(ids), f"an array of {len(ids):,} ids, each as wide as {longest[:40]!r},", "use shorter ids"
     )
     return np.array(ids, dtype=np.str_) if ids else np.array([], dtype="U1")
+
+
+def plain_ids(column: pl.Series) -> pl.Series:
+    """UUIDs as text, whether they are Python objects or 16 bytes each; other columns unchanged."""
+    import polars as pl
+
+    if column.dtype == pl.Object:
+        values = column.to_list()
+        if all(value is None or isinstance(value, UUID) for value in values):
+            return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+    if column.dtype == pl.Binary and len(column) and (column.bin.size() == 16).all():
+        return uuid_text(column)
+    return column
+
+
+def uuid_text(column: pl.Series) -> pl.Series:
+    """16 bytes each, as UUIDs are written."""
+    digits = column.bin.encode("hex")
+    return digits.str.replace(r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", "${1}-${2}-${3}-${4}-${5}")
 
 
 def as_text(column: pl.Series, noun: str, where: str) -> pl.Series:

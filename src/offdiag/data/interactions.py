@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ class Interactions:
 
     `times` and `rows` run along `matrix.data`: when each interaction happened, and its first row in
     the source table (only the order matters). `rows` is None when the table was in storage order.
+    `notes` are sentences about rows that were left out or changed on reading; selections keep them.
 
     Example:
         >>> import offdiag as od
@@ -38,6 +40,7 @@ class Interactions:
     item_ids: NDArray[Any]
     times: NDArray[Any] | None = None
     rows: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
@@ -94,7 +97,7 @@ class Interactions:
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
-        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved))
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved), self.notes)
 
     def select_items(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
@@ -124,7 +127,7 @@ class Interactions:
             if order is not None:
                 picked = picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
-        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved))
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved), self.notes)
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
         """The stored interactions where the mask (along matrix.data) is true; all users and items stay.
@@ -138,7 +141,26 @@ class Interactions:
         picked = np.flatnonzero(mask)
         indptr = np.searchsorted(picked, self.matrix.indptr)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
-        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False))
+        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False), self.notes)
+
+    def history(self, user: Any) -> list[Any]:
+        """The ids of the items that a user chose: in the order of time, or of the table if there are no times.
+
+        An unknown id is an error.
+
+        Example:
+            >>> import offdiag as od
+            >>> import polars as pl
+            >>> log = pl.DataFrame({"user": ["ann", "bob", "ann"], "item": ["tea", "jam", "cup"], "day": [2, 1, 1]})
+            >>> od.read(log, time="day").history("ann")
+            ['cup', 'tea']
+        """
+        (row,) = _by_id([user], self.user_ids, "user", "check its spelling; user_ids lists all of them")
+        lo, hi = self.matrix.indptr[row : row + 2]
+        items, order = self.matrix.indices[lo:hi], self.table_order[lo:hi]
+        order = np.argsort(order) if self.times is None else np.lexsort((order, self.times[lo:hi]))
+        found: list[Any] = self.item_ids[items[order]].tolist()
+        return found
 
     def _along(self, picked: NDArray[np.int64], moved: bool) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
         # Once entries move, storage order is no longer table order, so the old positions must be remembered.
@@ -184,7 +206,12 @@ def _positions(
     return chosen
 
 
-def _by_id(ids: Which, known: NDArray[Any], noun: str) -> NDArray[np.int64]:
+def _by_id(
+    ids: Which,
+    known: NDArray[Any],
+    noun: str,
+    advice: str = "remove unknown ones, or write positions=… if these are positions",
+) -> NDArray[np.int64]:
     listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
     listed = list(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else [listed]
     index = places_of(listed, known)
@@ -194,9 +221,16 @@ def _by_id(ids: Which, known: NDArray[Any], noun: str) -> NDArray[np.int64]:
         example = f", such as {_short(known[0].item())}" if len(known) else ""
         raise OffdiagError(
             f"expected ids of {noun}s that are here{example}, received {', '.join(map(_short, unknown[:5]))}{more}; "
-            f"remove unknown ones, or write positions=… if these are positions"
+            f"{advice}{_near(unknown[0], known)}"
         )
     return index
+
+
+def _near(unknown: Any, known: NDArray[Any]) -> str:
+    """The ids that were probably meant."""
+    listed = {str(x).casefold(): x for x in known[:100_000].tolist()}
+    near = difflib.get_close_matches(str(unknown).strip().casefold(), list(listed), n=1, cutoff=0.8)
+    return f"; did you mean {_short(listed[near[0]])}?" if near else ""
 
 
 def _short(value: Any) -> str:

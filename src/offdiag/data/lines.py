@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def read_lines(form: str, path: Path, roles: Roles, options: Options) -> Table:
-    """`user item item …` (adjacency), `item item …` (baskets) or `n item item …` (counted), one per line."""
+    """`user item item …` (adjacency, or sequence if in order), `item item …` (baskets) or `n item item …` (counted)."""
+    if options.more:
+        raise OffdiagError(
+            f"expected neither where nor action with format={form!r}, whose lines hold ids only, received "
+            f"{', '.join(map(str, options.more))}; leave them out"
+        )
     if roles != Roles(roles.user, roles.item):
         also = "" if roles.event is None else f", event={roles.event!r}"
         raise OffdiagError(
@@ -34,7 +39,7 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
 
     # In a basket or counted file the line number is the user, so an empty line is a user without items.
     lines = pl.Series(raw.decode("utf-8").removesuffix("\n").split("\n"), dtype=pl.String).str.strip_chars()
-    if form == "adjacency":
+    if form in ("adjacency", "sequence"):
         lines = lines.filter(lines != "")
     if separator is None:
         tokens = lines.str.extract_all(r"\S+")
@@ -76,7 +81,10 @@ def parse_lines(raw: bytes, form: str, where: str, separator: str | None = None,
             "give separator= if the ids are not divided by white space"
         )
     user = everyone.gather(np.repeat(np.arange(len(everyone)), per_line))
-    return Table(user, _numbers_if_all(items, text_ids), where=where, all_users=everyone)
+    time = None
+    if form == "sequence":  # the place in the line, from 1
+        time = pl.Series(np.arange(len(items)) - np.repeat(np.cumsum(per_line) - per_line, per_line) + 1)
+    return Table(user, _numbers_if_all(items, text_ids), time=time, where=where, all_users=everyone)
 
 
 def _numbers_if_all(column: pl.Series, text_ids: bool) -> pl.Series:

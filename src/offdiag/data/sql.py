@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import UUID
 
+from offdiag.data import remote
+from offdiag.data.arrow_columns import series_of_arrow
+from offdiag.data.cleaning import table_of
+from offdiag.data.cleaning import wanted as wanted_columns
 from offdiag.data.columns import Column, Options, Roles
 from offdiag.data.frames import find_columns
-from offdiag.data.ids import as_text, whole_numbers
+from offdiag.data.ids import as_text
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
 
@@ -26,15 +30,19 @@ if TYPE_CHECKING:
     import polars as pl
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+IN_MEMORY = "duckdb:"  # queries files by their names: select … from 'clicks.jsonl'
 _ROWS = 1 << 16  # per batch; smaller batches from a driver are joined
 _SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
 Tables = Generator[Any, None, None]  # Arrow tables, one per batch of rows
+Keep = Callable[["pl.DataFrame"], "pl.DataFrame"]
 Statement = Callable[[Callable[[str], str]], str]
 
 
 def is_source(source: object) -> bool:
     """Whether a text names a database rather than a file."""
-    return isinstance(source, str) and (source.startswith("env:") or _URL.match(source) is not None)
+    if not isinstance(source, str) or remote.is_address(source) or source.startswith("file://"):
+        return False
+    return source == IN_MEMORY or source.startswith("env:") or _URL.match(source) is not None
 
 
 def may_hold_a_secret(text: str) -> bool:
@@ -52,15 +60,14 @@ def shown(source: str) -> str:
     return f"{scheme}://…" if "?" in account else f"{scheme}://{place.partition('?')[0]}"
 
 
-def read_sql(
-    source: str, roles: Roles, options: Options, keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None
-) -> Table:
+def read_sql(source: str, roles: Roles, options: Options, keep: Keep | None = None) -> Table:
     """The wanted columns of a query or a table. `keep` filters each batch (columns user, item, …) as it arrives."""
-    columns = read_columns(source, roles.present(), query=options.query, table=options.table, keep=keep)
+    wanted = wanted_columns(roles, options.more)
+    columns = read_columns(source, wanted, query=options.query, table=options.table, keep=keep)
     place = _place(source)
     for role in ("user", "item") if options.text_ids else ():
         columns[role] = as_text(columns[role], role, place)
-    return Table(**columns, where=place)
+    return table_of(columns, place)
 
 
 def read_columns(
@@ -69,7 +76,7 @@ def read_columns(
     *,
     query: str | None = None,
     table: str | None = None,
-    keep: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    keep: Keep | None = None,
     only_one: bool = False,
 ) -> dict[str, pl.Series]:
     """A column for each role of `wanted`. With `only_one`, a single-column result is used whatever its name."""
@@ -84,7 +91,7 @@ def read_columns(
                 found = dict.fromkeys(wanted, 0)
             else:
                 found = find_columns(each.column_names, wanted, place)
-            part = pl.DataFrame({role: _series(each.column(at)) for role, at in found.items()})
+            part = pl.DataFrame({role: series_of_arrow(each.column(at)) for role, at in found.items()})
             parts.append(part if keep is None else keep(part))
     # Chunks are not copied into one: the result is in memory only once.
     whole = pl.concat(parts, how="vertical_relaxed", rechunk=False)
@@ -92,6 +99,8 @@ def read_columns(
 
 
 def _connection_string(source: str) -> str:
+    if source == IN_MEMORY:
+        return "duckdb://"
     if not source.startswith("env:"):
         scheme, mark, rest = source.partition("://")
         return scheme.lower() + mark + rest
@@ -112,7 +121,8 @@ def file_of(source: str) -> Path | None:
         url = _connection_string(source) if is_source(source) else ""
         if url.partition("://")[0].lower() in ("duckdb", "sqlite"):
             # Three slashes and a relative path, or four slashes and an absolute one.
-            return Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
+            name = unquote(url.partition("://")[2].partition("?")[0].removeprefix("/"))
+            return Path(name) if name not in ("", ":memory:") else None
     return None
 
 
@@ -133,8 +143,8 @@ def _statement(query: str | None, table: str | None, columns: Sequence[str | int
             raise OffdiagError(f"expected a query to read from {place}, received an empty one; e.g. select …")
         sent = query.strip().rstrip(";").rstrip()
         return lambda _: sent
-    names = [column for column in columns if isinstance(column, str)]
-    everything = len(names) < len(columns)  # a position is meaningless if only some columns are selected
+    names = list(dict.fromkeys(column for column in columns if isinstance(column, str)))
+    everything = len(names) < len(set(columns))  # a position is meaningless if only some columns are selected
     place_of = str(table).split(".")
     return lambda quoted: (
         f"select {'*' if everything else ', '.join(map(quoted, names))} from {'.'.join(map(quoted, place_of))}"
@@ -153,7 +163,7 @@ def _tables(url: str, statement: Statement, place: str) -> Tables:
     if scheme == "duckdb":
         driver, dbapi = _driver("adbc_driver_duckdb", place), _driver("adbc_driver_manager.dbapi", place)
         # Its own `connect` has no read-only option, and would create a missing file.
-        how = {"path": str(path), "access_mode": "READ_ONLY"}
+        how = {"path": ":memory:"} if path is None else {"path": str(path), "access_mode": "READ_ONLY"}
         opened = dbapi.connect(
             driver=driver.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=how, autocommit=True
         )
@@ -165,7 +175,7 @@ def _tables(url: str, statement: Statement, place: str) -> Tables:
         yield from _sqlalchemy(url, statement, place)
         return
     with opened as connection:
-        if path is None:
+        if scheme in ("postgresql", "postgres"):
             with connection.cursor() as cursor:
                 cursor.execute("set transaction read only")  # and it is never committed
         yield from _batches(connection, statement(_quoted))
@@ -225,27 +235,6 @@ def _sqlalchemy(url: str, statement: Statement, place: str) -> Tables:
                 yield pyarrow.Table.from_arrays([pyarrow.nulls(0) for _ in names], names=names)
     finally:
         engine.dispose()
-
-
-def _series(column: Any) -> pl.Series:
-    """An Arrow column as a polars Series: UUIDs as text, exact decimals as numbers."""
-    import polars as pl
-
-    kind, name = str(getattr(column.type, "extension_name", "")), str(getattr(column.type, "type_name", ""))
-    if kind:
-        column = column.cast(column.type.storage_type)
-    series = pl.Series(pl.from_arrow(column))
-    if kind == "arrow.uuid":
-        digits = series.bin.encode("hex")
-        return digits.str.replace(r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", "${1}-${2}-${3}-${4}-${5}")
-    if kind == "arrow.opaque" and name == "numeric":  # PostgreSQL's, sent as text
-        numbers = whole_numbers(series)
-        return numbers if numbers.null_count() == series.null_count() else series.cast(pl.Float64)
-    if isinstance(series.dtype, pl.Decimal):
-        most: Any = series.abs().max()
-        small = most is None or most < 2**63
-        return series.cast(pl.Int64 if series.dtype.scale == 0 and small else pl.Float64)
-    return series
 
 
 @contextmanager

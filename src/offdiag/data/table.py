@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,7 +27,10 @@ _CONTENTS = {  # of the columns of a Table, for messages
 
 @dataclass(frozen=True)
 class Table:
-    """One row per event, as read. `all_users` adds users without events; `event` identifies each row."""
+    """One row per event, as read. `all_users` adds users without events; `event` identifies each row.
+
+    `more` holds columns without a role that the cleaning needs; `notes` says what was left out so far.
+    """
 
     user: pl.Series
     item: pl.Series
@@ -35,15 +39,32 @@ class Table:
     where: str = "the table"
     all_users: pl.Series | None = None
     event: pl.Series | None = None
+    more: Mapping[str, pl.Series] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
-def concatenate(tables: list[Table]) -> Table:
-    """Concatenate tables of the same layout."""
+def select_rows(table: Table, mask: pl.Series) -> Table:
+    """The rows where the mask is true."""
+    columns = {
+        role: column.filter(mask)
+        for role in ("user", "item", "value", "time", "event")
+        if (column := getattr(table, role)) is not None
+    }
+    return replace(table, **columns, more={name: column.filter(mask) for name, column in table.more.items()})
+
+
+def concatenate(tables: list[Table], *, gaps: bool = False) -> Table:
+    """Concatenate tables of the same layout; `gaps`: ids may be missing, because they will be cleaned."""
     first = tables[0]
     if len(tables) == 1:
         return first
     tables = [
-        replace(t, user=checked_ids(t.user, "user", t.where), item=checked_ids(t.item, "item", t.where)) for t in tables
+        replace(
+            t,
+            user=checked_ids(t.user, "user", t.where, gaps=gaps),
+            item=checked_ids(t.item, "item", t.where, gaps=gaps),
+        )
+        for t in tables
     ]
     if any(t.all_users is not None for t in tables):
         tables = [t if t.all_users is not None else replace(t, all_users=t.user) for t in tables]
@@ -52,7 +73,18 @@ def concatenate(tables: list[Table]) -> Table:
         for role, what in _CONTENTS.items()
         if getattr(tables[0], role) is not None
     }
-    return Table(**joined, where=f"{first.where} and {len(tables) - 1} more")
+    more = {name: _join_any([t.more[name] for t in tables]) for name in first.more}
+    notes = tuple(dict.fromkeys(note for t in tables for note in t.notes))
+    return Table(**joined, where=f"{first.where} and {len(tables) - 1} more", more=more, notes=notes)
+
+
+def _join_any(parts: list[pl.Series]) -> pl.Series:
+    """Columns of different types, such as those of text files, as text."""
+    import polars as pl
+
+    if len({part.dtype for part in parts}) > 1 and not all(part.dtype.is_numeric() for part in parts):
+        parts = [part.cast(pl.String) for part in parts]
+    return _join(parts, "values")
 
 
 def _join(parts: list[pl.Series], what: str) -> pl.Series:
@@ -62,7 +94,7 @@ def _join(parts: list[pl.Series], what: str) -> pl.Series:
     if len(types) > 1 and not all(dtype.is_numeric() for dtype in types):
         raise OffdiagError(
             f"expected the same kind of {what} in every file, received {', '.join(sorted(map(str, types)))}; "
-            "read the files one by one to see which differs"
+            "read them with text_ids=True, or one by one to see which differs"
         )
     joined: pl.DataFrame = pl.concat([part.alias("x").to_frame() for part in parts], how="vertical_relaxed")
     return joined.to_series()
@@ -92,7 +124,7 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     time = None if table.time is None else checked_times(table.time, where)
     # With a value column the rows are amounts, which add up; without one a row only means "it happened".
     rule = duplicates or ("sum" if value is not None else "once")
-    return build(users, items, value, time, user_ids, item_ids, rule)
+    return replace(build(users, items, value, time, user_ids, item_ids, rule), notes=table.notes)
 
 
 def build(
@@ -168,7 +200,7 @@ def checked_values(column: pl.Series, where: str) -> NDArray[Any]:
     value = column.cast(pl.Float32).to_numpy(writable=True)
     for bad, expected, advice in (
         (~np.isfinite(value), "finite values", "remove or fix those rows"),
-        (value < 0, "values of 0 or more", "shift, clip or drop negative values first"),
+        (value < 0, "values of 0 or more", "shift or clip them, or read with negative='drop' or 'net'"),
     ):
         if bad.any():
             row = int(bad.argmax())
@@ -205,23 +237,43 @@ def checked_times(column: pl.Series, where: str) -> NDArray[Any]:
             )
         return time
     if column.dtype == pl.String:
-        return checked_times(_dates(column, where), where)
+        return checked_times(_iso_dates(column, where), where)
     raise OffdiagError(f"expected numbers or dates in the time column of {where}, received {column.dtype}; convert it")
 
 
-def _dates(column: pl.Series, where: str) -> pl.Series:
+def dates_of(column: pl.Series, form: str | None = None) -> pl.Series:
+    """Text as times: in a strptime format, null where it does not fit; or as the ISO dates or numbers that it holds.
+
+    Text that is neither of these is returned unchanged.
+    """
     import polars as pl
 
+    if form is not None:
+        zoned = "%z" in form or "%Z" in form
+        dates = column.str.to_datetime(form, strict=False, time_unit="us", time_zone="UTC" if zoned else None)
+        if dates.is_null().all():  # of a format without hours, which polars takes only for days
+            dates = column.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+        return dates
     text = column.str.strip_chars().str.replace(r"(Z|[+]00:?00)$", "")
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
         dates = text.str.to_datetime(form, strict=False, time_unit="us")
         if not dates.is_null().any():
             return dates
     number = column.str.strip_chars().cast(pl.Float64, strict=False)
-    if not number.is_null().any():
-        return number
-    row = (number.is_null() & text.str.to_datetime("%Y-%m-%d", strict=False).is_null()).arg_max() or 0
+    return column if number.is_null().any() else number
+
+
+def _iso_dates(column: pl.Series, where: str) -> pl.Series:
+    import polars as pl
+
+    dates = dates_of(column)
+    if dates.dtype != pl.String:
+        return dates
+    text = column.str.strip_chars()
+    row = (
+        text.cast(pl.Float64, strict=False).is_null() & text.str.to_datetime("%Y-%m-%d", strict=False).is_null()
+    ).arg_max() or 0
     raise OffdiagError(
         f"expected numbers or ISO dates such as 2024-05-31 12:00:00 in the time column of {where}, "
-        f"received {column[row]!r} in row {row + 1}; convert the column first"
+        f"received {column[row]!r} in row {row + 1}; read with date_format='…', e.g. '%d.%m.%Y %H:%M'"
     )

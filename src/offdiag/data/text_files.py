@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import importlib
 import io
+import lzma
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from offdiag import memory, wording
 from offdiag.errors import NotEnoughMemory, OffdiagError
 
 HEAD = 1 << 18  # bytes used to detect the layout of a file
 BYTES_PER_ROW = 64  # memory of a table while it is read and sorted, besides its text, which is held twice
+_ZSTD_BLOCK = 1 << 12  # compressed bytes unpacked at once: 128 MiB at worst
 _BLOCK = 1 << 24  # decompressed bytes between two checks of the memory
 _NOT_OF_FILES = ("punycode", "idna", "undefined")  # codecs for host names, quadratic in the length of the input
 
@@ -28,7 +34,50 @@ class Packing:
     errors: tuple[type[Exception], ...]  # of a damaged file
 
 
-PACKINGS = {".gz": Packing("gzip", b"\x1f\x8b", gzip.GzipFile, (EOFError, OSError, zlib.error))}  # by end of file names
+class _Zstd(io.BufferedIOBase):
+    """What a zstd file holds, in blocks; a truncated file is an error, which the readers of zstandard do not notice."""
+
+    def __init__(self, path: Path) -> None:
+        self._new = _zstd_decompressor(path.name)
+        self._file = path.open("rb")
+        self._frame = self._new()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        while True:
+            rest = self._frame.unused_data if self._frame.eof else b""
+            block = rest or self._file.read(_ZSTD_BLOCK)
+            if not block:
+                if not self._frame.eof:
+                    raise EOFError("it ends too early")
+                return b""
+            if self._frame.eof:
+                self._frame = self._new()
+            if content := self._frame.decompress(block):
+                return bytes(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _zstd_decompressor(name: str) -> Callable[[], Any]:
+    """From the standard library (Python 3.14), or from the package zstandard."""
+    found: Any
+    with suppress(ImportError):
+        found = importlib.import_module("compression.zstd")
+        return lambda: found.ZstdDecompressor()
+    with suppress(ImportError):
+        found = importlib.import_module("zstandard")
+        return lambda: found.ZstdDecompressor().decompressobj()
+    raise OffdiagError(f"expected zstandard to unpack {name}, received none; pip install 'offdiag[zstd]'")
+
+
+PACKINGS = {  # by end of file names
+    ".gz": Packing("gzip", b"\x1f\x8b", gzip.GzipFile, (EOFError, OSError, zlib.error)),
+    ".bz2": Packing("bzip2", b"BZh", bz2.BZ2File, (EOFError, OSError)),
+    ".xz": Packing("xz", b"\xfd7zXZ\x00", lzma.LZMAFile, (EOFError, OSError, lzma.LZMAError)),
+    ".zst": Packing("zstd", b"\x28\xb5\x2f\xfd", _Zstd, (Exception,)),  # those of zstandard need not be installed
+}
 
 
 def file_bytes(path: Path, encoding: str = "utf-8") -> bytes:
@@ -45,6 +94,21 @@ def packing_of(path: Path) -> Packing | None:
     with path.open("rb") as file:
         head = file.read(16)
     return next((packing for packing in PACKINGS.values() if head.startswith(packing.magic)), None)
+
+
+def head_of(path: Path, size: int = 4096) -> bytes:
+    """The first bytes, decompressed if the file is packed."""
+    packing = packing_of(path)
+    if packing is None:
+        with path.open("rb") as file:
+            return file.read(size)
+    try:
+        with packing.open(path) as packed:
+            return packed.read(size)[:size]
+    except OffdiagError:
+        raise
+    except packing.errors:
+        return b""  # reported by whoever reads the file
 
 
 def unpack(path: Path) -> bytes | None:
@@ -66,6 +130,8 @@ def unpack(path: Path) -> bytes | None:
                         "available; unpack it and read a part, or use a larger machine"
                     )
                 content.write(block)
+    except OffdiagError:
+        raise
     except packing.errors as error:
         raise OffdiagError(
             f"expected a complete {packing.name} file, received {path.name} ({error}); fetch it again"

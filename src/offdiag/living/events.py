@@ -18,7 +18,7 @@ from offdiag.data.columns import Roles
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import row_pointer
-from offdiag.data.table import Table, assemble, concatenate
+from offdiag.data.table import Table, assemble, concatenate, select_rows
 from offdiag.errors import OffdiagError
 from offdiag.living import digests
 from offdiag.living.digests import Digests
@@ -334,8 +334,4 @@ def _drop_empty(inter: Interactions) -> Interactions | None:
 def _filter_rows(table: Table, keep: NDArray[np.bool_]) -> Table:
     import polars as pl
 
-    mask = pl.Series(keep, dtype=pl.Boolean)
-    value, time, event = (
-        part if part is None else part.filter(mask) for part in (table.value, table.time, table.event)
-    )
-    return Table(table.user.filter(mask), table.item.filter(mask), value, time, table.where, event=event)
+    return replace(select_rows(table, pl.Series(keep, dtype=pl.Boolean)), all_users=None)

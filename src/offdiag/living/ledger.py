@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.data.columns import Roles
+from offdiag.data.columns import Cleaning, Roles
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.living import digests
@@ -77,6 +77,7 @@ class Recipe:
     duplicates: str = "once"  # rule for repeated pairs: "sum" or "once"
     at_least: float | None = None
     columns: Roles = field(default_factory=Roles)
+    cleaning: Cleaning = field(default_factory=Cleaning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +177,10 @@ class Ledger:
 
     def about(self) -> dict[str, Any]:
         """The recipe, for the header of the file."""
-        return asdict(self.recipe) | {"columns": self.recipe.columns.present()}
+        about = asdict(self.recipe) | {"columns": self.recipe.columns.present()}
+        if self.recipe.cleaning == Cleaning():
+            del about["cleaning"]
+        return about
 
     @classmethod
     def from_arrays(cls, hashes: Hashing, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Ledger:
@@ -192,7 +196,8 @@ class Ledger:
 
 
 def read_recipe(about: dict[str, Any]) -> Recipe:
-    recipe = Recipe(**about | {"columns": Roles(**about["columns"])})
+    cleaning = Cleaning(**about.get("cleaning", {}))
+    recipe = Recipe(**about | {"columns": Roles(**about["columns"]), "cleaning": cleaning})
     bound = recipe.at_least
     if bound is not None and not (type(bound) in (int, float) and np.isfinite(bound)):
         raise ValueError("the ledger has no number for the least value")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offdiag.data import formats
+from offdiag.data.text_files import unpack
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def _position(name: str, header: Sequence[str], where: str) -> int:
 
 
 def _delimited(file: Path) -> list[list[str]]:
-    raw = file.read_bytes()
+    raw = unpack(file)
+    if raw is None:
+        raw = file.read_bytes()
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:  # older MovieLens files

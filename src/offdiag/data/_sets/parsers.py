@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from offdiag.data._sets.archive import files, first_file
+from offdiag.data.cleaning import table_of
 from offdiag.data.failures import polars_failures
 from offdiag.data.lines import parse_lines
 from offdiag.data.parquet import check_pages, reading_parquet
@@ -115,7 +116,7 @@ def netflix(source: Path) -> Table:
             f"expected mv_*.txt, training_set.tar or combined_data_*.txt in {source.name}, received no such file; "
             "give the folder or archive as published"
         )
-    return Table(**pl.concat(parts).to_dict(), where="the Netflix files")
+    return table_of(pl.concat(parts).to_dict(), "the Netflix files")
 
 
 def _netflix_part(content: bytes) -> Any:
