@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         layers,
         montecarlo,
         resnet,
+        saddles,
         sampled,
     )
 
@@ -37,6 +38,7 @@ __all__ = [
     "layers",
     "montecarlo",
     "resnet",
+    "saddles",
     "sampled",
 ]
 
