@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def html(package: str, template: str, **words: Any) -> str:
-    """A self-contained page from `package`/templates; everything in `words` is escaped."""
+def html(place: str | Path, template: str, **words: Any) -> str:
+    """A self-contained page from a package's folder `templates`, or from a folder; everything in `words` is escaped."""
     from markupsafe import Markup
 
     import offdiag as od
 
     styles = Markup(svg.palette(":root") + svg.CSS)
-    page = _environment(package, escape=True).get_template(template)
+    page = _environment(place, escape=True).get_template(template)
     return page.render(version=od.__version__, figure_styles=styles, **words)
 
 

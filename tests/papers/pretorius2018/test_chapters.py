@@ -25,8 +25,8 @@ class TestPretorius2018(Reproduced):
         "ends",
         "rates",
         "whole_net",
-        "pictures_mnist",
-        "pictures_cifar10",
+        "learning_mnist",
+        "learning_cifar10",
     )
     refuted = ("Section C", "Section D")
     corrected = (

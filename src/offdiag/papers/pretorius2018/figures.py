@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from offdiag.lab import dynamics
 from offdiag.papers.pretorius2018.nets import ACTIVATIONS, KINDS, Curves, Pictures
 from offdiag.plots.papers import COLOURS, lines, panels
+from offdiag.plots.svg import LIGHT
 
 Array = NDArray[np.float64]
 KIND_COLOUR: dict[str, str] = dict(zip(KINDS, COLOURS, strict=False))  # blue, orange, green, as in the paper
 _SOFT = COLOURS[-1]
+_INK = LIGHT["ink"]
 
 
 def expected_loss(variances: Array, exact: Array, printed: Array, means: Array, errors: Array) -> Any:
@@ -117,22 +120,29 @@ def whole_net(found: dict[str, Any], theory: dict[str, Array]) -> Any:
     return figure
 
 
-def pictures(data: Pictures, runs: dict[tuple[str, str], Curves], theory: dict[str, Array]) -> Any:
-    """A panel per activation; leading directions 1, 2, 4 and 8, darker for the larger ones."""
+def learning(data: Pictures, runs: Mapping[tuple[str, str], Curves], theory: Mapping[str, Array]) -> Any:
+    """A panel per activation; leading directions 1, 2, 4 and 8, darker for the larger ones, over the epochs."""
     figure, axes = panels(1, len(ACTIVATIONS), width=3.6, height=3.0)
     shown = [0, 1, 3, 7]
     for at, activation in zip(axes[0], ACTIVATIONS, strict=True):
         for kind in KINDS:
             run = runs[activation, kind]
+            epochs = run.steps / data.sizes.steps_per_epoch
             for rank, mode in enumerate(shown):
-                name = kind if rank == 0 else None
-                at.plot(
-                    run.steps, run.values[:, mode], color=KIND_COLOUR[kind], alpha=1 - 0.2 * rank, lw=1.6, label=name
-                )
-                if activation == "linear":
-                    at.plot(run.steps, theory[kind][:, mode], color="black", lw=0.8, ls=":")
-        at.set(title={"relu": "ReLU"}.get(activation, activation), xlabel="steps", ylim=(-0.05, 1.1))
+                values = run.values[:, :, mode]
+                look = {"color": KIND_COLOUR[kind], "alpha": 1 - 0.2 * rank}
+                at.plot(epochs, values.mean(axis=0), lw=1.6, label=kind if rank == 0 else None, **look)
+                at.fill_between(epochs, values.min(axis=0), values.max(axis=0), lw=0, color=look["color"], alpha=0.25)
+                ink = _INK if activation == "linear" else KIND_COLOUR[kind]  # there the dots lie on the lines
+                at.plot(epochs, theory[kind][:, :, mode].mean(axis=0), color=ink, lw=0.9, ls=":")
+        at.set(title={"relu": "ReLU"}.get(activation, activation), xlabel="epochs", ylim=(-0.05, 1.1))
+    axes[0, 0].plot([], [], color=_INK, lw=0.9, ls=":", label="theory\n(linear)")
     axes[0, 0].set_ylabel("estimated share learnt")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8.5)
-    figure.suptitle(f"{data.words}; directions 1, 2, 4 and 8", fontsize=10.5)
+    what, _, run_of = data.words.partition(" pixels")
+    figure.suptitle(
+        f"Learning {what} pixels{run_of.partition(', ')[0]}: directions 1, 2, 4 and 8; mean and range of "
+        f"{data.sizes.seeds} seeds",
+        fontsize=10.5,
+    )
     return figure
