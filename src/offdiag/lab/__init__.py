@@ -19,9 +19,11 @@ if TYPE_CHECKING:
         frames,
         landscape,
         layers,
+        masks,
         montecarlo,
         resnet,
         sampled,
+        spreading,
     )
 
 __all__ = [
@@ -35,9 +37,11 @@ __all__ = [
     "frames",
     "landscape",
     "layers",
+    "masks",
     "montecarlo",
     "resnet",
     "sampled",
+    "spreading",
 ]
 
 
