@@ -27,6 +27,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "servers": ("docs/serving.md", ("serving_servers",)),
     "sampled": ("docs/theory/denoising.md", ("sampled",)),
     "emphasis": ("docs/theory/emphasis.md", ("emphasis",)),
+    "rivals": ("docs/theory/rivals.md", ("rivals",)),
     "spectral": ("docs/theory/spectral.md", ("spectral",)),
     "theory": ("docs/theory/README.md", ("theory",)),
 }

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         frames,
         landscape,
         layers,
+        masks,
         montecarlo,
         resnet,
         saddles,
         sampled,
+        spreading,
     )
 
 __all__ = [
@@ -36,10 +38,12 @@ __all__ = [
     "frames",
     "landscape",
     "layers",
+    "masks",
     "montecarlo",
     "resnet",
     "saddles",
     "sampled",
+    "spreading",
 ]
 
 
