@@ -122,7 +122,7 @@ def connect(found: list[Connect]) -> Figure:
         bottom.plot(c.dropout.steps, c.dropout.deterministic / c.best.value, color=COLOURS[3], label="dropout")
         bottom.axhline(1.0, color=COLOURS[4], linestyle="--", linewidth=1.2, label="least of DropConnect")
         bottom.set_ylim(0.9, 2.5)
-        _along_steps(bottom, f"dropout ends at {c.apart:.3f} × DropConnect")
+        _along_steps(bottom, f"dropout / DropConnect at the end: {c.apart:.3f}")
         _logarithmic(top, f"inputs {c.inputs}, θ = {c.theta:g}")
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("mean loss / least of DropConnect")
