@@ -23,7 +23,8 @@ def penalty(s: Sizes, given: Data, runs: list[Run]) -> Chapter:
 
         The loss therefore is random. Its mean over all patterns has a formula: the plain squared error plus (1−θ)/θ
         times the sum over blocks of ‖U_i V_iᵀ X‖². Below, a net is trained with random patterns ({s.steps:,} steps of
-        50 samples); at 300 moments we note the loss under one fresh pattern and the formula.""",
+        one sample each, as in the paper; the step size is constant for half of them and then falls to 0); at 300
+        moments we note the loss of all samples under one fresh pattern, and the formula.""",
         {"lemma21_error": error, "trace_offset": offset},
     )
     chapter.claim(
@@ -39,8 +40,11 @@ def penalty(s: Sizes, given: Data, runs: list[Run]) -> Chapter:
     )
     chapter.draw(
         "training",
-        "The loss under one random pattern, and its exact mean, along training. A pattern drops whole blocks, "
-        "so a single draw scatters widely; the smaller θ, the more.",
+        "The loss under one random pattern, and its exact mean, along training. A pattern drops whole blocks, so a "
+        "single draw scatters around the mean. The axis is logarithmic and shows the scatter relative to the mean: "
+        "its standard deviation in the last third is "
+        + ", ".join(f"{run.scatter:.0%} of the mean at θ = {run.theta:g}" for run in _some(runs, s))
+        + ". The more often blocks are kept, the smaller the mean becomes, and it falls faster than the scatter does.",
         figures.training(_some(runs, s)),
     )
     return chapter
@@ -106,7 +110,8 @@ def minimum(s: Sizes, runs: list[Run], seed: int) -> Chapter:
     )
     chapter.draw(
         "minima",
-        "The mean loss over all patterns along training (blue) and the minimum in closed form (dashed).",
+        "The exact mean loss over all patterns along training with DropBlock (blue), and its minimum in closed form "
+        "(dashed), for several θ.",
         figures.minima(_some(runs, s)),
     )
     return chapter
@@ -145,7 +150,8 @@ def capacity(seed: int) -> Chapter:
 
 
 def norm(s: Sizes, runs: list[Run], seed: int) -> Chapter:
-    numbers, (m, shrunk) = formulas.norms(seed, s.trials), formulas.shrunk()
+    numbers = formulas.norms(seed, s.trials) | formulas.equation_37(seed)
+    m, shrunk = formulas.shrunk()
     dropout, ridge = shrunk[min(shrunk)], shrunk[max(shrunk)]
     chapter = Chapter(
         "pal2020",
@@ -162,7 +168,8 @@ def norm(s: Sizes, runs: list[Run], seed: int) -> Chapter:
         numbers["norm_dual_gap"] < 1e-10,
         correction="ρ must be feasible: its share must lie between a_ρ and a_{ρ−1}. The unrestricted maximum is too "
         f"large in {100 * numbers['printed_norm_wrong_share']:.0f} % of random cases, by up to "
-        f"{100 * numbers['printed_norm_excess']:.0f} %.",
+        f"{100 * numbers['printed_norm_excess']:.0f} %. In the second line of Eq. 37 a_ρ² should be x_ρ²: as printed it "
+        f"is {100 * numbers['eq37_printed_gap']:.0f} % off in an example, with x_ρ² {numbers['eq37_gap']:.0e}.",
     )
     chapter.claim(
         "Section 2.3",

@@ -51,6 +51,17 @@ def norms(seed: int, trials: int) -> Numbers:
     return {"norm_dual_gap": gap, "printed_norm_wrong_share": wrong / trials, "printed_norm_excess": float(printed)}
 
 
+def equation_37(seed: int) -> Numbers:
+    """The second line of Eq. 37 at a feasible ρ > 1: with x_ρ² it is the norm, with the printed a_ρ² it is not."""
+    r, rho = 3, 2
+    a = np.concatenate([[9.0], np.sort(np.random.default_rng(seed).uniform(1, 2, 5))[::-1]])  # 9 stands out
+    x = np.append(2 * a[: rho - 1], 2 * a[rho - 1 :].sum() / (r - rho + 1))  # Eq. 36
+    first = float(np.sum(a[: rho - 1] * x[:-1] - x[:-1] ** 2 / 4) + x[-1] * a[rho - 1 :].sum())
+    norm = dropblock.k_support_squared(a, r)
+    right, printed = (first - (r - rho + 1) / 4 * square for square in (x[-1] ** 2, a[rho - 1] ** 2))
+    return {"eq37_gap": float(abs(right / norm - 1)), "eq37_printed_gap": float(abs(printed / norm - 1))}
+
+
 def _dual(a: Matrix, r: int) -> float:
     """max a·x − ¼·(sum of the r largest x²), at the x that the weights t of the variational form point to."""
     low, high = 0.0, 2 * r / a[-1]
