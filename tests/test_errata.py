@@ -1,4 +1,4 @@
-"""Errata of the papers that no other test shows, each with the smallest example; docs/theory/errata.md lists them all."""
+"""Errata of the papers that no other test shows, each by a small example; docs/theory/errata.md lists them all."""
 
 import itertools
 
@@ -138,16 +138,16 @@ def test_j3_eq_10_has_no_minimiser_on_a_hub_of_three_items():
     H, l2 = np.linalg.inv(C), 0.3
     G = H - l2 * np.eye(3)
 
-    def J(B):
+    def loss(B):
         return np.trace(G) - 2 * np.trace(G @ off(B)) + np.trace(off(B).T @ H @ off(B))
 
     best = np.sum(1 / np.diag(C) - l2)
     hub, leaf = np.array([1.0, 0, 0]), np.array([0.0, 0.4, 0.4])
-    above = [J(np.outer(hub + eps * leaf, leaf + hub / eps)) - best for eps in (1.0, 0.1, 0.01, 1e-3)]
+    above = [loss(np.outer(hub + eps * leaf, leaf + hub / eps)) - best for eps in (1.0, 0.1, 0.01, 1e-3)]
     assert all(a > b > 0 for a, b in itertools.pairwise(above))
     assert above[-1] < 1e-6
     rng = np.random.default_rng(0)
-    assert min(J(np.outer(*rng.standard_normal((2, 3)))) for _ in range(1000)) > best
+    assert min(loss(np.outer(*rng.standard_normal((2, 3)))) for _ in range(1000)) > best
 
 
 def test_lemma_d_1_needs_a_positive_semidefinite_target():

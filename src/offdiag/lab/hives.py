@@ -43,7 +43,9 @@ def violation(spectrum: Matrix, s: int, k: int) -> float:
     def rows(lines: Sequence[Terms]) -> csr_array:
         at = [row for row, line in enumerate(lines) for _ in line]
         flat = [term for line in lines for term in line]
-        return csr_array(([c for _, c in flat], (at, [v for v, _ in flat])), shape=(len(lines), program.size))
+        return csr_array(
+            ([c for _, c in flat], (at, [v for v, _ in flat])), shape=(len(lines), program.size)
+        )
 
     cost = np.zeros(program.size)
     cost[0] = 1.0
