@@ -17,14 +17,15 @@ PAPERS = {
     "steck2020": "Steck 2020, *Autoencoders that don't overfit towards the Identity*, with its supplement",
     "mianjy2018": "Mianjy, Arora & Vidal 2018, *On the Implicit Bias of Dropout*",
     "pal2020": "Pal, Lane, Vidal & Haeffele 2020, *On the Regularization Properties of Structured Dropout*",
-    "pretorius2018": "Pretorius, Kroon & Kamper 2018, *Learning Dynamics of Linear Denoising Autoencoders*, the supplement",
+    "pretorius2018": "Pretorius, Kroon & Kamper 2018, *Learning Dynamics of Linear Denoising Autoencoders*, supplement",
 }
 PARTS = {"steck2020": " figure1 DATA"}  # what follows the name of the paper in the command
 HEAD = """# 24. Every claim of the papers, and what became of it
 
-Each claim of the papers is listed once, with the verdict, the figures that decide and the command that measures them again. The rows come from the runs
-committed in [docs/papers](../papers/README.md) and, for Table 1 of Steck 2020, in [benchmarks/results](../../benchmarks/results); this page is written
-by `python -m docs.make_claims`, and a test compares it with them. [Papers](../papers/README.md) states the rule for verdicts; a claim that "holds when corrected" has an
+Each claim of the papers is listed once, with the verdict, the figures that decide and the command that measures them
+again. The rows come from the runs committed in [docs/papers](../papers/README.md) and, for Table 1 of Steck 2020, in
+[benchmarks/results](../../benchmarks/results); `python -m docs.make_claims` writes this page, and a test compares it
+with them. [Papers](../papers/README.md) states the rule for verdicts; a claim that "holds when corrected" has an
 entry among the [errata](errata.md).
 """
 END = "\nBack to [the contents](README.md)\n"

@@ -1,7 +1,7 @@
 """Why dropout has no bad local minima: a direction of descent at every critical point that is not a global minimum.
 
-f(U, V) = ‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖², tied (V = U, M symmetric) or not, for every λ and every width. ``escape`` carries
-out the proof of docs/theory/no-bad-minima.md, which removes the condition on λ from [Mianjy18 Thm. 4.3].
+f(U, V) = ‖M − UVᵀ‖² + λ·Σ‖u_i‖²‖v_i‖², tied (V = U, M symmetric) or not, for every λ and every width. ``escape``
+carries out the proof of docs/theory/no-bad-minima.md, which removes the condition on λ from [Mianjy18 Thm. 4.3].
 """
 
 from __future__ import annotations
