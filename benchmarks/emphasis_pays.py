@@ -3,7 +3,7 @@
     python benchmarks/emphasis_pays.py [FOLDER WITH DATA SETS] [NAME …]   # half an hour on one core
     python benchmarks/emphasis_pays.py figure                             # only the figure and the table
 
-A set is cut to at most 2,000 items and 12,000 users, and may be thinned: each interaction is kept with some
+A set is cut to at most 1,000 items and 8,000 users, and may be thinned: each interaction is kept with some
 probability. At each of three ranks both models choose dropout and l2 on validation users (the grid of ``offdiag
 reproduce steck2020 figure1``); the difference on test users is paired. Writes results/emphasis_pays.json after each
 data set, docs/papers/steck2020/emphasis_pays.png, and the table next to it.
@@ -35,7 +35,7 @@ RESULTS = HERE / "results" / "emphasis_pays.json"
 SHARED = HERE.parent.parent / "shared" / "data"
 FIGURE = HERE.parent / "docs" / "papers" / "steck2020" / "emphasis_pays.png"
 METRIC = "ndcg@100"
-ITEMS, USERS, LEAST = 2_000, 12_000, 5  # an item needs this many users, a user this many items
+ITEMS, USERS, LEAST = 1_000, 8_000, 5  # an item needs this many users, a user this many items
 SHARES_OF_ITEMS = (1 / 40, 1 / 10, 1 / 4)  # ranks
 HELD_OUT = 0.2
 PROPERTIES = {  # what may decide, and how it reads on the axis

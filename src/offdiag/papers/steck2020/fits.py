@@ -14,6 +14,7 @@ import numpy as np
 from offdiag import tuning
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.models.recommender import Recommender
+from offdiag.papers.steck2020.grid import complete_fit
 from offdiag.papers.steck2020.measure import measured
 from offdiag.papers.steck2020.row_store import RowStore, fingerprint
 from offdiag.papers.steck2020.rows import BY_KEY, EXTRAS, Row, first_settings, published_settings
@@ -172,12 +173,7 @@ def _fit(model: Recommender, data: Data, progress: Progress | None) -> Recommend
     words: dict[str, Any] = {"progress": progress}
     if model.stops_early:
         words["validation"] = data.split.validation
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)
-        model.fit(data.split.train, **words)
-    if getattr(model, "stopped_", None) == "interrupted":  # an incomplete fit does not belong in a table
-        raise KeyboardInterrupt
-    return model
+    return complete_fit(model, data.split.train, **words)
 
 
 def _line(job: Job, model: Recommender, seconds: float, peak: int | None) -> dict[str, Any]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from offdiag.data.interactions import Interactions
+from offdiag.errors import InterruptedFitWarning
+from offdiag.models.recommender import Recommender
 
 DROPOUTS = (0.0, 0.2, 0.4, 0.6, 0.8)
 NO_DROPOUT = (0.0,)  # the scalar penalty λ‖UVᵀ‖²
 L2_STEP = 3.0
 Setting = tuple[float, float]  # dropout, l2
+Model = TypeVar("Model", bound=Recommender)
 
 
 def climb(score: Callable[[float, float], float], start: Setting, dropouts: Sequence[float] = DROPOUTS) -> Setting:
@@ -33,3 +40,13 @@ def climb(score: Callable[[float, float], float], start: Setting, dropouts: Sequ
         if value(best) <= value(at):
             return setting(at)
         at = best
+
+
+def complete_fit(model: Model, train: Interactions, **words: Any) -> Model:
+    """Fit; Ctrl-C raises, because the best iterate of an interrupted fit is not a measurement."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        model.fit(train, **words)
+    if getattr(model, "stopped_", None) == "interrupted":
+        raise KeyboardInterrupt
+    return model
