@@ -26,6 +26,7 @@ from run import say
 from scipy import sparse, stats
 
 import offdiag as od
+from offdiag.data.split import Split
 from offdiag.evaluation import paired_t_test
 from offdiag.papers.steck2020 import grid
 from offdiag.plots import papers
@@ -47,6 +48,7 @@ PROPERTIES = {  # what may decide, and how it reads on the axis
     "dlae_diagonal": "mean diagonal of the tuned DLAE",
     "dlae_diagonal_spread": "spread of its diagonal (standard deviation)",
 }
+DRAWN = ("rank_share", "density", "per_user", "per_item", "dlae_diagonal", "dlae_diagonal_spread")
 
 
 def movielens(folder: Path) -> od.Interactions:
@@ -81,12 +83,27 @@ def cut(inter: od.Interactions, kept: float, seed: int = 0) -> od.Interactions:
     return od.prepare.min_counts(od.read(thin), users=LEAST, items=LEAST)
 
 
+def tuned(kind: Any, rank: int, split: Split, start: grid.Setting) -> tuple[Any, grid.Setting]:
+    """The model with the settings that are best on the validation users, and these settings."""
+    validation = split.validation
+    assert validation is not None
+
+    def fitted(dropout: float, l2: float) -> Any:
+        return kind(rank=rank, dropout=dropout, l2=l2, user_power=0.0).fit(split.train)
+
+    def score(dropout: float, l2: float) -> float:
+        return od.evaluate(fitted(dropout, l2), validation, [METRIC]).mean[METRIC]
+
+    found = grid.climb(score, start)
+    return fitted(*found), found
+
+
 def study(inter: od.Interactions) -> list[dict[str, Any]]:
     """One line per rank: the gain by emphasis, and the properties of the data."""
     split = od.split.strong(inter, held_out=HELD_OUT, seed=0)
     train = split.train
     auto = od.EDLAE(user_power=0.0).fit(train).settings_
-    last = {name: (auto["dropout"], auto["l2"]) for name in ("DLAE", "EDLAE")}
+    last = dict.fromkeys(("dlae", "edlae"), (auto["dropout"], auto["l2"]))
     lines = []
     for share in SHARES_OF_ITEMS:
         rank = max(2, round(share * train.n_items))
@@ -97,28 +114,17 @@ def study(inter: od.Interactions) -> list[dict[str, Any]]:
             "per_user": train.nnz / train.n_users, "per_item": train.nnz / train.n_items,
             "users_per_item": train.n_users / train.n_items,
         }  # fmt: skip
-        for name, kind in (("DLAE", od.LowRankDLAE), ("EDLAE", od.LowRankEDLAE)):
-
-            def fitted(dropout: float, l2: float, kind: Any = kind, rank: int = rank) -> Any:
-                return kind(rank=rank, dropout=dropout, l2=l2, user_power=0.0).fit(train)
-
-            last[name] = grid.climb(
-                lambda dropout, l2, fit=fitted: od.evaluate(fit(dropout, l2), split.validation, [METRIC]).mean[METRIC],
-                last[name],
-            )
-            model = fitted(*last[name])
+        for name, kind in (("dlae", od.LowRankDLAE), ("edlae", od.LowRankEDLAE)):
+            model, last[name] = tuned(kind, rank, split, last[name])
             result = od.evaluate(model, split.test, [METRIC])
             per_user[name] = result.per_user[METRIC]
             diagonal = model.weights_.diagonal()
-            line |= {f"{name.lower()}": result.mean[METRIC], f"{name.lower()}_settings": last[name]}
-            line |= {
-                f"{name.lower()}_diagonal": float(diagonal.mean()),
-                f"{name.lower()}_diagonal_spread": float(diagonal.std()),
-            }
-        gain, sem, *_ = paired_t_test(per_user["EDLAE"] - per_user["DLAE"])
+            line |= {name: result.mean[METRIC], f"{name}_settings": last[name]}
+            line |= {f"{name}_diagonal": float(diagonal.mean()), f"{name}_diagonal_spread": float(diagonal.std())}
+        gain, sem, *_ = paired_t_test(per_user["edlae"] - per_user["dlae"])
         line |= {"gain": gain, "sem": sem, "relative_gain": gain / line["dlae"], "relative_sem": sem / line["dlae"]}
-        line["test_users"] = len(per_user["DLAE"])
-        say(f"  rank {rank}: DLAE {line['dlae']:.4f} {last['DLAE']}, EDLAE {gain:+.4f} ± {sem:.4f} {last['EDLAE']}")
+        line["test_users"] = len(per_user["dlae"])
+        say(f"  rank {rank}: DLAE {line['dlae']:.4f} {last['dlae']}, EDLAE {gain:+.4f} ± {sem:.4f} {last['edlae']}")
         lines.append(line)
     return lines
 
@@ -131,6 +137,33 @@ def correlations(lines: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 def flat(results: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"data": name} | line for name, lines in results["data"].items() for line in lines]
+
+
+def picture(results: dict[str, Any]) -> bytes:
+    """The relative gain against each property: one colour per data set, error bars of two standard errors."""
+    lines = flat(results)
+    names = list(dict.fromkeys(line["data"].split(",")[0] for line in lines))
+    figure, axes = papers.panels(2, 3, width=3.5, height=2.9)
+    for axis, name in zip(axes.flat, DRAWN, strict=True):
+        for n, data in enumerate(names):
+            own = [line for line in lines if line["data"].split(",")[0] == data]
+            axis.errorbar(
+                [line[name] for line in own], [100 * line["relative_gain"] for line in own],
+                [200 * line["relative_sem"] for line in own],
+                fmt="o", markersize=4, elinewidth=0.9, color=papers.COLOURS[n % len(papers.COLOURS)], label=data,
+            )  # fmt: skip
+        axis.axhline(0, color="black", lw=0.8)
+        rho = results["correlations"][name][0]
+        axis.set(xscale="log", xlabel=PROPERTIES[name], title=f"ρ = {rho:+.2f}")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("gain by emphasis, %")
+    axes[0, 0].legend(frameon=False, fontsize=7.5)
+    return papers.rendered(figure, "png")
+
+
+def renew() -> None:
+    FIGURE.write_bytes(picture(json.loads(RESULTS.read_text())))
+    documents.renew("emphasis-pays")
 
 
 def main(words: list[str]) -> None:
@@ -147,9 +180,10 @@ def main(words: list[str]) -> None:
                 some = cut(inter, kept)
                 say(f"{label}: {some}")
                 results["data"][label] = study(some)
-                results |= {"machine": machine(), "metric": METRIC}
+                results |= {"machine": machine(), "metric": METRIC, "correlations": correlations(flat(results))}
                 RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
                 say(f"  {time.perf_counter() - start:.0f} s")
+    renew()
 
 
 if __name__ == "__main__":

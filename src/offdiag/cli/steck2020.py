@@ -151,7 +151,13 @@ def table1(
         some, trials = some or list(OWN_ROWS), trials or 0
     outputs.check_folder(Path(out))
     found, files = _make_table1(
-        sources, Path(out), rank=rank, trials=TRIALS if trials is None else trials, seconds=seconds_per_row, rows=some, seed=seed
+        sources,
+        Path(out),
+        rank=rank,
+        trials=TRIALS if trials is None else trials,
+        seconds=seconds_per_row,
+        rows=some,
+        seed=seed,
     )
     about = table1_page.as_json(found)
     if json:

@@ -135,7 +135,7 @@ def run(
     search = _Search(parts, metric, words, tuned)
     full_rank, groups = {}, np.empty((0, 0), dtype=np.int64)
     for name, kind in ((EDLAE, od.EDLAE), (ZERO, od.EASE if tuned else od.EDLAE), (DLAE, od.DLAE)):
-        chosen: Any = search.choose(name, inter.n_items, kind(**search.settings_of(kind, name)))
+        chosen: Any = search.choose(name, inter.n_items, kind(**search.settings_of(kind)))
         began = time.perf_counter()
         model = grid.complete_fit(chosen, parts.train)
         full_rank[name] = _point(name, model, inter.n_items, time.perf_counter() - began, parts.test, metric)
@@ -181,7 +181,7 @@ class _Search:
         scalar = (0.0, words["l2"] + odds * float(own.multiply(own).sum()) / parts.train.n_items)
         self._last: dict[str, grid.Setting] = {EDLAE: (words["dropout"], words["l2"]), ZERO: scalar, DLAE: scalar}
 
-    def settings_of(self, kind: Callable[..., Recommender], name: str) -> dict[str, float]:
+    def settings_of(self, kind: Callable[..., Recommender]) -> dict[str, Any]:
         """What a full-rank model of this kind takes of the common settings."""
         known = kind().get_params()
         return {word: value for word, value in self._words.items() if word in known}

@@ -51,7 +51,9 @@ def judge_accuracy(chapter: Chapter, curve: RankCurve) -> None:
     low, high = curve.ranks[0], curve.ranks[-1]
     gaps = {(name, rank): paired(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
     (name, rank), worst = min(gaps.items(), key=lambda pair: pair[1].mean)
-    chapter.judge("edlae_best", f"at worst {worst} against {name}, at rank {rank:,} (paired)", never_behind(gaps.values()))
+    chapter.judge(
+        "edlae_best", f"at worst {worst} against {name}, at rank {rank:,} (paired)", never_behind(gaps.values())
+    )
     found = gaps[DLAE, low]
     chapter.judge("small_rank_dlae", f"EDLAE {found} against DLAE at rank {low:,} (paired)", alike(found))
     found = gaps[ZERO, high]
@@ -98,9 +100,7 @@ def judge_embeddings(chapter: Chapter, cosines: Cosines) -> None:
     chapter.judge("near_orthogonal_encoder", f"cosine at most {NEAR_ORTHOGONAL:g} in size, {shown}", _in_all(near))
 
 
-def _in_gauges(
-    cosines: Cosines, text: Callable[[tuple[NDArray[np.float64], NDArray[np.float64]]], str]
-) -> str:
+def _in_gauges(cosines: Cosines, text: Callable[[tuple[NDArray[np.float64], NDArray[np.float64]]], str]) -> str:
     return "; ".join(
         f"{gauge}: " + ", ".join(f"{text(pair)} ({model})" for model, pair in models.items())
         for gauge, models in cosines.items()
