@@ -181,7 +181,8 @@ def main(words: list[str]) -> None:
                 some = cut(inter, kept)
                 say(f"{label}: {some}")
                 results["data"][label] = study(some)
-                results |= {"machine": machine(), "metric": METRIC, "correlations": correlations(flat(results))}
+                results |= {"machine": machine(), "metric": METRIC, "properties": PROPERTIES}
+                results["correlations"] = correlations(flat(results))
                 RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
                 say(f"  {time.perf_counter() - start:.0f} s")
     renew()

@@ -74,9 +74,9 @@ def embeddings(figure: Figure1) -> Chapter:
         f"For each item, the {GROUP} items with the largest values in its column of the full-rank EDLAE are similar. "
         "The median cosine over their pairs says how alike their embeddings are. UR and VR⁻ᵀ are the same model for "
         "every invertible R, with other cosines, so a cosine depends on the gauge: how U and V are scaled against each "
-        "other. The paper does not say which it used. Both are shown here: as the solver returns them, and balanced, "
-        "UᵀU = VᵀV, which is unique up to a rotation and the only one in which models of different solvers can be "
-        "compared. A claim that holds in one gauge and not in the other depends on the gauge.",
+        "other. The author's notebook takes them as its alternation leaves them. Two gauges are shown here: as our "
+        "solvers return them, and balanced, UᵀU = VᵀV, which is unique up to a rotation, so that models of different "
+        "solvers can be compared in it. A claim that holds in one and not in the other depends on the gauge.",
         numbers={"gauge_unbalance": figure.unbalance, "gauge_changes_product": figure.changed},
     )
     judge_embeddings(chapter, figure.cosines)
