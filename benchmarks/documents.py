@@ -28,6 +28,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "sampled": ("docs/theory/denoising.md", ("sampled",)),
     "emphasis": ("docs/theory/emphasis.md", ("emphasis",)),
     "rivals": ("docs/theory/rivals.md", ("rivals",)),
+    "emphasis-pays": ("docs/papers/steck2020/README.md", ("emphasis_pays",)),
+    "steck2020-scale": ("docs/papers/steck2020/README.md", ("steck2020_scale",)),
     "spectral": ("docs/theory/spectral.md", ("spectral",)),
     "theory": ("docs/theory/README.md", ("theory",)),
 }
