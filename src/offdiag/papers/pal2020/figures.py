@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag.lab.checks import Matrix
+from offdiag.papers.pal2020.formulas import FewBlocks
 from offdiag.papers.pal2020.measure import Anywhere, Connect, Run
 from offdiag.plots.papers import COLOURS, lines, log_scale, panels, tick_text
 
@@ -81,7 +82,7 @@ def capacity(widths: Matrix, fixed: Matrix, scaled: Matrix) -> Figure:
     return figure
 
 
-def balance(runs: list[Run], few: list[tuple[int, float]]) -> Figure:
+def balance(runs: list[Run], few: list[FewBlocks]) -> Figure:
     """Balanced blocks at the end of training, and cases where few blocks leave a gap above the bound."""
     figure, axes = panels(1, 2, width=4.6, height=3.0)
     at = np.arange(len(runs))
@@ -92,8 +93,8 @@ def balance(runs: list[Run], few: list[tuple[int, float]]) -> Figure:
     axes[0, 0].legend(frameon=False, fontsize=8.5)
     for axis in axes[0]:
         axis.set_axisbelow(True)
-    axes[0, 1].bar([k for k, _ in few], [100 * gap for _, gap in few], color=COLOURS[1])
-    axes[0, 1].set(title="minimum above the bound", xlabel="number of blocks (block 3)", ylabel="gap, % of minimum")
+    axes[0, 1].bar([one.k for one in few], [100 * one.gap for one in few], color=COLOURS[1])
+    axes[0, 1].set(title="least loss above the bound", xlabel="number of blocks (block 3)", ylabel="gap, % of the loss")
     return figure
 
 
