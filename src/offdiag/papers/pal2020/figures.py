@@ -122,8 +122,8 @@ def connect(found: list[Connect]) -> Figure:
         bottom.plot(c.trace.steps, c.trace.deterministic / c.best.value, color=BLUE, label="DropConnect")
         bottom.plot(c.dropout.steps, c.dropout.deterministic / c.best.value, color=COLOURS[3], label="dropout")
         bottom.axhline(1.0, color=COLOURS[4], linestyle="--", linewidth=1.2, label="least of DropConnect")
-        bottom.set_ylim(0.9, 2.5)
-        _along_steps(bottom, f"dropout / DropConnect at the end: {c.apart:.3f}")
+        bottom.set_ylim(0.95, 1.8)
+        _along_steps(bottom, f"dropout / DropConnect: {c.apart:.3f}")
         _logarithmic(top, f"inputs {c.inputs}, θ = {c.theta:g}")
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("mean loss / least of DropConnect")
@@ -139,7 +139,8 @@ def anywhere(found: list[Anywhere], theta: float) -> Figure:
     for way in found:
         if way.trace is not None:
             label = way.name.replace("anywhere, ", "anywhere,\n")
-            axes[0, 0].plot(way.trace.steps, way.trace.deterministic, color=colours[way.name], label=label)
+            style = {"linewidth": 3.5} if way is found[0] else {"linestyle": "--"}  # others may lie on the first
+            axes[0, 0].plot(way.trace.steps, way.trace.deterministic, color=colours[way.name], label=label, **style)
     _logarithmic(axes[0, 0], "training, θ = " + f"{theta:g}")
     axes[0, 0].set_ylabel("mean loss over masks")
     axes[0, 0].legend(frameon=False, fontsize=8)
