@@ -1,4 +1,4 @@
-"""Theory on small dense problems: the formulas compared with sampling; nothing in the core imports it.
+"""Theory on small dense problems: the formulas compared with sampling; no fit needs it.
 
 Modules load on first use: ``od.lab.dropout.optimum(M, width=20, drop=0.5)``. The examples assume ``import numpy as np``
 and ``import offdiag as od``.

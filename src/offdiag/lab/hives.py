@@ -37,8 +37,13 @@ def violation(spectrum: Matrix, s: int, k: int) -> float:
     n = len(spectrum)
     if n > LARGEST:
         raise OffdiagError(f"the program is made for at most {LARGEST} eigenvalues, received {n}")
+    spectrum = np.sort(spectrum)[::-1]
+    if abs(spectrum.sum() - k * s) > 1e-9 * k * s:
+        raise OffdiagError(f"{k} projections of rank {s} have the trace {k * s}, received a sum of {spectrum.sum():g}")
+    if k == 1:
+        return float(np.abs(spectrum - (np.arange(n) < s)).max())
     program = _Program(n)
-    program.sum_of_projections(k, s, [([], float(value)) for value in np.sort(spectrum)[::-1]])
+    program.sum_of_projections(k, s, [([], float(value)) for value in spectrum])
 
     def rows(lines: Sequence[Terms]) -> csr_array:
         at = [row for row, line in enumerate(lines) for _ in line]
@@ -73,14 +78,11 @@ class _Program:
 
     def sum_of_projections(self, k: int, s: int, spectrum: list[Affine] | None = None) -> list[Affine]:
         """The spectrum, given or as new variables, of a sum of k projections of rank s."""
-        if k == 1 and spectrum is None:
+        if k == 1:
             return [([], float(i < s)) for i in range(self.n)]
         if spectrum is None:
             spectrum = [([(int(v), 1.0)], 0.0) for v in self._new(self.n)]
-        if k == 1:
-            one = self.sum_of_projections(1, s)
-            self.equal += [(a, one[i][1] - c) for i, (a, c) in enumerate(spectrum)]
-        elif k % 2:
+        if k % 2:
             self._add(self.sum_of_projections(k - 1, s), self.sum_of_projections(1, s), spectrum)
         else:
             half = self.sum_of_projections(k // 2, s)

@@ -78,8 +78,8 @@ def log_scale(axis: Any) -> None:
 
 
 def tick_text(value: float) -> str:
-    """A short number: 0.02, 300, 50k, 2M."""
-    for size, letter in ((1e6, "M"), (1e3, "k")):
+    """A short number: 0.02, 300, 50k, 2M, 1.5G."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.4g}{letter}"
     return f"{value:.4g}"

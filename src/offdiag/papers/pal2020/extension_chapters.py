@@ -105,7 +105,7 @@ def connect(found: list[Connect], others: list[Connect]) -> Chapter:
             name,
             f"{words} Top: DropConnect's loss under one mask, its exact mean, and what the printed formula says at the "
             "end. Bottom: exact mean losses of DropConnect and of dropout, from one start, as multiples of the least "
-            "mean loss of DropConnect.",
+            "mean loss of DropConnect; the titles give the ratio of the two at the end.",
             figures.connect(some),
         )
     return chapter
@@ -149,7 +149,8 @@ def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
     )
     chapter.draw(
         "anywhere",
-        "Left: exact mean losses along training. Right: how often a unit survives, over 20,000 masks.",
+        "Figure 4. Left: exact mean losses along training, each under its own masks; those of the grid and of seeds kept "
+        "with θ^(1/r) nearly coincide. Right: how often a unit survives, over 20,000 masks.",
         figures.anywhere(found, 0.5),
     )
     return chapter
@@ -193,7 +194,7 @@ def deep(found: list[Deep], net: Net) -> Chapter:
     )
     chapter.draw(
         "deep",
-        "Left: the mean loss over all masks by training step, and the bound. Right: singular values of the "
+        "Figure 2. Left: the mean loss over all masks by training step, and the bound. Right: singular values of the "
         "targets, as foretold for the predictions, and as the net has them.",
         figures.deep(found),
     )
