@@ -41,7 +41,7 @@ Out = Annotated[
     Option("--out", "-o", metavar="FOLDER", help="Where the page and figures go. Default: the paper's name."),
 ]
 Size = Annotated[
-    str, Option("--size", metavar="SIZE", help="small: up to a minute; paper: the sizes of the paper, several minutes.")
+    str, Option("--size", metavar="SIZE", help="small: up to a minute; paper: sizes near the paper's, up to an hour.")
 ]
 Mnist = Annotated[
     str | None,

@@ -21,6 +21,7 @@ Images = tuple[Pixels, Pixels]  # pixels, labels
 
 _IDX_UBYTE = 8  # third byte of an IDX file: the type of its entries
 _RECORD = 1 + 3 * 32 * 32  # of CIFAR-10: the label, then the red, green and blue planes
+_BLOCK = 512  # synthetic photographs that are computed at once: one takes 24 kB in several arrays
 SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 
 
@@ -85,7 +86,7 @@ def _strokes(labels: Pixels, rng: np.random.Generator, classes: np.random.Genera
     u = np.linspace(0, 1, 40)
     bezier = np.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], axis=1)  # (40, 4)
     grid = np.stack(np.meshgrid(np.arange(28), np.arange(28), indexing="ij"), axis=-1).reshape(784, 2)
-    out = np.empty((len(labels), 784))
+    out = np.empty((len(labels), 28, 28), np.uint8)
     for start in range(0, len(labels), 64):  # a block of images at a time: there are many distances
         some = labels[start : start + 64]
         points = control[some] + rng.normal(0, 1.0, (len(some), 3, 4, 2))
@@ -95,23 +96,34 @@ def _strokes(labels: Pixels, rng: np.random.Generator, classes: np.random.Genera
         path = (path - 13.5) @ turn + 13.5 + shift
         squared = (grid**2).sum(-1) - 2 * path @ grid.T + (path**2).sum(-1, keepdims=True)
         width = rng.uniform(0.7, 1.2, (len(some), 1))
-        out[start : start + 64] = np.exp(-squared.min(axis=1) / (2 * width**2))
-    return np.rint(255 * np.clip(1.3 * out, 0, 1)).astype(np.uint8).reshape(-1, 28, 28)
+        ink = np.exp(-squared.min(axis=1) / (2 * width**2))
+        out[start : start + 64] = np.rint(255 * np.clip(1.3 * ink, 0, 1)).reshape(-1, 28, 28)
+    return out
 
 
 def _fields(labels: Pixels, rng: np.random.Generator, classes: np.random.Generator) -> Pixels:
-    own, shared = _smooth(rng, len(labels)), _smooth(classes, 10)[labels]
-    values = 120 + 30 * rng.standard_normal((len(labels), 1, 1, 1)) + 38 * own + 30 * shared
-    return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+    own, shared = _smooth(rng, len(labels)), _smooth(classes, 10)
+    brightness = 120 + 30 * rng.standard_normal((len(labels), 1, 1, 1))
+    out = np.empty(own.shape, np.uint8)
+    for start in range(0, len(labels), _BLOCK):
+        some = slice(start, start + _BLOCK)
+        values = brightness[some] + 38 * own[some] + 30 * shared[labels[some]]
+        out[some] = np.rint(np.clip(values, 0, 255))
+    return out
 
 
 def _smooth(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     """n fields (32, 32, 3) with energy ∝ 1/f³ and unit spread, mostly grey: the three colours share most of it."""
     frequency = np.hypot(np.fft.fftfreq(32)[:, None], np.fft.rfftfreq(32)[None, :])
     amplitude = np.power(frequency, -1.5, out=np.zeros_like(frequency), where=frequency > 0)
-    noise = rng.standard_normal((n, 32, 32, 3)) @ np.array([[1, 1, 1], [0.3, 0, -0.3], [0.08, -0.16, 0.08]])
-    field = np.fft.irfft2(np.fft.rfft2(noise, axes=(1, 2)) * amplitude[None, :, :, None], s=(32, 32), axes=(1, 2))
-    return np.asarray(field / field.std()) if n else field
+    field = np.empty((n, 32, 32, 3))
+    for start in range(0, n, _BLOCK):
+        some = field[start : start + _BLOCK]
+        noise = rng.standard_normal(some.shape) @ np.array([[1, 1, 1], [0.3, 0, -0.3], [0.08, -0.16, 0.08]])
+        waves = np.fft.rfft2(noise, axes=(1, 2)) * amplitude[None, :, :, None]
+        some[:] = np.fft.irfft2(waves, s=(32, 32), axes=(1, 2))
+    field /= field.std()
+    return field
 
 
 def _idx(folder: str | Path, stem: str, dimensions: int) -> Pixels:

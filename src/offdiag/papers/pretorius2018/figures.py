@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.lab import dynamics
-from offdiag.papers.pretorius2018.nets import ACTIVATIONS, KINDS, Curves, Pictures
+from offdiag.papers.pretorius2018.nets import ACTIVATIONS, KINDS, Kind, Pictures, Runs
 from offdiag.plots.papers import COLOURS, lines, panels
 from offdiag.plots.svg import LIGHT
 
@@ -120,7 +119,7 @@ def whole_net(found: dict[str, Any], theory: dict[str, Array]) -> Any:
     return figure
 
 
-def learning(data: Pictures, runs: Mapping[tuple[str, str], Curves], theory: Mapping[str, Array]) -> Any:
+def learning(data: Pictures, runs: Runs, theory: dict[Kind, Array]) -> Any:
     """A panel per activation; leading directions 1, 2, 4 and 8, darker for the larger ones, over the epochs."""
     figure, axes = panels(1, len(ACTIVATIONS), width=3.6, height=3.0)
     shown = [0, 1, 3, 7]
@@ -135,7 +134,10 @@ def learning(data: Pictures, runs: Mapping[tuple[str, str], Curves], theory: Map
                 at.fill_between(epochs, values.min(axis=0), values.max(axis=0), lw=0, color=look["color"], alpha=0.25)
                 ink = _INK if activation == "linear" else KIND_COLOUR[kind]  # there the dots lie on the lines
                 at.plot(epochs, theory[kind][:, :, mode].mean(axis=0), color=ink, lw=0.9, ls=":")
-        at.set(title={"relu": "ReLU"}.get(activation, activation), xlabel="epochs", ylim=(-0.05, 1.1))
+        at.set_xscale("function", functions=(np.sqrt, np.square))  # room for the rise, which is early
+        at.set(title={"relu": "ReLU"}.get(activation, activation), xlabel="epochs, square-root axis")
+        at.set(xticks=data.sizes.epochs * np.linspace(0, 1, 5) ** 2, xlim=(0, data.sizes.epochs), ylim=(-0.05, 1.1))
+        at.xaxis.set_major_formatter("{x:.3g}")
     axes[0, 0].plot([], [], color=_INK, lw=0.9, ls=":", label="theory\n(linear)")
     axes[0, 0].set_ylabel("estimated share learnt")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8.5)

@@ -102,9 +102,12 @@ class Curves:
         return np.asarray(np.where(passed.any(axis=1), time, np.inf))
 
 
+Runs = dict[tuple[Activation, Kind], Curves]
+
+
 def pictures(name: PictureName, folder: str | None, sizes: Sizes, seed: int) -> Pictures:
     pixels, _ = picture_set(name, folder, sizes.samples, seed)
-    pooled = _pooled(pixels.astype(np.float32) / 255, sizes.pool)
+    pooled = _pooled(pixels.astype(np.float32) / np.float32(255), sizes.pool)
     X = pooled.reshape(sizes.samples, -1)
     X -= X.mean(axis=0, dtype=np.float64).astype(np.float32)
     sizes = replace(sizes, hidden=min(sizes.hidden, X.shape[1]))

@@ -12,7 +12,6 @@ from offdiag.papers.pretorius2018 import figures, nets
 from offdiag.progress import Progress
 
 Array = NDArray[np.float64]
-Runs = dict[tuple[nets.Activation, nets.Kind], nets.Curves]
 MATCHED = 3  # the direction, counted from 0, in which noise and decay have the same fixed point in theory
 PRINTED_DECAY = 0.0045
 PAPER_SAMPLES = {"mnist": 50_000, "cifar10": 30_000}
@@ -21,7 +20,7 @@ PAPER_SAMPLES = {"mnist": 50_000, "cifar10": 30_000}
 def pictures(data: nets.Pictures, seed: int, progress: Progress) -> Chapter:
     """Nine nets: three activations, each plain, with weight decay and with noise; each from several seeds."""
     name, title = data.name, TITLES[data.name]
-    runs: Runs = {}
+    runs: nets.Runs = {}
     for activation in nets.ACTIVATIONS:
         for kind in nets.KINDS:
             progress(f"{title} · {activation} {kind}", len(runs) / 9)
@@ -52,32 +51,27 @@ def pictures(data: nets.Pictures, seed: int, progress: Progress) -> Chapter:
         f"learning_{name}",
         f"What nets have learnt of directions 1, 2, 4 and 8 of {title}, fainter for weaker ones, over the epochs: AE "
         f"blue, WDAE orange, DAE green. Lines are means of {data.sizes.seeds} seeds, bands reach from the lowest to "
-        "the highest. Dotted, in all panels: the formulas for a linear net, from the values at the start.",
+        "the highest. Dotted, in all panels: the formulas for a linear net, from the values at the start. The axis of "
+        "epochs is that of their square root, since most happens early.",
         figures.learning(data, runs, theory),
     )
     return chapter
 
 
-def _setting(data: nets.Pictures, runs: Runs, spread: float) -> str:
+def _setting(data: nets.Pictures, runs: nets.Runs, spread: float) -> str:
     """What was run, next to what the paper ran; all sizes are those of the run."""
     sizes, paper = data.sizes, PAPER_SAMPLES[data.name]
     same = "as many as in the paper" if sizes.samples == paper else f"the paper has {paper:,}"
-    batches = (
-        f"batches of {sizes.batch:,}, {sizes.steps_per_epoch} steps per epoch"
-        if sizes.batch < sizes.samples
-        else "full batches, one step per epoch"
-    )
     pooled = f", which is {sizes.variance:g} after averaging squares of {sizes.pool}×{sizes.pool} pixels"
     faint = float(np.max(len(data.X) * PRINTED_DECAY / data.eigenvalues))
     lowest = min(float(run.values.min()) for run in runs.values())
     highest = max(float(run.values.max()) for run in runs.values())
     return (
-        f"{data.words}. That is {sizes.samples:,} pictures ({same}), the mean picture taken away, and {sizes.epochs:,} "
-        f"epochs in {batches}, {sizes.steps:,} steps at one learning rate, 0.15·N/λ₁, for all nets. The supplement "
-        "tells neither the paper's learning rate nor its epochs or hidden units; it measures every 100 epochs, so its "
-        "steps were much smaller. In the theory only the product of rate and steps counts. The starting weights are "
-        f"small, balanced and in random directions; each net is trained from {sizes.seeds} seeds, which give other "
-        "starts, orders of the pictures and noise.\n\n"
+        f"{data.words}. The number of pictures: {same}. The mean picture is taken away. All nets take {sizes.steps:,} "
+        f"steps, {sizes.steps_per_epoch} per epoch, at one learning rate, 0.15·N/λ₁. The supplement gives neither the "
+        "paper's learning rate nor its epochs or hidden units; it measures every 100 epochs, so its steps were much "
+        "smaller. In the theory only the product of rate and steps counts. The starting weights are small, balanced "
+        "and in random directions; seeds differ in the start, the order of the pictures and the noise.\n\n"
         f"The noise has variance {nets.VARIANCE:g} per pixel, as in the paper's figure"
         f"{pooled if sizes.pool > 1 else ''}. The weight decay is γ = {nets.matched_decay(data):.3g}, which "
         f"by theory ends where the noise ends in direction {MATCHED + 1}. The figure of the paper has γ = "
@@ -104,7 +98,7 @@ def _theory(data: nets.Pictures, seed: int) -> dict[nets.Kind, Array]:
     }
 
 
-def _nonlinear(chapter: Chapter, data: nets.Pictures, runs: Runs, activation: nets.Activation, where: str) -> None:
+def _nonlinear(chapter: Chapter, data: nets.Pictures, runs: nets.Runs, activation: nets.Activation, where: str) -> None:
     """Add the claim and the numbers of nets with this activation; differences are paired seed by seed."""
     plain, decayed, noisy = (runs[activation, kind] for kind in nets.KINDS)
     # Time to a level that both pass, half the lower limit: a fraction of each net's own limit favours the lower one.
