@@ -1,13 +1,14 @@
 """Does low-rank EDLAE [Steck20 Eq. 10] have a minimum near an iterate, or does a diagonal entry of B grow for ever?
 
-(e_i + εx)(y + e_i/ε)ᵀ has rank 1, and as ε → 0 its off-diagonal part tends to e_i yᵀ + x e_iᵀ while its diagonal entry i
-tends to ∞. As Eq. 10 ignores the diagonal, one of the k dimensions can so buy a free row *and* a free column for an item,
-in the limit but never exactly: the infimum need not be attained.
+(e_i + εx)(y + e_i/ε)ᵀ has rank 1. As ε → 0 its off-diagonal part tends to e_i yᵀ + x e_iᵀ, its diagonal entry i to ∞.
+Eq. 10 ignores the diagonal, so one of the k dimensions can buy a free row *and* a free column for an item, in the limit
+but never exactly: the infimum need not be attained.
 
 Limit     item i free: its column is the full-rank one; its row is regressed out of the others (Schur complement), and
           what is left is Eq. 10 of rank k − 1 on the other items, with the Gram G − G_:i G_i:/h_i.
-Decision  where |B_ii| is large, compare that limit, started from the iterate itself, with the iterate. If it is lower, every
-          neighbourhood of the limit holds matrices of rank k that are better than the iterate.
+Decision  where |B_ii| is large, compare that limit, computed from the directions of the iterate, with the iterate. If
+          it is lower, matrices of rank k that are better than the iterate have ever larger entries B_ii.
+Cost      a few products, and only where |B_ii| is large.
 """
 
 from typing import Any
