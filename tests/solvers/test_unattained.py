@@ -1,4 +1,4 @@
-"""[Steck20 Eq. 10] without a minimum: the limit is approached by matrices of the rank, and ordinary data is not flagged."""
+"""[Steck20 Eq. 10] without a minimum: matrices of the rank approach the limit, and ordinary data is not reported."""
 
 import numpy as np
 import pytest
