@@ -21,6 +21,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "defaults": ("docs/performance.md", ("defaults",)),
     "compression-sizes": ("docs/compression.md", ("compression",)),
     "compression-choices": ("docs/compression.md", ("compression",)),
+    "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
     "ranks": ("docs/ranks.md", ("ranks",)),
     "serving": ("docs/serving.md", ("serving",)),
     "soak": ("docs/serving.md", ("serving",)),

@@ -3,7 +3,7 @@
 Every model has the same rank. DLAE and EDLAE are solved exactly; their dropout and l2 are chosen on validation users.
 The rivals are DLAE plus a penalty of ``lab.spreading``, trained on sampled masks from DLAE's balanced factors; the
 strength is chosen on validation users, and the test users are measured once. A control is trained in the same way
-without a penalty. Writes results/rivals.json and the table of docs/theory/rivals.md. Needs torch (the extra ``neural``).
+without a penalty. Writes results/rivals.json and the table of docs/theory/rivals.md. Needs torch (extra ``neural``).
 
     python benchmarks/rivals.py [FOLDER WITH DATA SETS] [NAME …]
 """
@@ -27,7 +27,7 @@ from offdiag.weights import LowRank
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "rivals.json"
-DATA = ("lastfm, items ≥ 5 users", "ml-1m")
+DATA = ("lastfm, items ≥ 5 users", "ml-100k")
 METRIC = "ndcg@100"
 RANK = 100
 DROPOUTS = (0.3, 0.5, 0.7)

@@ -20,7 +20,7 @@ PAPERS = {
     "pretorius2018": "Pretorius, Kroon & Kamper 2018, *Learning Dynamics of Linear Denoising Autoencoders*, supplement",
 }
 PARTS = {"steck2020": " figure1 DATA"}  # what follows the name of the paper in the command
-HEAD = """# 24. Every claim of the papers, and what became of it
+HEAD = """# 25. Every claim of the papers, and what became of it
 
 Each claim of the papers is listed once, with the verdict, the figures that decide and the command that measures them
 again. The rows come from the runs committed in [docs/papers](../papers/README.md) and, for Table 1 of Steck 2020, in

@@ -178,14 +178,15 @@ def joint_optimum(
     """The least expected loss of autoencoders with dropout at the input and at the hidden layer, in closed form.
 
     With H = G + p/(1 − p)·diag(G) + l2 and λ = hidden_drop/(1 − hidden_drop), the mean over both kinds of masks is
-    tr G − 2 tr(GB) + tr(BᵀHB) + λ·Σ_k (u_kᵀHu_k)·‖v_k‖² (``lab.deep.expected_loss``). Completing the square turns it into
-    the problem of ``optimum`` for M = H^(−½)G and the encoder H^½U, plus the constant tr G − ‖M‖². ``l2`` is white noise at
-    the input: it adds l2·E‖U·diag(z)·Vᵀ‖²/keep², the mean square of the matrix under the hidden masks.
-    ``block`` > 1 drops hidden units in blocks of that size, as in ``lab.dropblock``: the k-support bound, with ``tight``.
+    tr G − 2 tr(GB) + tr(BᵀHB) + λ·Σ_k (u_kᵀHu_k)·‖v_k‖² (``lab.deep.expected_loss``). Completing the square turns
+    it into the problem of ``optimum`` for M = H^(−½)G and the encoder H^½U, plus the constant tr G − ‖M‖². ``l2`` is
+    white noise at the input: it adds l2·E‖U·diag(z)·Vᵀ‖²/keep², the mean square of the matrix under hidden masks.
+    ``block`` > 1 drops hidden units in blocks of that size (``lab.dropblock``): the k-support bound, with ``tight``.
 
     Example:
-        >>> best = od.lab.dropout.joint_optimum(np.diag([4.0, 1.0]), width=2, input_drop=0.5, hidden_drop=0.5)
-        >>> round(best.value, 6), round(od.lab.deep.expected_loss(np.diag([4.0, 1.0]), [best.U, best.V.T], [0.5, 0.5]), 6)
+        >>> G = np.diag([4.0, 1.0])
+        >>> best = od.lab.dropout.joint_optimum(G, width=2, input_drop=0.5, hidden_drop=0.5)
+        >>> round(best.value, 6), round(od.lab.deep.expected_loss(G, [best.U, best.V.T], [0.5, 0.5]), 6)
         (3.625, 3.625)
     """
     G = _moment(G, None, "G")

@@ -1,9 +1,9 @@
 """Denoising with masks of any distribution: entries that are dropped together, in groups, or with other chances.
 
-A mask z scales the inputs of a row, x∘(z/mean), and B predicts the row from them. Without emphasis only the covariance of
-the masks matters: the expected loss is ‖X − XB‖² + tr(Bᵀ(C̄∘G)B) with C̄_ij = cov_ij/(mean_i·mean_j), so C̄∘G takes the
-place of the diagonal penalty Λ of independent dropout. With full emphasis and whole groups dropped at once, no item is
-predicted from its own group. Everything is dense float64; G is XᵀX.
+A mask z scales the inputs of a row, x∘(z/mean), and B predicts the row from them. Without emphasis only the covariance
+of the masks matters: the expected loss is ‖X − XB‖² + tr(Bᵀ(C̄∘G)B) with C̄_ij = cov_ij/(mean_i·mean_j), so C̄∘G takes
+the place of the diagonal penalty Λ of independent dropout. With full emphasis and whole groups dropped at once, no item
+is predicted from its own group. Everything is dense float64; G is XᵀX.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def group_loss(G: Any, B: Any, groups: Any, drop: float, *, l2: float = 0.0) -> 
 def group_optimum(G: Any, groups: Any, drop: float, *, l2: float = 0.0) -> Optimum:
     """The B that minimises ``group_loss``: no item is predicted from its own group.
 
-    B = I − C·BlkDiag(C)⁻¹ with C = H⁻¹, H = G + drop/(1 − drop)·Mask∘G + l2·I, where Mask is 1 within groups and BlkDiag
+    B = I − C·BlkDiag(C)⁻¹ with C = H⁻¹, H = G + drop/(1 − drop)·Mask∘G + l2·I; Mask is 1 within groups, and BlkDiag
     keeps the entries within groups. Groups of one item give ``od.EDLAE``.
 
     Example:

@@ -72,9 +72,9 @@ def co_occurrence(G: Any) -> Matrix:
     G = checks.symmetric(G, "G")
     g = np.diag(G)
     P = G / np.where(g > 0, g, 1.0)[:, None]
-    P = (P + P.T) / 2
-    np.fill_diagonal(P, 1.0)
-    return P
+    both: Matrix = (P + P.T) / 2
+    np.fill_diagonal(both, 1.0)
+    return both
 
 
 def _unit(F: Any) -> Any:

@@ -130,8 +130,8 @@ class LowRankModel(_Settings):
             diagonal = np.abs(np.einsum("ij,ij->i", self.encoder_, self.decoder_, dtype=np.float64))
             warnings.warn(
                 f"with kept_weight=0 this problem has no minimum at rank {self.settings_['rank']}: the weight of item "
-                f"{self.item_ids_[diagonal.argmax()]!r} for itself grows without bound, {diagonal.max():.3g} so far; the "
-                "lists are usable, the embeddings of that item are not; with kept_weight above 0 there is a minimum",
+                f"{self.item_ids_[diagonal.argmax()]} for itself grows without bound, {diagonal.max():.3g} so far; "
+                "the lists are usable, the embeddings of that item are not; kept_weight above 0 gives a minimum",
                 NoMinimiserWarning,
                 stacklevel=3,
             )
@@ -147,7 +147,7 @@ class LowRankModel(_Settings):
         live = np.flatnonzero(product.g > 0)
         if self.rank >= len(live):
             self.rank = len(live)
-            found = self._full_rank(product, live)
+            found = self._full_rank(product, live, progress)
         else:
             found = self._factors(product, progress, start)
         learned = {
@@ -166,7 +166,7 @@ class LowRankModel(_Settings):
         """The tolerance of the gain of the last step, relative to what the model explains."""
         return subspace.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
         """As many dimensions as items: the exact full-rank optimum B, held as U = B, V = I over the items in use."""
         settings = {"kept_weight": self.full_rank_weight} | self._settings()
         return low_rank.full_rank(
@@ -216,7 +216,7 @@ class LowRankDLAE(LowRankModel):
     # At low rank, where items may explain themselves, l2 does much of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
     hidden_dropout: float = fields.setting(
-        0.0, low=0, high=1, below=True, search=fields.Range(0.0, 0.5),
+        0.0, low=0, high=1, below=True, search=fields.Range(0.0, 0.2),
         help="Probability with which each of the rank hidden units is dropped while learning. "
         "0: none. Above 0 the weak components of the model are removed and the others shrunk, by the same amount each.",
     )  # fmt: skip
@@ -228,10 +228,10 @@ class LowRankDLAE(LowRankModel):
             seed=self.seed, start=start and start[0], progress=progress,
         )  # fmt: skip
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
         if not self.hidden_dropout:
-            return super()._full_rank(product, live)
-        return self._factors(product, None, None)
+            return super()._full_rank(product, live, progress)
+        return self._factors(product, progress, None)
 
 
 @fields.model
@@ -330,8 +330,8 @@ class WeightDecayLAE(LowRankModel):
     def _tolerance(self) -> float:
         return spectral.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
-        return self._factors(product, None, None)
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
+        return self._factors(product, progress, None)
 
 
 def _read_only(array: NDArray[np.floating]) -> NDArray[np.floating]:
