@@ -45,32 +45,35 @@ def page() -> str:
 
 
 def claims(paper: str) -> Iterator[dict[str, str]]:
-    """The claims of the committed run; without one those of expected.json, as not run."""
+    """The claims of the committed run; without one those of expected.json, as not run. Then those of a supplement."""
     run = committed(paper)
-    if run is not None:
-        yield from run["claims"]
-        return
+    yield from run["claims"] if run is not None else not_run(paper)
+    yield from supplement["claims"] if (supplement := committed(paper, "supplement.json")) else ()
+
+
+def not_run(paper: str) -> Iterator[dict[str, str]]:
     known = json.loads((ROOT / "src" / "offdiag" / "papers" / paper / "expected.json").read_text())
     for words in known["claims"].values():
         yield {"code": "", **words, "verdict": "not run", "measured": ""}
 
 
-def committed(paper: str) -> dict[str, Any] | None:
-    file = ROOT / "docs" / "papers" / paper / "numbers.json"
+def committed(paper: str, name: str = "numbers.json") -> dict[str, Any] | None:
+    file = ROOT / "docs" / "papers" / paper / name
     return json.loads(file.read_text()) if file.exists() else None
 
 
 def about(paper: str) -> str:
     """The command, the data and the pictures of the committed run."""
-    run = committed(paper)
+    run, supplement = committed(paper), committed(paper, "supplement.json")
     name = f"offdiag reproduce {paper}{PARTS.get(paper, '')}"
+    more = f" For the supplement: `{supplement['command']}`; data: {supplement['data']}." if supplement else ""
     if run is None:
-        return f"`{name}`; no run of it is committed.\n"
+        return f"`{name}`; no run of it is committed.{more}\n"
     folders = "".join(f" --{option} FOLDER" for option, title in TITLES.items() if title in run["data"])
     pictures = sorted(path.name for path in (ROOT / "docs" / "papers" / paper).glob("*.png"))
     links = ", ".join(f"[{name}](../papers/{paper}/{name})" for name in pictures)
     shown = f" Figures: {links}." if pictures else ""
-    return f"`{name} --size {run['size']} --seed {run['seed']}{folders}`; data: {run['data']}.{shown}\n"
+    return f"`{name} --size {run['size']} --seed {run['seed']}{folders}`; data: {run['data']}.{shown}{more}\n"
 
 
 def chapter(found: list[dict[str, str]]) -> str:
