@@ -216,11 +216,20 @@ def spectral_optimum(m: Any, width: int, block: int, drop: float, *, seed: int =
     missed = float(np.sum(m[width:] ** 2))
     bound = missed + float(np.sum(top**2 * (beta / (t + beta)))) if beta else missed
     balance = beta >= 1e-300
-    fits = bool(np.count_nonzero(t) <= block) or not balance  # every block can hold all of it
-    attainable = True if fits else frames.attainable(t, block, k)
-    L, R = frames.factors(top, x, t, width, block, seed, balance=balance, possible=attainable is not False)
-    value = frames.value(m, L, R, block, odds)
-    if polish and value - bound > EXACT * float(m @ m):
+    scale = float(m @ m)
+
+    def built(again: int) -> tuple[Matrix, Matrix, float]:
+        """Factors by construction, and their mean loss; more patient when it is known that they can be had."""
+        L, R = frames.factors(top, x, t, width, block, seed + again, balance=balance, patient=again > 0)
+        return L, R, frames.value(m, L, R, block, odds)
+
+    L, R, value = built(0)
+    attainable = True if value - bound <= EXACT * scale else frames.attainable(t, block, k)
+    for again in range(1, 4) if attainable else ():  # slow only from an unlucky start
+        if value - bound <= EXACT * scale:
+            break
+        L, R, value = built(again)
+    if polish and value - bound > EXACT * scale:
         L, R = frames.polished(m, L, R, block, odds)
         value = frames.value(m, L, R, block, odds)
     return Spectral(L, R, value, bound, attainable, x)
