@@ -197,13 +197,13 @@ def spectral_optimum(m: Any, width: int, block: int, drop: float, *, seed: int =
     bound and X/2 a matrix with its singular vectors and values x_i where t_i = 1, and x_i/t_i = c, equal for all,
     where 0 < t_i < 1: a subgradient of the norm at A. The penalty equals the bound at A only if X is a subgradient at
     k·A_i for every block as well, i.e. if k·A_i is a best approximation of X/2 of rank ``block``. Those consist of the
-    directions with t = 1 and of c times a projection of rank s of the others; their mean is A exactly if the mean of the
-    projections is diag(x/c) = diag(t). Conversely such blocks attain it.
+    directions with t = 1 and of c times a projection of rank s of the others; their mean is A exactly if the mean of
+    the projections is diag(x/c) = diag(t). Conversely such blocks attain it.
 
     Where it is not attained, ``polish`` descends by L-BFGS from the nearest candidate.
 
     Example:
-        >>> found = od.lab.dropblock.spectral_optimum([3.0, 2.0, 1.0], width=4, block=2, drop=0.5)
+        >>> found = od.lab.dropblock.spectral_optimum([3.0, 2.8, 2.0, 1.9], width=4, block=2, drop=0.5)
         >>> found.attainable, bool(found.value > found.bound)
         (False, True)
     """

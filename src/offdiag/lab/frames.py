@@ -52,7 +52,7 @@ def averaging(
 
     For s = 1 by rotations; for s > n/2 by orthogonal complements of the solution for 1 − t; else by alternating
     projections: make every block orthonormal, then the sum right, and again; unless ``patient``, until that stalls.
-    Whether a residual can reach 0 is decided by ``attainable``; where it cannot, the result is a start for ``polished``.
+    Whether a residual can reach 0 is decided by ``attainable``; else the result is a start for ``polished``.
 
     Example:
         >>> Q, residual = od.lab.frames.averaging(np.array([0.5, 0.3, 0.2]), s=1, k=4)
