@@ -174,7 +174,14 @@ def by_descent(Y, X, width, drop, starts=5):
     )
 
 
-SHAPES = [(3, 4, 8, 4, 0.5), (4, 3, 12, 3, 0.3), (5, 6, 4, 5, 0.5), (6, 6, 30, 3, 0.7), (4, 5, 9, 8, 0.05), (1, 1, 1, 1, 0.5)]
+SHAPES = [
+    (3, 4, 8, 4, 0.5),
+    (4, 3, 12, 3, 0.3),
+    (5, 6, 4, 5, 0.5),
+    (6, 6, 30, 3, 0.7),
+    (4, 5, 9, 8, 0.05),
+    (1, 1, 1, 1, 0.5),
+]
 
 
 @pytest.mark.parametrize(("a", "b", "n", "width", "drop"), SHAPES)
@@ -212,7 +219,10 @@ def test_no_net_is_below_the_bound_of_its_width(seed, width, drop, scale):
     total = scale**2 * np.sum(Y**2)
     assert -1e-9 * total <= found.value - found.bound
     assert found.tight or found.rank > width
-    assert dropconnect.expected_loss(scale * Y, np.sqrt(scale) * U, np.sqrt(scale) * V, X, drop) >= found.bound - 1e-9 * total
+    assert (
+        dropconnect.expected_loss(scale * Y, np.sqrt(scale) * U, np.sqrt(scale) * V, X, drop)
+        >= found.bound - 1e-9 * total
+    )
     for size in (1e-3, 1e-1):
         U, V = (W + size * np.sqrt(scale) * rng.standard_normal(W.shape) for W in (found.U, found.V))
         near = dropconnect.expected_loss(scale * Y, U, V, X, drop)

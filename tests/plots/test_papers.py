@@ -42,7 +42,11 @@ def test_a_logarithmic_axis_has_ticks_one_can_read(low, high):
     papers.log_scale(axes[0, 0])
     figure.canvas.draw()
     bottom, top = axes[0, 0].get_ylim()
-    shown = [text.get_text() for text, at in zip(axes[0, 0].get_yticklabels(), axes[0, 0].get_yticks(), strict=True) if bottom <= at <= top]
+    shown = [
+        text.get_text()
+        for text, at in zip(axes[0, 0].get_yticklabels(), axes[0, 0].get_yticks(), strict=True)
+        if bottom <= at <= top
+    ]
     assert len(shown) >= 2
     assert not [text for text in shown if "e+" in text or "$" in text]
 

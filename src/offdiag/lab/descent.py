@@ -59,8 +59,8 @@ def annealed(step: Any, steps: int) -> Any:
     """The factor of the step size: 1 for the first half of the steps, then falling to 0 linearly.
 
     Example:
-        >>> [od.lab.descent.annealed(step, 8) for step in (0, 4, 6)]
-        [1.0, 1.0, 0.5]
+        >>> od.lab.descent.annealed(np.array([0, 4, 6, 8]), 8)
+        array([1. , 1. , 0.5, 0. ])
     """
     return np.minimum(1.0, 2 * (1 - step / steps))
 

@@ -56,8 +56,9 @@ def sgd(
 
     Step t has rate η = ``learning_rate``/(1 + decay·t): U ← U − η·e·hᵀ and V ← V − η·x·gᵀ with h = z∘Vᵀx/keep,
     e = Uh − Mx and g = z∘Uᵀe/keep, averaged over ``batch`` inputs. The paper omits the last factor 1/keep, which
-    only rescales η; the factor 2 of the gradient is omitted both here and there. With ``anneal`` η is also multiplied by
-    ``lab.descent.annealed``: without it, the noise of the last steps stays in the result. With ``tied`` both updates go to U.
+    only rescales η; the factor 2 of the gradient is omitted both here and there. With ``anneal`` η is
+    also multiplied by ``lab.descent.annealed``: without it, the noise of the last steps stays in the result. With
+    ``tied`` both updates go to U.
     ``start`` is (U, V), or U if tied, and is shared by all runs; without it, each run draws its own, normal,
     with columns of norm 1 on average.
 

@@ -45,12 +45,14 @@ def attainable(t: Matrix, s: int, k: int) -> bool | None:
     return hives.violation(t * (k * s / t.sum()), s, k) <= CERTAIN if n <= hives.LARGEST else None
 
 
-def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 2000) -> tuple[Matrix, float]:
+def averaging(
+    t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 2000, patient: bool = False
+) -> tuple[Matrix, float]:
     """[Q_1 … Q_k] (n × k·s), and how far Σ_b Q_b Q_bᵀ/k is from diag(t) in its largest entry.
 
     For s = 1 by rotations; for s > n/2 by orthogonal complements of the solution for 1 − t; else by alternating
-    projections: make every block orthonormal, then the sum right, and again. Whether a residual can reach 0 is decided
-    by ``attainable``; where it cannot, the result is a start for ``polished``.
+    projections: make every block orthonormal, then the sum right, and again; unless ``patient``, until that stalls.
+    Whether a residual can reach 0 is decided by ``attainable``; else the result is a start for ``polished``.
 
     Example:
         >>> Q, residual = od.lab.frames.averaging(np.array([0.5, 0.3, 0.2]), s=1, k=4)
@@ -60,7 +62,7 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
     t = np.asarray(t, dtype=np.float64)
     n = len(t)
     if n < 2 * s < 2 * n:
-        rest, _ = averaging(1 - t, n - s, k, seed=seed, iterations=iterations)
+        rest, _ = averaging(1 - t, n - s, k, seed=seed, iterations=iterations, patient=patient)
         full = np.linalg.qr(rest.reshape(n, k, n - s).transpose(1, 0, 2), mode="complete")[0]  # (k, n, n)
         Q = np.ascontiguousarray(full[:, :, n - s :].transpose(1, 0, 2).reshape(n, k * s))
         return Q, _residual(Q, t, k)
@@ -71,17 +73,21 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
         return Q, _residual(Q, t, k)
     rng = np.random.default_rng(seed)
     Q = rng.standard_normal((n, k * s))
+    before = np.inf
     for step in range(iterations):
         Q = _orthonormal_blocks(lengths[:, None] * _polar(lengths[:, None] * Q), k)
-        if step % 50 == 0 and _residual(Q, t, k) < FOUND:
-            break
+        if step % 50 == 0:
+            residual = _residual(Q, t, k)
+            if residual < FOUND or (not patient and residual > 0.95 * before and residual > 1e-4):
+                break
+            before = residual
     return Q, _residual(Q, t, k)
 
 
 def factors(
-    m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool, possible: bool = True
+    m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool, patient: bool = False
 ) -> tuple[Matrix, Matrix]:
-    """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound, if ``possible``.
+    """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound, if possible.
 
     Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``averaging``.
 
@@ -101,11 +107,7 @@ def factors(
     blocks[whole, :, np.arange(len(whole))] = 1.0
     s = block - len(whole)
     if len(part) and s:
-        Q, residual = averaging(t[part], s, k, seed=seed, iterations=2000 if possible else 100)
-        for again in range(3 if possible else 0):  # slow only from an unlucky start
-            if residual < 1e3 * FOUND:
-                break
-            Q, residual = averaging(t[part], s, k, seed=seed + again + 1, iterations=6000)
+        Q, _ = averaging(t[part], s, k, seed=seed, iterations=8000 if patient else 2000, patient=patient)
         blocks[part, :, len(whole) :] = Q.reshape(len(part), k, s)
     F = scale[:, None] * blocks.reshape(n, width)
     return F, F.T.copy()

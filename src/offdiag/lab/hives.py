@@ -1,8 +1,8 @@
 """Horn's problem for projections: which spectra can a sum of k projections of rank s have?
 
-The spectra of A + B for symmetric A and B of given spectra are described by *hives* [Knutson99]: numbers on a triangular
-grid whose border steps are the three spectra and whose every small rhombus has at least as much at its obtuse corners
-as at its acute ones. These conditions are linear in the numbers *and* in the three spectra, so that sums of several
+The spectra of A + B for symmetric A and B of given spectra are described by *hives* [Knutson99]: numbers on a
+triangular grid whose border steps are the three spectra and whose every small rhombus has at least as much at its
+obtuse corners as at its acute ones. These conditions are linear in the numbers *and* in the three spectra, so that sums of several
 matrices are chains of hives and their spectra form a polytope. For k equal summands few hives suffice: swapping A and
 B changes nothing and the set is convex, so that a sum of 2j projections can be cut into two halves of equal spectrum.
 About 2·log₂ k hives of n²/2 numbers make one linear program.
@@ -11,6 +11,7 @@ About 2·log₂ k hives of n²/2 numbers make one linear program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +46,10 @@ def violation(spectrum: Matrix, s: int, k: int) -> float:
     program = _Program(n)
     program.sum_of_projections(k, s, [([], float(value)) for value in spectrum])
 
-    def rows(lines: Sequence[Terms]) -> csr_array:
+    def rows(lines: Sequence[Terms]) -> Any:
         at = [row for row, line in enumerate(lines) for _ in line]
         flat = [term for line in lines for term in line]
-        return csr_array(
-            ([c for _, c in flat], (at, [v for v, _ in flat])), shape=(len(lines), program.size)
-        )
+        return csr_array(([c for _, c in flat], (at, [v for v, _ in flat])), shape=(len(lines), program.size))
 
     cost = np.zeros(program.size)
     cost[0] = 1.0
@@ -63,7 +62,7 @@ def violation(spectrum: Matrix, s: int, k: int) -> float:
         bounds=[(0, None)] + [(None, None)] * (program.size - 1),
         method="highs-ipm",
     )
-    if found.status != 0:
+    if found.status != 0 or found.fun is None:
         raise OffdiagError(f"the linear program of {n} eigenvalues was not solved: {found.message}")
     return float(found.fun)
 

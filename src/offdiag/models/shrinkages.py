@@ -146,8 +146,8 @@ class DropBlock(Shrink):
     """Hidden units dropped in blocks: the squared spectral k-support norm of X̂ [Pal20 Thm. 2.7].
 
     The largest singular values lose a constant share, as in Ridge; the others a constant amount, as with Dropout. With
-    ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share. The norm is a convex bound of
-    the noise: the result is the optimum of a net where the bound is attained (``tight_`` of Spectral), else near it.
+    ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share. The norm is a convex
+    bound of the noise: the result is the optimum of a net where that is attained (``tight_`` of Spectral), else near.
 
     Example:
         >>> import offdiag as od

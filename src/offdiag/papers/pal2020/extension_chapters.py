@@ -149,8 +149,8 @@ def anywhere(s: Sizes, found: list[Anywhere]) -> Chapter:
     )
     chapter.draw(
         "anywhere",
-        "Figure 4. Left: exact mean losses along training, each under its own masks; those of the grid and of seeds kept "
-        "with θ^(1/r) nearly coincide. Right: how often a unit survives, over 20,000 masks.",
+        "Figure 4. Left: exact mean losses along training, each under its own masks; those of the grid and of seeds "
+        "kept with θ^(1/r) nearly coincide. Right: how often a unit survives, over 20,000 masks.",
         figures.anywhere(found, 0.5),
     )
     return chapter
