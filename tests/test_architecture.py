@@ -277,7 +277,6 @@ TESTED_IN = {
     "papers/pretorius2018/curve_chapters.py": "papers/pretorius2018/test_chapters.py",
     "papers/pretorius2018/end_chapters.py": "papers/pretorius2018/test_chapters.py",
     "papers/pretorius2018/figures.py": "papers/pretorius2018/test_chapters.py",
-    "papers/pretorius2018/picture_chapters.py": "papers/pretorius2018/test_chapters.py",
     "papers/steck2020/figure1_page.py": "papers/steck2020/test_figure1.py",
     "protocols.py": "test_evaluation.py",
     "report/page.py": "report/test_writer.py",

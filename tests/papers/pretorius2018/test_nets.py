@@ -109,6 +109,12 @@ def test_the_time_to_a_level_is_interpolated():
     np.testing.assert_allclose(curves.time_to([[0.6, 0.3, 0.6], [0.3, 0.1, 0.3]])[1], [15, 10, 10])
 
 
+def test_growth_at_the_end_is_that_of_the_mean_over_the_last_tenth():
+    values = np.array([[0.0, 0.5], [0.8, 0.5], [1.0, 0.5]])
+    curves = nets.Curves(np.array([0, 80, 100]), np.array([values, 0 * values]))
+    np.testing.assert_allclose(curves.last_growth(), [0.05, 0])
+
+
 def test_curves_stack_the_runs_of_all_seeds(data):
     short = replace(data, sizes=replace(data.sizes, epochs=5, seeds=2, records=3))
     found = nets.curves(short, "relu", "DAE", 7)

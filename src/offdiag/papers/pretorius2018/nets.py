@@ -90,6 +90,11 @@ class Curves:
         """(seeds, MODES) after the last step."""
         return self.values[:, -1]
 
+    def last_growth(self) -> Array:
+        """(MODES,) by how much the means over the seeds grow in the last tenth of the steps."""
+        mean, late = self.values.mean(axis=0), 0.9 * self.steps[-1]
+        return np.array([curve[-1] - np.interp(late, self.steps, curve) for curve in mean.T])
+
     def time_to(self, level: Any) -> Array:
         """(seeds, MODES) the step at which each direction passes its level, interpolated; inf if it never does."""
         level = np.broadcast_to(level, self.ends.shape)
