@@ -27,7 +27,7 @@ METRIC = "ndcg@100"
 RANK = 100
 HIDDEN = (0.0, 0.01, 0.05, 0.2)
 DROPOUTS = (0.3, 0.5, 0.7)
-L2_STEPS = (0.5, 2.0, 8.0)  # times the l2 that "auto" would choose
+L2_STEPS = (0.03, 0.125, 0.5, 2.0)  # times the l2 that "auto" would choose
 
 
 def study(split: Split) -> dict[str, Any]:
