@@ -1,8 +1,8 @@
 """Does dropping hidden units as well help a low-rank model? ``od.LowRankDLAE(hidden_dropout=…)`` on real data.
 
 For each hidden_dropout, dropout and l2 are chosen on validation users from one grid; the test users are measured once
-for each. The gains are paired with the model without hidden dropout. Writes results/hidden_dropout.json and the table of
-docs/models.md.
+for each. The gains are paired with the model without hidden dropout. Writes results/hidden_dropout.json and the table
+of docs/models.md.
 
     python benchmarks/hidden_dropout.py [FOLDER WITH DATA SETS] [NAME …]
 """
