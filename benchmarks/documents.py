@@ -21,6 +21,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "defaults": ("docs/performance.md", ("defaults",)),
     "compression-sizes": ("docs/compression.md", ("compression",)),
     "compression-choices": ("docs/compression.md", ("compression",)),
+    "completion-gaps": ("docs/theory/completion.md", ("completion",)),
+    "completion-ranking": ("docs/theory/completion.md", ("completion",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
     "ranks": ("docs/ranks.md", ("ranks",)),
     "serving": ("docs/serving.md", ("serving",)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offdiag.lab import (
+        completion,
         deep,
         descent,
         dropblock,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "completion",
     "deep",
     "descent",
     "dropblock",

@@ -218,7 +218,7 @@ class LowRankDLAE(LowRankModel):
     hidden_dropout: float = fields.setting(
         0.0, low=0, high=1, below=True, search=fields.Range(0.0, 0.2),
         help="Probability with which each of the rank hidden units is dropped while learning. "
-        "0: none. Above 0 the weak components of the model are removed and the others shrunk, by the same amount each.",
+        "0: none. Above 0 all components of the model are shrunk by the same amount, weak ones to nothing.",
     )  # fmt: skip
     full_rank_weight: ClassVar[float] = 1.0
 
