@@ -14,6 +14,7 @@ BOOK = ROOT / "docs" / "theory"
 CONTENTS = (BOOK / "README.md").read_text()
 CHAPTERS = re.findall(r"^\| (\d+) \| \[[^]]+\]\(([\w-]+\.md)\)", CONTENTS, re.M)
 NAMES = [name for _, name in CHAPTERS]
+LISTS = {"emphasis.md", "rivals.md", "errata.md", "claims.md"}  # measurements and lists, not results
 
 
 def test_every_page_is_in_the_contents_once():
@@ -29,12 +30,12 @@ def test_every_page_has_its_number_and_leads_to_the_next(number, name):
     assert re.search(rf"^(Next|Back).*\]\({re.escape(following)}\)$", text.strip().splitlines()[-1]), following
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("emphasis.md", "rivals.md", "errata.md", "claims.md")])
-def test_every_result_has_a_question_an_answer_and_output(name):
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LISTS])
+def test_every_result_has_a_question_an_answer_and_an_example(name):
     text = (BOOK / name).read_text()
     assert "**The question.**" in text
     assert "**The result" in text
-    assert name == "spectral.md" or "```output" in text or "```python" in text
+    assert "```python" in text
 
 
 def test_the_list_of_claims_is_what_the_committed_runs_say():
