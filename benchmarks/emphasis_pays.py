@@ -49,7 +49,6 @@ PROPERTIES = {  # what may decide, and how it reads on the axis
     "dlae_diagonal": "mean diagonal of the tuned DLAE",
     "dlae_diagonal_spread": "spread of its diagonal (standard deviation)",
 }
-DRAWN = ("rank_share", "density", "per_user", "per_item", "dlae_diagonal", "dlae_diagonal_spread")
 
 
 def movielens(folder: Path) -> od.Interactions:
@@ -141,25 +140,35 @@ def flat(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def picture(results: dict[str, Any]) -> bytes:
-    """The relative gain against each property: one colour per data set, error bars of two standard errors."""
-    lines = flat(results)
-    names = list(dict.fromkeys(line["data"].split(",")[0] for line in lines))
-    figure, axes = papers.panels(2, 3, width=3.5, height=2.9)
-    for axis, name in zip(axes.flat, DRAWN, strict=True):
-        for n, data in enumerate(names):
-            own = [line for line in lines if line["data"].split(",")[0] == data]
-            axis.errorbar(
-                [line[name] for line in own], [100 * line["relative_gain"] for line in own],
-                [200 * line["relative_sem"] for line in own],
-                fmt="o", markersize=4, elinewidth=0.9, color=papers.COLOURS[n % len(papers.COLOURS)], label=data,
-            )  # fmt: skip
+    """The relative gain by rank, a curve per set; and by how much of a set was kept, a curve per rank."""
+    figure, axes = papers.panels(1, 2, width=4.8, height=3.6)
+    whole = {name: lines for name, lines in results["data"].items() if "kept" not in name}
+    for n, (name, lines) in enumerate(whole.items()):
+        _curve(axes[0, 0], lines, "rank_share", 0.96 + 0.016 * n, n, name)
+    thinned = {name: [own for key, own in results["data"].items() if key.split(",")[0] == name] for name in KEPT}
+    for dash, (name, sets) in zip(("-", "--"), thinned.items(), strict=True):
+        for n, share in enumerate(SHARES_OF_ITEMS):
+            label = f"{name}, rank {share:g} of the items"
+            _curve(axes[0, 1], [lines[n] for lines in sets], "density", 0.98 + 0.02 * n, n, label, linestyle=dash)
+    axes[0, 0].set(title="By rank", xlabel=PROPERTIES["rank_share"], ylabel="gain by emphasis, %")
+    axes[0, 0].set_xticks(SHARES_OF_ITEMS, [f"{share:g}" for share in SHARES_OF_ITEMS])
+    axes[0, 1].set(title="Thinned", xlabel="per cent of the matrix that is filled")
+    axes[0, 1].set_xticks([0.02, 0.04, 0.08, 0.12], ["2", "4", "8", "12"])
+    for axis in axes.flat:
+        axis.minorticks_off()
         axis.axhline(0, color="black", lw=0.8)
-        rho = results["correlations"][name][0]
-        axis.set(xscale="log", xlabel=PROPERTIES[name], title=f"ρ = {rho:+.2f}")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("gain by emphasis, %")
-    axes[0, 0].legend(frameon=False, fontsize=7.5)
+        axis.legend(frameon=False, fontsize=7.5)
     return papers.rendered(figure, "png")
+
+
+def _curve(axis: Any, lines: list[dict[str, Any]], name: str, dodge: float, n: int, label: str, **words: Any) -> None:
+    """One curve with error bars of two standard errors; ``dodge`` keeps the bars of several curves apart."""
+    axis.errorbar(
+        [dodge * line[name] for line in lines], [100 * line["relative_gain"] for line in lines],
+        [200 * line["relative_sem"] for line in lines], marker="o", markersize=4, linewidth=1.2, elinewidth=0.8,
+        color=papers.COLOURS[n % len(papers.COLOURS)], label=label, **words,
+    )  # fmt: skip
+    axis.set_xscale("log")
 
 
 def renew() -> None:
