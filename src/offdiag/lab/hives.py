@@ -1,8 +1,8 @@
 """Horn's problem for projections: which spectra can a sum of k projections of rank s have?
 
 The spectra of A + B for symmetric A and B of given spectra are described by *hives* [Knutson99]: numbers on a
-triangular grid whose border steps are the three spectra and whose every small rhombus has at least as much at its
-obtuse corners as at its acute ones. These conditions are linear in the numbers *and* in the three spectra, so that sums of several
+triangular grid whose border steps are the three spectra; at every small rhombus, the obtuse corners have at least the
+sum of the acute ones. These conditions are linear in the numbers *and* in the three spectra, so that sums of several
 matrices are chains of hives and their spectra form a polytope. For k equal summands few hives suffice: swapping A and
 B changes nothing and the set is convex, so that a sum of 2j projections can be cut into two halves of equal spectrum.
 About 2·log₂ k hives of n²/2 numbers make one linear program.

@@ -176,7 +176,13 @@ class DropBlock(Shrink):
         return shrunk / np.where(sigma > 0, sigma, 1.0)
 
     def units(self, components: int) -> int:
-        """The number of hidden units: ``width``, or the largest multiple of ``block`` up to the components."""
+        """The number of hidden units: ``width``, or the largest multiple of ``block`` up to the components.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.spectral.DropBlock(block=5).units(13)
+            10
+        """
         return self.width or max(components - components % self.block, self.block)
 
 
