@@ -113,13 +113,13 @@ def weighted_trace_norm(U: Any, V: Any, p: Any, q: Any) -> float:
     """‖diag(p)^½ UVᵀ diag(q)^½‖_*, the sum of singular values; UVᵀ is not formed.
 
     Example:
-        >>> od.lab.completion.weighted_trace_norm(np.eye(2), np.eye(2), [0.5, 0.5], [0.5, 0.5])
+        >>> round(od.lab.completion.weighted_trace_norm(np.eye(2), np.eye(2), [0.5, 0.5], [0.5, 0.5]), 6)
         1.0
     """
     U = checks.matrix(U, "U")
     V = checks.matrix(V, "V", (None, U.shape[1]))
     left, right = (np.sqrt(_chances(w, name, n))[:, None] for w, name, n in ((p, "p", len(U)), (q, "q", len(V))))
-    R, S = np.linalg.qr(left * U, mode="r"), np.linalg.qr(right * V, mode="r")
+    R, S = np.linalg.qr(left * U)[1], np.linalg.qr(right * V)[1]
     return float(np.linalg.svd(R @ S.T, compute_uv=False).sum())
 
 

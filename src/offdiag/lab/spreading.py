@@ -38,7 +38,7 @@ def spread_out(F: Any) -> Any:
     Random directions in k dimensions have M₁ = 0 and M₂ = 1/k, where the penalty ends.
 
     Example:
-        >>> float(od.lab.spreading.spread_out(np.ones((4, 2))))
+        >>> round(float(od.lab.spreading.spread_out(np.ones((4, 2)))), 6)
         1.5
     """
     E, m = _unit(F), F.shape[0]
