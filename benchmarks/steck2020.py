@@ -1,21 +1,16 @@
-"""Steck (2020) beyond ``offdiag reproduce``: the published ADMM compared with our solver, and Figure 1 with tuning.
+"""The published ADMM for Eq. 10 of [Steck20] compared with our solver.
 
-    python benchmarks/steck2020.py                         # both, on synthetic data, a few minutes
-    python benchmarks/steck2020.py admm --rank 20          # one of the two
-    python benchmarks/steck2020.py figure1 --tune --data train.txt --format adjacency --name "ML-1M"
+    python benchmarks/steck2020.py                 # on synthetic data, a minute
+    python benchmarks/steck2020.py --rank 20 --data train.txt --format adjacency --name "ML-1M"
 
-Results go to the folder given by --out (default: steck2020), as JSON and SVG. Data is read from the given path and
-never copied.
+Results go to the folder given by --out (default: steck2020), as JSON. Data is read from the given path, never copied.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +18,9 @@ import numpy as np
 from peers import admm
 
 import offdiag as od
-from offdiag.cli.steck2020 import show_figure1
-from offdiag.papers.steck2020 import figure1 as steck2020
-from offdiag.papers.steck2020 import figure1_page
 from offdiag.wording import plain
 
 OMEGAS = (1.0, 10.0, 100.0, 1000.0)
-DROPOUTS = (0.0, 0.2, 0.4, 0.6, 0.8)
-HELD_OUT = 0.1
-
-
-class Lines:
-    """Progress as lines on stderr."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        if stage != self._last:
-            self.begin(f"  {stage}")
-            self._last = stage
-
-    def begin(self, what: str) -> None:
-        sys.stderr.write(f"{what}\n")
 
 
 def compare_admm(inter: Any, name: str, *, rank: int, dropout: float, l2: float, iterations: int, seed: int) -> Any:
@@ -112,110 +87,27 @@ def show_admm(found: dict[str, Any]) -> None:
         )
 
 
-def climb(score: Callable[[float, float], float], dropout: float, l2: float) -> tuple[float, float]:
-    """The best (dropout, l2) by hill climbing; neighbours have the next dropout of the list, or three times the l2."""
-    seen: dict[tuple[int, int], float] = {}
-
-    def value(at: tuple[int, int]) -> float:
-        if at not in seen:
-            seen[at] = score(DROPOUTS[at[0]], l2 * 3.0 ** at[1])
-        return seen[at]
-
-    at = (min(range(len(DROPOUTS)), key=lambda n: abs(DROPOUTS[n] - dropout)), 0)
-    while True:
-        near = [(at[0] + step, at[1]) for step in (-1, 1) if 0 <= at[0] + step < len(DROPOUTS)]
-        near += [(at[0], at[1] + step) for step in (-1, 1)]
-        best = max(near, key=value)
-        if value(best) <= value(at):
-            return DROPOUTS[at[0]], l2 * 3.0 ** at[1]
-        at = best
-
-
-def validated(split: Any, model: Any, dropout: float, l2: float) -> tuple[float, float]:
-    """The dropout and l2 near the given ones that are best on the validation users."""
-
-    def score(dropout: float, l2: float) -> float:
-        fitted = replace(model, dropout=dropout, l2=l2).fit(split.train)
-        return od.evaluate(fitted, split.validation, ["ndcg@100"]).mean["ndcg@100"]
-
-    return climb(score, dropout, l2)
-
-
-def tuned(split: Any) -> Callable[[str, int, Any], Any]:
-    """Choose dropout and l2 of each model at each rank, starting from those of the rank below."""
-    last: dict[str, tuple[float, float]] = {}
-
-    def choose(name: str, rank: int, model: Any) -> Any:
-        last[name] = validated(split, model, *last.get(name, (model.dropout, model.l2)))
-        sys.stderr.write(f"    dropout {last[name][0]:g}, l2 {last[name][1]:.4g}\n")
-        return replace(model, dropout=last[name][0], l2=last[name][1])
-
-    return choose
-
-
-def figure1(inter: Any, name: str, options: argparse.Namespace) -> Any:
-    """Figure 1 as `offdiag reproduce steck2020 figure1` makes it, with the panels as SVG files."""
-    dropout, l2 = _or(options.dropout, "auto"), _or(options.l2, "auto")
-    if options.tune:
-        split = od.split.strong(inter, held_out=HELD_OUT, seed=options.seed)
-        full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)
-        start = full.fit(split.train).settings_
-        dropout, l2 = validated(split, full, start["dropout"], start["l2"])
-    figure = steck2020.run(
-        inter,
-        name,
-        ranks=steck2020.parse_ranks(options.ranks),
-        rank=options.histograms,
-        dropout=dropout,
-        l2=l2,
-        held_out=HELD_OUT,
-        metric="ndcg@100",
-        seed=options.seed,
-        work=Lines(),  # type: ignore[arg-type]
-        choose=tuned if options.tune else None,
-    )
-    for file, drawing in figure1_page.drawings(figure).items():
-        drawing.save(options.out / f"{file}.svg")
-    show_figure1(figure, [])
-    return figure1_page.as_json(figure)
-
-
-def _or(given: float | None, otherwise: Any) -> Any:
-    return otherwise if given is None else given
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["admm", "figure1", []], help="default: both")
     parser.add_argument("--data", help="a table of interactions; default: invented")
     parser.add_argument("--format", help="adjacency, counted, csv, …: see od.read")
     parser.add_argument("--name", help="what to call the data in the results")
-    parser.add_argument("--rank", type=int, default=50, help="of the comparison with the ADMM")
+    parser.add_argument("--rank", type=int, default=50)
     parser.add_argument("--iterations", type=int, default=50)
-    parser.add_argument("--ranks", help="of Figure 1, divided by commas")
-    parser.add_argument("--histograms", type=int, metavar="RANK", help="of Figure 1; default: the largest rank")
-    parser.add_argument("--tune", action="store_true", help="Figure 1: settings of each model and rank by validation")
-    parser.add_argument("--dropout", type=float)
-    parser.add_argument("--l2", type=float)
+    parser.add_argument("--dropout", type=float, default=0.33)
+    parser.add_argument("--l2", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("steck2020"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    what = options.what or ["admm", "figure1"]
     inter = od.synthetic.interactions(4000, 750, 120_000, seed=options.seed, names=False)
     name = "a synthetic catalogue"
     if options.data:
         inter, name = od.read(options.data, format=options.format), options.name or Path(options.data).name
-    if "admm" in what:
-        dropout, l2 = _or(options.dropout, 0.33), _or(options.l2, 30.0)
-        found = compare_admm(
-            inter, name, rank=options.rank, dropout=dropout, l2=l2, iterations=options.iterations, seed=options.seed
-        )
-        show_admm(found)
-        (options.out / "admm.json").write_text(json.dumps(plain(found), indent=2) + "\n")
-    if "figure1" in what:
-        drawn = figure1(inter, name, options)
-        (options.out / "figure1.json").write_text(json.dumps(plain(drawn), indent=2) + "\n")
+    words = {key: getattr(options, key) for key in ("rank", "dropout", "l2", "iterations", "seed")}
+    found = compare_admm(inter, name, **words)
+    show_admm(found)
+    (options.out / "admm.json").write_text(json.dumps(plain(found), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",
     "InterruptedFitWarning": "offdiag.errors",
+    "NoMinimiserWarning": "offdiag.errors",
     "NotEnoughMemory": "offdiag.errors",
     "OffdiagError": "offdiag.errors",
     "Result": "offdiag.evaluation",

@@ -11,7 +11,7 @@ from offdiag.baselines.wmf import WMF
 from offdiag.data import datasets, prepare, split, synthetic
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read
-from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
+from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
 from offdiag.evaluation import Result, evaluate
 from offdiag.gramian.packed import Gram, gram
 from offdiag.models import spectral
@@ -38,6 +38,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "LowRankEDLAE",
     "MultDAE",
     "MultVAE",
+    "NoMinimiserWarning",
     "NotEnoughMemory",
     "OffdiagError",
     "Popularity",

@@ -43,5 +43,14 @@ class InterruptedFitWarning(UserWarning):
     """
 
 
+class NoMinimiserWarning(UserWarning):
+    """The problem that was given has no minimum: the longer it is minimised, the larger one of its numbers becomes.
+
+    Example:
+        >>> issubclass(od.NoMinimiserWarning, UserWarning)
+        True
+    """
+
+
 class EarlierFormatWarning(UserWarning):
     """A file of an earlier version was converted; the message states what that file could reveal."""

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from offdiag.lab import dropblock
+from offdiag.lab import descent, dropblock
 
 
 def net(seed, a, b, n, width):
@@ -55,3 +55,9 @@ def test_the_last_step_is_always_recorded(record, steps):
     assert trace.deterministic[-1] == pytest.approx(
         dropblock.expected_loss(np.eye(3), trace.U, trace.V, np.eye(3), 1, 0.5)
     )
+
+
+def test_annealed_steps_are_whole_for_half_of_the_time_and_end_at_zero():
+    factors = descent.annealed(np.arange(11), 10)
+    assert (factors[:6] == 1).all()
+    assert factors[6:] == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])

@@ -181,6 +181,67 @@ def test_the_deep_recursion_is_the_one_of_the_deep_module():
     assert value == deep.expected_loss(X.T @ X, weights, [0.2, 0.5])
 
 
+def two_layer_mean(X, U, V, input_drop, hidden_drop, block=1):
+    """E‖X − net(X)‖² over every mask of the input and of the hidden layer."""
+    z, chance = mc.enumerate_masks(1 - input_drop, len(U))
+    y, also = mc.enumerate_masks(1 - hidden_drop, U.shape[1], block)
+    total = 0.0
+    for one, c in zip(z, chance, strict=True):
+        hidden = (X * one / (1 - input_drop)) @ U
+        for other, d in zip(y, also, strict=True):
+            total += c * d * np.sum((X - (hidden * other / (1 - hidden_drop)) @ V.T) ** 2)
+    return total
+
+
+@pytest.mark.parametrize(("input_drop", "hidden_drop"), [(0.4, 0.3), (0.2, 0.6), (0.0, 0.5), (0.5, 0.0)])
+@pytest.mark.parametrize(("n", "width"), [(12, 2), (12, 5), (3, 4)])
+def test_dropout_at_two_layers_has_a_closed_form(n, width, input_drop, hidden_drop):
+    """Its value is that of its factors over every mask, and no search ends below it."""
+    X = np.random.default_rng(n + width).standard_normal((n, 4))
+    G, drops = X.T @ X, [input_drop, hidden_drop]
+    best = dropout.joint_optimum(G, width, *drops)
+    assert np.allclose(best.U @ best.V.T, best.product)
+    assert two_layer_mean(X, best.U, best.V, *drops) == pytest.approx(best.value, rel=1e-10, abs=1e-10)
+    assert deep.expected_loss(G, [best.U, best.V.T], drops) == pytest.approx(best.value, rel=1e-10, abs=1e-10)
+    ends = [deep.fit(G, [width], drops, seed=seed, tolerance=1e-9).loss for seed in range(3)]
+    assert min(ends) == pytest.approx(best.value, rel=1e-8, abs=1e-8)
+    assert max(np.abs(slope).max() for slope in deep.gradient(G, [best.U, best.V.T], drops)) < 1e-9 * np.trace(G)
+    assert best.tight
+    assert best.bound == best.value
+    assert best.rank <= min(width, 4)
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 6), drops, drops)
+def test_l2_at_two_layers_is_the_mean_square_of_the_noisy_matrix(seed, m, width, input_drop, hidden_drop):
+    X = np.random.default_rng(seed).standard_normal((2 * m, m))
+    G, l2, lam = X.T @ X, 3.0, hidden_drop / (1 - hidden_drop)
+    best = dropout.joint_optimum(G, width, input_drop, hidden_drop, l2=l2)
+    plain = deep.expected_loss(G, [best.U, best.V.T], [input_drop, hidden_drop])
+    square = np.sum(best.product**2) + lam * dropout.path_norm(best.U, best.V) ** 2
+    assert best.value == pytest.approx(plain + l2 * square, rel=1e-9)
+    assert best.value >= dropout.joint_optimum(G, width, input_drop, hidden_drop).value * (1 - 1e-9)
+
+
+def test_an_item_that_never_occurs_stays_at_zero_in_both_layers():
+    best = dropout.joint_optimum(np.diag([4.0, 0.0, 1.0]), 2, 0.3, 0.2)
+    assert not best.product[1].any()
+    assert not best.product[:, 1].any()
+    assert np.isfinite(best.U).all()
+
+
+@pytest.mark.parametrize("width", [4, 6, 8])
+def test_hidden_blocks_at_two_layers_have_a_bound_and_a_net(width):
+    X = np.random.default_rng(width).standard_normal((12, 4))
+    best = dropout.joint_optimum(X.T @ X, width, 0.3, 0.4, block=2)
+    assert two_layer_mean(X, best.U, best.V, 0.3, 0.4, block=2) == pytest.approx(best.value, rel=1e-10)
+    assert best.bound <= best.value * (1 + 1e-12)
+    assert best.tight == (best.value - best.bound <= 1e-9 * np.sum(X**2))
+    rng = np.random.default_rng(0)
+    for _ in range(100):  # no net is below the bound
+        U, V = best.U + 0.1 * rng.standard_normal((4, width)), best.V + 0.1 * rng.standard_normal((4, width))
+        assert two_layer_mean(X, U, V, 0.3, 0.4, block=2) > best.bound
+
+
 square = np.eye(2)
 
 
@@ -200,6 +261,12 @@ test_mistakes_get_a_message_of_one_line = rejects(
     (lambda: dropout.expected_loss(square, square, square, [1.0, 0.0], square), "mean must not be 0"),
     (lambda: dropout.expected_loss(square, square, np.ones((2, 3)), np.ones(2), square), "A must be any×2"),
     (lambda: dropout.expected_loss(square, square, square, np.ones(3), square), "mean must be 1×2"),
+    (lambda: dropout.joint_optimum(-square, 2, 0.5, 0.5), "G = XᵀX cannot have a negative eigenvalue"),
+    (lambda: dropout.joint_optimum(square, 2, 1.0, 0.5), "input_drop, the probability of dropping"),
+    (lambda: dropout.joint_optimum(square, 2, 0.5, 1.0), "drop, the probability of dropping"),
+    (lambda: dropout.joint_optimum(square, 3, 0.5, 0.5, block=2), "multiple of the block"),
+    (lambda: dropout.joint_optimum(square, 2, 0.5, 0.5, l2=-1.0), "l2 must be a number"),
+    (lambda: dropout.joint_optimum(np.ones((2, 3)), 2, 0.5, 0.5), "G must be square"),
     (lambda: dropout.sgd(square, 2, 0.5, steps=0, learning_rate=0.1), "steps.*0"),
     (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate="a"), "learning_rate .* received 'a'"),
     (lambda: dropout.sgd(square, 2, 0.5, steps=9, learning_rate=0.1, decay="a"), "decay .* received 'a'"),

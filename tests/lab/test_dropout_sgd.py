@@ -124,3 +124,13 @@ def test_progress_is_reported_per_run():
     reported = []
     dropout.sgd(np.eye(2), 2, 0.5, steps=4, learning_rate=0.1, runs=2, progress=lambda *a: reported.append(a))
     assert [fraction for _, fraction in reported] == [0.5, 1.0]
+
+
+def test_annealing_removes_the_noise_of_the_last_steps():
+    M = np.random.default_rng(9).standard_normal((4, 3))
+    best = dropout.optimum(M, 3, 0.5).value
+    settings = {"steps": 8000, "learning_rate": 0.02, "seed": 1, "runs": 4, "record_every": 4000}
+    constant, annealed = (dropout.sgd(M, 3, 0.5, anneal=anneal, **settings) for anneal in (False, True))
+    assert np.array_equal(constant.objectives[:, :2], annealed.objectives[:, :2])  # the first half is the same
+    excess = [trace.objectives[:, -1].mean() / best - 1 for trace in (constant, annealed)]
+    assert excess[1] < 0.3 * excess[0]

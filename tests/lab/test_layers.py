@@ -138,7 +138,7 @@ def test_dropconnect_is_unbiased_and_its_mean_loss_that_of_the_lab():
     U = torch.randn((2, 3), dtype=torch.float64)
     with torch.no_grad():
         losses = np.array([float(torch.sum((Y - U @ layer(X.T).T) ** 2)) for _ in range(20_000)])
-    truth = dropconnect.expected_loss(Y.numpy(), U.numpy(), layer.weight.detach().numpy().T, X.numpy(), 0.6)
+    truth = dropconnect.expected_loss(Y.numpy(), U.numpy(), layer.weight.detach().numpy().T, X.numpy(), 0.4)
     assert abs(losses.mean() - truth) < 4 * losses.std() / np.sqrt(len(losses))
     assert torch.equal(layer.eval()(X.T), X.T @ layer.weight.T)
     assert "drop=0.4" in repr(layer)
@@ -155,7 +155,7 @@ def test_dropconnect_passes_gradients_to_what_was_kept_only():
 
 @pytest.mark.parametrize(("dropped", "kept_weight"), [(1.0, 0.0), (1.0, 0.4), (1.0, 1.0), (0.5, 2.0)])
 def test_the_emphasized_loss_of_a_linear_net_is_w_times_the_objective(dropped, kept_weight):
-    """Its mean over every mask is w·J with w = a·p + b·q and s = b/w, the formula of docs/theory/denoising.md."""
+    """Its mean over every mask is w·J with w = a·p + b·q and s = b/w, the formula of docs/theory/diagonal.md."""
     rng = np.random.default_rng(7)
     X, B, p = rng.integers(0, 2, (3, 3)).astype(float), rng.standard_normal((3, 3)), 0.3
     q = 1 - p

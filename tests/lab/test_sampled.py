@@ -14,7 +14,7 @@ from tests.laws import oracles, oracles_low_rank
 
 pytest.importorskip("torch", reason="sampled training needs torch: pip install torch (the extra 'neural')")
 
-from offdiag.lab import sampled
+from offdiag.lab import sampled, spreading
 
 RANK = 20
 
@@ -203,7 +203,27 @@ def test_the_objective_takes_a_gram_of_the_same_user_weights():
         found.objective(od.gram(inter))
 
 
+@pytest.mark.parametrize("name", sampled.REGULARISERS)
+def test_a_regulariser_lowers_its_own_penalty_and_costs_objective(name):
+    inter = od.synthetic.interactions(100, 20, 600, seed=0)
+    G = od.gram(inter, dtype="float64").toarray()
+    target = spreading.co_occurrence(G)
+    measure = {"parseval": spreading.parseval, "spread-out": spreading.spread_out}
+    plain, pushed = (quick(regulariser=name, strength=strength, epochs=60) for strength in (0.0, 1.0))
+    penalty = [
+        sum(float(measure[name](F) if name in measure else spreading.glas(F, target)) for F in (found.U, found.V))
+        for found in (plain, pushed)
+    ]
+    assert penalty[1] < 0.7 * penalty[0]
+    assert pushed.objective(G) > plain.objective(G)
+    assert np.array_equal(quick(epochs=60).U, plain.U) or name == "glas"  # "glas" draws items, so other masks follow
+
+
 test_mistakes_get_a_message_of_one_line = rejects(
+    (lambda: quick(**{"regulariser": "l1", "strength": 1.0}), "regulariser must be 'parseval', 'spread-out' or 'glas'"),
+    (lambda: quick(**{"regulariser": "glas", "strength": -1.0}), "strength must be a number"),
+    (lambda: quick(**{"strength": 1.0}), "strength=1 needs a regulariser: parseval, spread-out, glas"),
+    (lambda: quick(**{"regulariser": "glas", "strength": 1.0, "rank": None}), "needs a rank"),
     (lambda: quick(**{"rank": 0}), "rank must be a whole number of at least 1, or None for full rank, received 0"),
     (lambda: quick(**{"rank": 2.5}), "rank must be a whole number"),
     (lambda: quick(**{"dropout": 1.0}), r"dropout must be a number in \[0, 1\), received 1.0"),

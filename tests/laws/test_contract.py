@@ -27,6 +27,12 @@ LOW_RANK = {
     ),
     "LowRankEDLAE of full rank": lambda **kw: od.LowRankEDLAE(rank=99, dropout=0.3, l2=2.0, user_power=0.0, **kw),
     "LowRankDLAE": lambda **kw: od.LowRankDLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
+    "LowRankDLAE, hidden units dropped": lambda **kw: od.LowRankDLAE(
+        rank=3, dropout=0.3, l2=2.0, hidden_dropout=0.3, user_power=0.0, **kw
+    ),
+    "LowRankDLAE of full rank, hidden units dropped": lambda **kw: od.LowRankDLAE(
+        rank=99, dropout=0.3, l2=2.0, hidden_dropout=0.1, products="data", **kw
+    ),
     "ZeroDiagonalLAE": lambda **kw: od.ZeroDiagonalLAE(rank=3, dropout=0.3, l2=2.0, user_power=0.0, **kw),
     "WeightDecayLAE": lambda **kw: od.WeightDecayLAE(rank=3, l2=2.0, user_power=0.0, **kw),
 }

@@ -227,3 +227,26 @@ def test_a_catalogue_too_large_for_a_gram_is_fitted_from_its_data():
     alone = od.LowRankEDLAE(rank=2, iterations=2, **GIVEN).fit(popular)
     # what the popular items explain of each other remains; the tail adds its own weight and explains little
     assert (X.data**2).sum() - model.objective_ >= 0.9 * ((popular.data**2).sum() - alone.objective_)
+
+
+def test_a_problem_without_a_minimum_is_reported_with_a_remedy():
+    X = (np.random.default_rng(5).random((40, 6)) < 0.4).astype(float)
+    words = {"rank": 2, "dropout": 0.3, "l2": 1.0, "user_power": 0.0, "dtype": "float64", "iterations": 1_000}
+    with pytest.warns(od.NoMinimiserWarning, match=r"no minimum at rank 2.* item 3 for itself.*kept_weight above 0"):
+        model = od.LowRankEDLAE(**words).fit(X)
+    assert model.stopped_.startswith("no minimiser")
+    assert od.LowRankEDLAE(**words, kept_weight=0.05).fit(X).stopped_ == "converged"
+
+
+@both_precisions
+@pytest.mark.parametrize("rank", [3, 11, 40])
+def test_hidden_dropout_shrinks_by_the_closed_form_of_the_lab(rank, dtype):
+    X = with_trouble()
+    model = od.LowRankDLAE(rank=rank, hidden_dropout=0.2, dtype=dtype, **GIVEN).fit(X)
+    width = min(rank, np.count_nonzero(X.any(axis=0)))  # more units than items in use are not counted
+    best = od.lab.dropout.joint_optimum(oracles.gram(X), width, GIVEN["dropout"], 0.2, l2=GIVEN["l2"])
+    assert model.objective_ == pytest.approx(best.value, rel=1e-5)
+    assert np.allclose(model.weights_.toarray(), best.product, atol=2e-3)
+    assert np.count_nonzero(model.decoder_.any(axis=0)) == best.rank
+    plain = od.LowRankDLAE(rank=rank, dtype=dtype, **GIVEN).fit(X)
+    assert model.objective_ > plain.objective_

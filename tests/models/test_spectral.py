@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
+from offdiag.lab import dropblock
 from offdiag.solvers.products import item_scale
 from tests.fixtures.shrinkages import SOME, S, data, plain
 from tests.laws import oracles
@@ -193,3 +194,30 @@ def test_the_command_line_fits_it(tmp_path, monkeypatch):
     assert model.shrink == S.DropBlock(drop=0.3, block=3)
     assert model.item_power == 0.25
     assert main([*words, "--model", "spectral", "--shrink", "no"]) == 2
+
+
+# Whether the bound is attained
+
+
+def test_dropout_is_exact_and_other_shrinkages_are_no_noise():
+    model = od.Spectral(rank=4, shrink="dropout:drop=0.5").fit(data())
+    assert (model.tight_, model.gap_) == (True, 0.0)
+    assert (model.with_shrink("ridge:l2=1").tight_, model.with_shrink("hard").gap_) == (None, None)
+
+
+def test_two_blocks_leave_a_gap_and_many_small_ones_do_not():
+    X = data(n=80, m=30)
+    model = od.Spectral(rank=8, shrink="dropblock:block=3,width=6", **plain).fit(X)
+    assert model.tight_ is False
+    best = dropblock.optimum(X.T, np.eye(len(X)), 6, 3, 0.5)  # a net that may produce any hidden layer
+    sigma = np.linalg.svd(X, compute_uv=False)
+    assert model.gap_ == pytest.approx(best.gap / best.value, rel=1e-4)
+    assert np.sum(sigma**2) == pytest.approx(model.total_)
+    many = model.with_shrink("dropblock:block=2,width=20")
+    assert (many.tight_, many.gap_) == (True, 0.0)
+
+
+def test_the_gap_survives_saving(tmp_path):
+    model = od.Spectral(rank=8, shrink="dropblock:block=3,width=6", dtype="float64").fit(data(n=80, m=30))
+    model.save(tmp_path / "spectral.od")
+    assert od.load(tmp_path / "spectral.od").gap_ == model.gap_ > 0

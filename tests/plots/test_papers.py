@@ -33,3 +33,23 @@ def test_the_figure_of_shrinkages_shows_each_of_them():
     lines = drawn.axes[0].get_lines()
     assert [line.get_label().split()[0] for line in lines] == ["hard", "ridge", "early-stop"]
     np.testing.assert_array_equal(lines[1].get_ydata(), model.with_shrink("ridge").weights_.shrink)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.2, 1.6), (0.3, 0.9), (150.0, 1200.0), (1e-5, 0.02), (1.1e8, 1.5e9)])
+def test_a_logarithmic_axis_has_ticks_one_can_read(low, high):
+    figure, axes = papers.panels(1, 1)
+    axes[0, 0].plot([0, 1], [low, high])
+    papers.log_scale(axes[0, 0])
+    figure.canvas.draw()
+    bottom, top = axes[0, 0].get_ylim()
+    shown = [
+        text.get_text()
+        for text, at in zip(axes[0, 0].get_yticklabels(), axes[0, 0].get_yticks(), strict=True)
+        if bottom <= at <= top
+    ]
+    assert len(shown) >= 2
+    assert not [text for text in shown if "e+" in text or "$" in text]
+
+
+def test_large_ticks_are_short():
+    assert [papers.tick_text(value) for value in (0.02, 300, 5e4, 2e6, 1.5e9)] == ["0.02", "300", "50k", "2M", "1.5G"]

@@ -355,3 +355,29 @@ def test_a_start_includes_its_multipliers():
     warm = low_rank.zero_diagonal(after, 5, dropout=0.5, l2=5.0, iterations=20, start=(found.U, found.V))
     assert warm.objective < min(cold.objective, warm.objectives[0] - 0.1)
     assert warm.kkt_residual < 0.1 * cold.kkt_residual
+
+
+@every_data
+@both_precisions
+@pytest.mark.parametrize("hidden", [0.01, 0.3, 0.9])
+def test_hidden_dropout_is_the_closed_form_of_the_lab(data, dtype, hidden):
+    """There from a square root of H and a dense SVD."""
+    X, rank = DATA[data], 3
+    found = low_rank.dlae(product(X, dtype), rank, dropout=0.3, l2=2.0, hidden_dropout=hidden)
+    best = od.lab.dropout.joint_optimum(oracles.gram(X), rank, 0.3, hidden, l2=2.0)
+    assert found.objective == pytest.approx(best.value, rel=rounding(dtype))
+    assert found.objectives == [found.objective]
+    assert found.stopped == "closed form"
+    if data != "ties":  # where components tie, only the objective is unique
+        tolerance = {"float32": 2e-3, "float64": 1e-6}[dtype]
+        assert np.allclose(found.U @ found.V.T, best.product, atol=tolerance * np.abs(best.product).max())
+
+
+def test_without_hidden_dropout_nothing_changes():
+    X = DATA["tastes"]
+    plain = low_rank.dlae(product(X, "float32"), 4, dropout=0.3, l2=2.0)
+    given = low_rank.dlae(product(X, "float32"), 4, dropout=0.3, l2=2.0, hidden_dropout=0.0)
+    assert np.array_equal(plain.U, given.U)
+    assert np.array_equal(plain.V, given.V)
+    little = low_rank.dlae(product(X, "float32"), 4, dropout=0.3, l2=2.0, hidden_dropout=1e-9)
+    assert np.allclose(plain.V, little.V, atol=1e-5)

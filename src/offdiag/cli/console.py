@@ -20,7 +20,7 @@ from rich.text import Text
 
 from offdiag import wording
 from offdiag.data import sql
-from offdiag.errors import InterruptedFitWarning, OffdiagError, UnknownItemsWarning
+from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, OffdiagError, UnknownItemsWarning
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -46,7 +46,8 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show must not fail
     try:
         with warnings.catch_warnings():
-            for category in (UnknownItemsWarning, InterruptedFitWarning):  # the commands print these themselves
+            # the commands print these themselves
+            for category in (UnknownItemsWarning, InterruptedFitWarning, NoMinimiserWarning):
                 warnings.simplefilter("ignore", category)
             command = typer.main.get_command(app)
             code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)

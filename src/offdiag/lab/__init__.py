@@ -1,4 +1,4 @@
-"""Theory on small dense problems: the formulas compared with sampling; nothing in the core imports it.
+"""Theory on small dense problems: the formulas compared with sampling; no fit needs it.
 
 Modules load on first use: ``od.lab.dropout.optimum(M, width=20, drop=0.5)``. The examples assume ``import numpy as np``
 and ``import offdiag as od``.
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offdiag.lab import (
+        completion,
         deep,
         descent,
         dropblock,
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
         dynamics,
         equalizer,
         frames,
+        hives,
         landscape,
         layers,
+        masks,
         montecarlo,
         resnet,
+        saddles,
         sampled,
+        spreading,
     )
 
 __all__ = [
+    "completion",
     "deep",
     "descent",
     "dropblock",
@@ -33,11 +39,15 @@ __all__ = [
     "dynamics",
     "equalizer",
     "frames",
+    "hives",
     "landscape",
     "layers",
+    "masks",
     "montecarlo",
     "resnet",
+    "saddles",
     "sampled",
+    "spreading",
 ]
 
 

@@ -55,6 +55,16 @@ def known(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def annealed(step: Any, steps: int) -> Any:
+    """The factor of the step size: 1 for the first half of the steps, then falling to 0 linearly.
+
+    Example:
+        >>> od.lab.descent.annealed(np.array([0, 4, 6, 8]), 8)
+        array([1. , 1. , 0.5, 0. ])
+    """
+    return np.minimum(1.0, 2 * (1 - step / steps))
+
+
 def descend(
     Y: Any,
     X: Any,
@@ -106,7 +116,7 @@ def descend(
                 raise OffdiagError(f"the descent diverged by step {step}; choose a learning_rate below {learning_rate}")
         if step == steps:
             break
-        rate = learning_rate * (min(1.0, 2 * (1 - step / steps)) if decay else 1.0)
+        rate = learning_rate * (annealed(step, steps) if decay else 1.0)
         some = rng.integers(X.shape[1], size=batch)
         with np.errstate(over="ignore", invalid="ignore"):
             _step(Y[:, some], X[:, some], U, V, noise(batch, rng), connections, rate / batch)

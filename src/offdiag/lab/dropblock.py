@@ -36,6 +36,7 @@ class Optimum:
     value: float  # the mean loss attained by U, V
     bound: float  # the minimum of the convex bound F
     tight: bool  # whether value = bound, up to rounding
+    attainable: bool | None  # whether some net attains the bound, by ``lab.frames.attainable``
     singular_values: Matrix  # of UVᵀX where the bound is least; those of the net when tight
 
     @property
@@ -172,43 +173,95 @@ def characteristic(width: int, block: int, drop: float) -> Matrix:
     return np.asarray(np.kron(np.eye(k), np.full((block, block), odds)))
 
 
+class Spectral(NamedTuple):
+    """The best net for the target diag(m): L and R have a row and a column per entry of m that is fitted.
+
+    Example:
+        >>> od.lab.dropblock.spectral_optimum([3.0, 3.0], width=4, block=2, drop=0.5).attainable
+        True
+    """
+
+    L: Matrix  # (n, width)
+    R: Matrix  # (width, n)
+    value: float
+    bound: float
+    attainable: bool | None
+    shrunk: Matrix  # the entries where the bound is least
+
+
+def spectral_optimum(m: Any, width: int, block: int, drop: float, *, seed: int = 0, polish: bool = True) -> Spectral:
+    """The least ‖diag(m) − LR‖² + drop/θ·Σ_blocks ‖L_i R_i‖²: the problem of ``optimum`` after two rotations.
+
+    The bound is attained exactly if projections of rank s, one per block, average to diag(t), t the weights of the prox
+    that are below 1 and s = ``block`` minus the number of those that are 1. *Proof.* Let A = LR be best for the
+    bound and X/2 a matrix with its singular vectors and values x_i where t_i = 1, and x_i/t_i = c, equal for all,
+    where 0 < t_i < 1: a subgradient of the norm at A. The penalty equals the bound at A only if X is a subgradient at
+    k·A_i for every block as well, i.e. if k·A_i is a best approximation of X/2 of rank ``block``. Those consist of the
+    directions with t = 1 and of c times a projection of rank s of the others; their mean is A exactly if the mean of
+    the projections is diag(x/c) = diag(t). Conversely such blocks attain it.
+
+    Where it is not attained, ``polish`` descends by L-BFGS from the nearest candidate.
+
+    Example:
+        >>> found = od.lab.dropblock.spectral_optimum([3.0, 2.8, 2.0, 1.9], width=4, block=2, drop=0.5)
+        >>> found.attainable, bool(found.value > found.bound)
+        (False, True)
+    """
+    m, odds = checks.vector(m, "m"), checks.odds(drop)
+    width, block = whole("width", width, 1), whole("block", block, 1)
+    k = checks.blocks(width, block)
+    top = m[:width]
+    beta = odds / k
+    x, t = shrinkage.k_support_prox(top, block, beta)
+    missed = float(np.sum(m[width:] ** 2))
+    bound = missed + float(np.sum(top**2 * (beta / (t + beta)))) if beta else missed
+    balance = beta >= 1e-300
+    scale = float(m @ m)
+
+    def built(again: int) -> tuple[Matrix, Matrix, float]:
+        """Factors by construction, and their mean loss; more patient when it is known that they can be had."""
+        L, R = frames.factors(top, x, t, width, block, seed + again, balance=balance, patient=again > 0)
+        return L, R, frames.value(m, L, R, block, odds)
+
+    L, R, value = built(0)
+    attainable = True if value - bound <= EXACT * scale else frames.attainable(t, block, k)
+    for again in range(1, 4) if attainable else ():  # slow only from an unlucky start
+        if value - bound <= EXACT * scale:
+            break
+        L, R, value = built(again)
+    if polish and value - bound > EXACT * scale:
+        L, R = frames.polished(m, L, R, block, odds)
+        value = frames.value(m, L, R, block, odds)
+    return Spectral(L, R, value, bound, attainable, x)
+
+
 def optimum(Y: Any, X: Any, width: int, block: int, drop: float, *, seed: int = 0) -> Optimum:
     """The least mean loss over all U, V of this width [Pal20 Thm. 2.7], for X of any shape and rank.
 
     Only Y X⁺X can be fitted: the prox acts on its leading ``width`` singular values and the rest remains as error. (The
     theorem assumes X of full column rank, which fails as soon as there are more samples than features.) The bound is
-    attained when certain projections exist, see ``lab.frames``; when they do not, the net is polished by L-BFGS from
-    the nearest candidate, ``tight`` is False and ``gap`` is the distance above the bound.
+    attained when certain projections exist, see ``spectral_optimum``; when they do not, ``attainable`` and ``tight``
+    are False, the net is polished by L-BFGS from the nearest candidate, and ``gap`` is the distance above the bound.
 
     Example:
         >>> round(od.lab.dropblock.optimum(3 * np.eye(2), np.eye(2), width=4, block=2, drop=0.5).value, 6)
         6.0
     """
     Y, X = checks.samples(Y, X)
-    odds = checks.odds(drop)
-    width, block = whole("width", width, 1), whole("block", block, 1)
-    k, seed = checks.blocks(width, block), whole("seed", seed)
     P, s, Qt = _svd(X)
     seen = Y @ Qt.T  # Y X⁺X in the basis of the rows of X, (a, rank of X)
     outside = float(np.sum((Y - seen @ Qt) ** 2))
     A, m, Bt = _svd(seen)
-    top = m[:width]
-    beta = odds / k
-    x, t = shrinkage.k_support_prox(top, block, beta)
-    missed = outside + float(np.sum(m[width:] ** 2))
-    bound = missed + float(np.sum(top**2 * (beta / (t + beta)))) if beta else missed
-    L, R = frames.factors(top, x, t, width, block, seed, balance=beta >= 1e-300)
-    value = outside + frames.value(m, L, R, block, odds)
-    scale = float(np.sum(Y**2))
-    if value - bound > EXACT * scale:
-        L, R = frames.polished(m, L, R, block, odds)
-        value = outside + frames.value(m, L, R, block, odds)
-    U = A[:, : len(L)] @ L
+    found = spectral_optimum(m if len(m) else np.zeros(1), width, block, drop, seed=whole("seed", seed))
+    n = min(len(m), len(found.L))
+    U = A[:, :n] @ found.L[:n]
     with np.errstate(over="ignore", invalid="ignore"):
-        V = P @ ((Bt[: R.shape[1]].T @ R.T) / s[:, None])
+        V = P @ ((Bt[:n].T @ found.R[:, :n].T) / s[:, None])
         product = U @ V.T
     checks.in_range(product, "the optimum")
-    return Optimum(product, U, V, value, bound, value - bound <= EXACT * scale, x)
+    value, bound = outside + found.value, outside + found.bound
+    tight = value - bound <= EXACT * float(np.sum(Y**2))
+    return Optimum(product, U, V, value, bound, tight, found.attainable, found.shrunk[: len(m)])
 
 
 def sgd(

@@ -13,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from offdiag.checks import whole
+from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
-from offdiag.lab import checks, deep, equalizer
+from offdiag.lab import checks, deep, dropblock, equalizer
 from offdiag.lab.checks import Matrix
 from offdiag.lab.dropout_sgd import Trace, importances, sgd
 
 __all__ = [
+    "JointOptimum",
     "Optimum",
     "Trace",
     "deep_expected_loss",
     "expected_loss",
     "importances",
+    "joint_optimum",
     "objective",
     "optimum",
     "path_norm",
@@ -49,6 +51,28 @@ class Optimum:
     rank: int  # ρ, of the product
     threshold: float  # subtracted from the first ρ singular values of M
     singular_values: Matrix  # (rank,) of the product
+
+
+@dataclass(frozen=True, eq=False)
+class JointOptimum:
+    """The best autoencoder x ↦ V·Uᵀx under dropout at its input and at its hidden layer.
+
+    Example:
+        >>> od.lab.dropout.joint_optimum(np.diag([4.0, 1.0]), width=2, input_drop=0.5, hidden_drop=0.5).tight
+        True
+    """
+
+    product: Matrix  # B = UVᵀ, (m, m): a history x, as a row, is predicted by xB
+    U: Matrix  # encoder, (m, width)
+    V: Matrix  # decoder, (m, width)
+    value: float  # the expected loss of U, V
+    bound: float  # no net of this width is below it
+    tight: bool  # whether value = bound, up to rounding: always, for blocks of one unit
+    singular_values: Matrix  # of H^½UVᵀ where the bound is least
+
+    @property
+    def rank(self) -> int:
+        return int(np.count_nonzero(self.singular_values))
 
 
 @checks.finite
@@ -148,6 +172,39 @@ def optimum(M: Any, width: int, drop: float, tied: bool = False, *, second_momen
     return Optimum(U @ V.T, U, V, value, rank, tau, kept)
 
 
+def joint_optimum(
+    G: Any, width: int, input_drop: float, hidden_drop: float, *, l2: float = 0.0, block: int = 1
+) -> JointOptimum:
+    """The least expected loss of autoencoders with dropout at the input and at the hidden layer, in closed form.
+
+    With H = G + p/(1 − p)·diag(G) + l2 and λ = hidden_drop/(1 − hidden_drop), the mean over both kinds of masks is
+    tr G − 2 tr(GB) + tr(BᵀHB) + λ·Σ_k (u_kᵀHu_k)·‖v_k‖² (``lab.deep.expected_loss``). Completing the square turns
+    it into the problem of ``optimum`` for M = H^(−½)G and the encoder H^½U, plus the constant tr G − ‖M‖². ``l2`` is
+    white noise at the input: it adds l2·E‖U·diag(z)·Vᵀ‖²/keep², the mean square of the matrix under hidden masks.
+    ``block`` > 1 drops hidden units in blocks of that size (``lab.dropblock``): the k-support bound, with ``tight``.
+
+    Example:
+        >>> G = np.diag([4.0, 1.0])
+        >>> best = od.lab.dropout.joint_optimum(G, width=2, input_drop=0.5, hidden_drop=0.5)
+        >>> round(best.value, 6), round(od.lab.deep.expected_loss(G, [best.U, best.V.T], [0.5, 0.5]), 6)
+        (3.625, 3.625)
+    """
+    G = _moment(G, None, "G")
+    block = whole("block", block, 1)
+    H = G + np.diag(checks.odds(input_drop, "input_drop") * np.diag(G) + number("l2", l2, 0, checks.LARGEST))
+    back = np.linalg.pinv(_root(H), hermitian=True)  # items that never occur are left at 0
+    M = back @ G
+    constant = float(np.trace(G) - np.sum(M**2))
+    if block == 1:
+        one = optimum(M, width, hidden_drop)
+        U, V, value, bound, tight, kept = one.U, one.V, one.value, one.value, True, one.singular_values
+    else:
+        many = dropblock.optimum(M, np.eye(len(G)), width, block, hidden_drop)
+        U, V, value, bound, tight, kept = many.U, many.V, many.value, many.bound, many.tight, many.singular_values
+    U = back @ U
+    return JointOptimum(U @ V.T, U, V, constant + value, constant + bound, tight, kept)
+
+
 def shrunk(sigma: Matrix, width: int, lam: float) -> tuple[int, float, Matrix]:
     """ρ, τ and σ_i − τ for i ≤ ρ, from decreasing σ, for min Σ(σ_i − s_i)² + λ/r·(Σs_i)², s ≥ 0, at most r of them.
 
@@ -183,11 +240,12 @@ def _value(E: Matrix, U: Matrix, V: Matrix, lam: float) -> float:
     return float(np.sum(E**2) + lam * np.sum(importances(U, V) ** 2))
 
 
-def _moment(values: Any, size: int) -> Matrix:
-    S = checks.symmetric(checks.matrix(values, "second_moment", (size, size)), "second_moment")
+def _moment(values: Any, size: int | None, name: str = "second_moment") -> Matrix:
+    S = checks.symmetric(checks.matrix(values, name, (size, size)), name)
     least = float(np.linalg.eigvalsh(S)[0])
     if least < -1e-9 * np.abs(S).max():
-        raise OffdiagError(f"second_moment = E xxᵀ cannot have a negative eigenvalue, received one of {least:g}")
+        meaning = "XᵀX" if name == "G" else "E xxᵀ"
+        raise OffdiagError(f"{name} = {meaning} cannot have a negative eigenvalue, received one of {least:g}")
     return S
 
 

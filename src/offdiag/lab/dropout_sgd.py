@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
-from offdiag.lab import checks
+from offdiag.lab import checks, descent
 from offdiag.lab.checks import Matrix
 from offdiag.progress import Progress
 
@@ -46,6 +46,7 @@ def sgd(
     batch: int = 1,
     record_every: int | None = None,
     decay: float = 0.0,
+    anneal: bool = False,
     tied: bool = False,
     start: tuple[Any, Any] | Any = None,
     record_path: bool = False,
@@ -55,7 +56,9 @@ def sgd(
 
     Step t has rate η = ``learning_rate``/(1 + decay·t): U ← U − η·e·hᵀ and V ← V − η·x·gᵀ with h = z∘Vᵀx/keep,
     e = Uh − Mx and g = z∘Uᵀe/keep, averaged over ``batch`` inputs. The paper omits the last factor 1/keep, which
-    only rescales η; the factor 2 of the gradient is omitted both here and there. With ``tied`` both updates go to U.
+    only rescales η; the factor 2 of the gradient is omitted both here and there. With ``anneal`` η is
+    also multiplied by ``lab.descent.annealed``: without it, the noise of the last steps stays in the result. With
+    ``tied`` both updates go to U.
     ``start`` is (U, V), or U if tied, and is shared by all runs; without it, each run draws its own, normal,
     with columns of norm 1 on average.
 
@@ -96,7 +99,10 @@ def sgd(
                 size = min(chunk, int(mark) - begin)
                 X = inputs.standard_normal((size, batch, M.shape[1]))
                 kept = coins.random((size, batch, width)) < keep
-                rates = learning_rate / (1 + decay * np.arange(begin, begin + size)) / batch
+                at_step = np.arange(begin, begin + size)
+                rates = learning_rate / (1 + decay * at_step) / batch
+                if anneal:
+                    rates *= descent.annealed(at_step, steps)
                 take_steps(Ut, Vt, X, X @ M.T, kept, rates, keep)
             if not np.abs(Ut).max() + np.abs(Vt).max() < 1e30:  # also when NaN
                 raise OffdiagError(f"the iterates diverged by step {mark}; lower learning_rate={learning_rate:g}")

@@ -1,8 +1,9 @@
 """The factors of a DropBlock net: projections that average to a diagonal matrix make it attain its convex bound.
 
-We want k matrices Q_b (n×s) with orthonormal columns and Σ_b Q_b Q_bᵀ = k·diag(t), where Σ t = s and 0 < t ≤ 1.
-For s = 1 they exist whenever k ≥ n (Schur–Horn) and a rotation finds them. For s > 1 they need not exist: k = 2 needs
-eigenvalues in pairs (τ, 2 − τ), and k·s ≥ n is always necessary.
+We want k matrices Q_b (n×s) with orthonormal columns and Σ_b Q_b Q_bᵀ = k·diag(t), where Σ t = s and 0 < t ≤ 1, a
+*fusion frame*. ``attainable`` decides whether they exist, ``averaging`` finds them. Always necessary: n ≤ k·s. For
+s = 1 that is enough (Schur–Horn) and a rotation finds them; the same for s = n − 1, by complements. k = 2 needs
+eigenvalues 2t in pairs (τ, 2 − τ). In general it is Horn's problem for k projections, a linear program: ``lab.hives``.
 """
 
 from __future__ import annotations
@@ -12,16 +13,46 @@ from typing import Any
 import numpy as np
 
 from offdiag.checks import whole
-from offdiag.lab import checks
+from offdiag.lab import checks, hives
 from offdiag.lab.checks import Matrix
 from offdiag.lab.equalizer import equalize
 
+CERTAIN = 1e-7  # the tolerance of the linear program
+FOUND = 1e-13  # a residual that is rounding
 
-def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 2000) -> tuple[Matrix, float]:
+
+def attainable(t: Matrix, s: int, k: int) -> bool | None:
+    """Whether k projections of rank s can average to diag(t); None if undecided, with more than ``hives.LARGEST`` t.
+
+    0 ≤ t ≤ 1 and Σ t = s. Entries 0 and 1 are split off: every projection contains the directions of the 1s and none
+    of the 0s. What is left is decided by counting where one dimension remains (Schur–Horn, for the projections or for
+    their complements), else by a linear program, which is feasible exactly if they exist [Knutson99, Fulton00].
+
+    Example:
+        >>> [od.lab.frames.attainable(np.full(5, 2 / 5), s=2, k=k) for k in (2, 3, 4)]
+        [False, False, True]
+    """
+    t = np.asarray(t, dtype=np.float64)
+    s -= int(np.count_nonzero(t == 1))
+    t = t[(t > 0) & (t < 1)]
+    n = len(t)
+    if n == 0:
+        return s == 0
+    if not 0 < s < n or n > k * s or n > k * (n - s):
+        return False
+    if s == 1 or n - s == 1:
+        return True
+    return hives.violation(t * (k * s / t.sum()), s, k) <= CERTAIN if n <= hives.LARGEST else None
+
+
+def averaging(
+    t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 2000, patient: bool = False
+) -> tuple[Matrix, float]:
     """[Q_1 … Q_k] (n × k·s), and how far Σ_b Q_b Q_bᵀ/k is from diag(t) in its largest entry.
 
-    For s > 1 by alternating projections: make every block orthonormal, then the sum right, and again. A residual that
-    stays away from 0 means that no such matrices exist, or that none were found.
+    For s = 1 by rotations; for s > n/2 by orthogonal complements of the solution for 1 − t; else by alternating
+    projections: make every block orthonormal, then the sum right, and again; unless ``patient``, until that stalls.
+    Whether a residual can reach 0 is decided by ``attainable``; else the result is a start for ``polished``.
 
     Example:
         >>> Q, residual = od.lab.frames.averaging(np.array([0.5, 0.3, 0.2]), s=1, k=4)
@@ -29,8 +60,13 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
         (array([0.5, 0.3, 0.2]), True)
     """
     t = np.asarray(t, dtype=np.float64)
-    lengths = np.sqrt(k * t)  # of the rows of Q
     n = len(t)
+    if n < 2 * s < 2 * n:
+        rest, _ = averaging(1 - t, n - s, k, seed=seed, iterations=iterations, patient=patient)
+        full = np.linalg.qr(rest.reshape(n, k, n - s).transpose(1, 0, 2), mode="complete")[0]  # (k, n, n)
+        Q = np.ascontiguousarray(full[:, :, n - s :].transpose(1, 0, 2).reshape(n, k * s))
+        return Q, _residual(Q, t, k)
+    lengths = np.sqrt(k * t)  # of the rows of Q
     if s == 1 and k >= n:
         Q = np.hstack([np.diag(lengths), np.zeros((n, k - n))])
         Q = Q @ equalize(Q)
@@ -42,18 +78,18 @@ def averaging(t: Matrix, s: int, k: int, *, seed: int = 0, iterations: int = 200
         Q = _orthonormal_blocks(lengths[:, None] * _polar(lengths[:, None] * Q), k)
         if step % 50 == 0:
             residual = _residual(Q, t, k)
-            if residual < 1e-14 or (residual > 0.95 * before and residual > 1e-4):
+            if residual < FOUND or (not patient and residual > 0.95 * before and residual > 1e-4):
                 break
             before = residual
     return Q, _residual(Q, t, k)
 
 
 def factors(
-    m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool
+    m: Matrix, x: Matrix, t: Matrix, width: int, block: int, seed: int, *, balance: bool, patient: bool = False
 ) -> tuple[Matrix, Matrix]:
     """L (n×width) and R (width×n) with LR = diag(x) whose blocks are as small as the bound, if possible.
 
-    Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``lab.frames``.
+    Block b is W^½ [E, Q_b]/√k with W = x/t, E the coordinates with t = 1, and Q_b the projections of ``averaging``.
 
     Example:
         >>> L, R = od.lab.frames.factors(*np.array([[3, 2], [2, 1], [1, 1]]), 4, 2, seed=0, balance=True)
@@ -71,7 +107,7 @@ def factors(
     blocks[whole, :, np.arange(len(whole))] = 1.0
     s = block - len(whole)
     if len(part) and s:
-        Q, _ = averaging(t[part], s, k, seed=seed)
+        Q, _ = averaging(t[part], s, k, seed=seed, iterations=8000 if patient else 2000, patient=patient)
         blocks[part, :, len(whole) :] = Q.reshape(len(part), k, s)
     F = scale[:, None] * blocks.reshape(n, width)
     return F, F.T.copy()

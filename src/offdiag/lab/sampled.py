@@ -8,6 +8,7 @@ Needs torch, the extra ``neural``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.checks import number, whole
+from offdiag.checks import choice, number, whole
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.user_weights import user_weights
-from offdiag.lab import layers
+from offdiag.lab import layers, spreading
 from offdiag.lab.montecarlo import Estimate, estimate
 from offdiag.progress import Progress
 
@@ -27,6 +28,8 @@ NEEDS_TORCH = (
     "sampled training needs torch, which is not installed; pip install torch, or take the extra: "
     "pip install 'offdiag[neural]'"
 )
+REGULARISERS = ("parseval", "spread-out", "glas")
+SOME_ITEMS = 512  # whose pairs stand for all of them in a step of "glas"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ def train(
     masks: int = 2,
     seed: int = 0,
     start: tuple[Any, Any] | None = None,
+    regulariser: str | None = None,
+    strength: float = 0.0,
     progress: Progress | None = None,
     **noise: float,
 ) -> Trained:
@@ -95,6 +100,8 @@ def train(
     The result is the mean of the iterates of the second half. Each row is seen under ``masks`` masks at a time that
     together drop every entry equally often, as far as p allows; each alone is an ordinary dropout mask, so
     the gradient is unbiased and its noise smaller. ``start`` holds factors to continue from.
+    ``regulariser`` ("parseval", "spread-out" or "glas") adds ``strength``·‖X‖² times that penalty of ``lab.spreading``
+    on U and on V, for comparison with emphasis [Steck20 section 5]; ``objective`` and ``losses`` leave it out.
     Cost of an epoch: about 6·masks·n_users·n_items·rank multiplications; memory: a batch of dense rows.
 
     Example:
@@ -110,6 +117,7 @@ def train(
         raise OffdiagError(f"learning_rate must be a positive number, received {learning_rate!r}")
     weights = user_weights(matrix, drawn.user_power)
     generator = torch.Generator().manual_seed(int(seed))
+    penalty = _regulariser(torch, matrix, weights, rank, regulariser, strength, generator)
     factors = _start(torch, matrix.shape[1], rank, start, generator)
     first_step = learning_rate / matrix.shape[1] ** 0.5
     optimiser = torch.optim.Adam(factors, lr=first_step)
@@ -121,7 +129,7 @@ def train(
         for low in range(0, n, batch_users):
             users = order[low : low + batch_users]
             loss = _batch_loss(torch, matrix, weights, users, factors, drawn, masks, generator)
-            layers.descend(optimiser, loss, first_step * (1 - step / steps))
+            layers.descend(optimiser, loss + penalty(factors) if penalty else loss, first_step * (1 - step / steps))
             step += 1
             if 2 * step > steps:
                 averaged += 1
@@ -185,6 +193,39 @@ def _batch_loss(
     row_weights = torch.from_numpy((weights[users] / (len(users) * masks * noise.w)).astype(np.float32)).repeat(masks)
     loss = (row_weights @ (emphasis * errors)).sum() * matrix.shape[0]
     return loss + _l2_term(factors, noise) if noise.l2 else loss
+
+
+def _regulariser(
+    torch: Any,
+    matrix: sparse.csr_array,
+    weights: NDArray[np.float64],
+    rank: int | None,
+    name: str | None,
+    strength: float,
+    generator: Any,
+) -> Callable[[list[Any]], Any] | None:
+    """strength·‖X‖² times the penalty on both factors, as a function of them; None if there is none."""
+    number("strength", strength, 0)
+    if name is None:
+        if strength:
+            raise OffdiagError(f"strength={strength:g} needs a regulariser: {', '.join(REGULARISERS)}")
+        return None
+    name = choice("regulariser", name, REGULARISERS)
+    if rank is None:
+        raise OffdiagError("a regulariser of embeddings needs a rank, received None; give the number of columns")
+    scale = strength * float(weights @ matrix.multiply(matrix).sum(axis=1))
+    if name != "glas":
+        penalty = spreading.parseval if name == "parseval" else spreading.spread_out
+        return lambda factors: scale * (penalty(factors[0]) + penalty(factors[1]))
+    m = matrix.shape[1]
+    target = torch.tensor(spreading.co_occurrence((matrix.T @ matrix).toarray()), dtype=torch.float32)
+
+    def glas(factors: list[Any]) -> Any:
+        some = torch.randperm(m, generator=generator)[:SOME_ITEMS]
+        wanted = target[some][:, some]
+        return scale * (spreading.glas(factors[0][some], wanted) + spreading.glas(factors[1][some], wanted))
+
+    return glas
 
 
 def _l2_term(factors: list[Any], noise: Noise) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.errors import InterruptedFitWarning
+from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
@@ -57,7 +57,7 @@ class LowRankModel(_Settings):
     objective_: float  # the value reached (docs/models.md), in squared units of the weighted data
     objectives_: list[float]  # after each iteration, never increasing
     kkt_residual_: float | None  # of the zero-diagonal problem; None for the others
-    stopped_: str  # "closed form", "full rank", "converged", "iterations" or "interrupted"
+    stopped_: str  # "closed form", "full rank", "converged", "iterations", "interrupted" or "no minimiser: …"
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
 
     def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
@@ -126,6 +126,15 @@ class LowRankModel(_Settings):
                 InterruptedFitWarning,
                 stacklevel=3,
             )
+        elif self.stopped_ == low_rank.NO_MINIMISER:
+            diagonal = np.abs(np.einsum("ij,ij->i", self.encoder_, self.decoder_, dtype=np.float64))
+            warnings.warn(
+                f"with kept_weight=0 this problem has no minimum at rank {self.settings_['rank']}: the weight of item "
+                f"{self.item_ids_[diagonal.argmax()]} for itself grows without bound, {diagonal.max():.3g} so far; "
+                "the lists are usable, the embeddings of that item are not; kept_weight above 0 gives a minimum",
+                NoMinimiserWarning,
+                stacklevel=3,
+            )
         return self
 
     def _learn(
@@ -138,7 +147,7 @@ class LowRankModel(_Settings):
         live = np.flatnonzero(product.g > 0)
         if self.rank >= len(live):
             self.rank = len(live)
-            found = self._full_rank(product, live)
+            found = self._full_rank(product, live, progress)
         else:
             found = self._factors(product, progress, start)
         learned = {
@@ -157,7 +166,7 @@ class LowRankModel(_Settings):
         """The tolerance of the gain of the last step, relative to what the model explains."""
         return subspace.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
         """As many dimensions as items: the exact full-rank optimum B, held as U = B, V = I over the items in use."""
         settings = {"kept_weight": self.full_rank_weight} | self._settings()
         return low_rank.full_rank(
@@ -191,7 +200,8 @@ class LowRankDLAE(LowRankModel):
 
     min ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²,  Λ = dropout/(1 − dropout)·diag(XᵀX) + l2
 
-    Use it where an items × items matrix is too large and you want a closed form; LowRankEDLAE ranks better.
+    Use it where an items × items matrix is too large and you want a closed form; LowRankEDLAE ranks better. With
+    hidden_dropout the minimum is over nets that drop hidden units as well, which shrinks U Vᵀ (docs/models.md).
 
     Example:
         >>> import offdiag as od
@@ -205,13 +215,23 @@ class LowRankDLAE(LowRankModel):
     dropout: float | Auto = fields.dropout()
     # At low rank, where items may explain themselves, l2 does much of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
+    hidden_dropout: float = fields.setting(
+        0.0, low=0, high=1, below=True, search=fields.Range(0.0, 0.2),
+        help="Probability with which each of the rank hidden units is dropped while learning. "
+        "0: none. Above 0 all components of the model are shrunk by the same amount, weak ones to nothing.",
+    )  # fmt: skip
     full_rank_weight: ClassVar[float] = 1.0
 
     def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.dlae(
-            product, self.rank, dropout=number(self.dropout), l2=number(self.l2), seed=self.seed,
-            start=start and start[0], progress=progress,
+            product, self.rank, dropout=number(self.dropout), l2=number(self.l2), hidden_dropout=self.hidden_dropout,
+            seed=self.seed, start=start and start[0], progress=progress,
         )  # fmt: skip
+
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
+        if not self.hidden_dropout:
+            return super()._full_rank(product, live, progress)
+        return self._factors(product, progress, None)
 
 
 @fields.model
@@ -310,8 +330,8 @@ class WeightDecayLAE(LowRankModel):
     def _tolerance(self) -> float:
         return spectral.tolerance_of(np.dtype(self.dtype))
 
-    def _full_rank(self, product: Product, live: NDArray[np.int64]) -> Factors:
-        return self._factors(product, None, None)
+    def _full_rank(self, product: Product, live: NDArray[np.int64], progress: Progress | None) -> Factors:
+        return self._factors(product, progress, None)
 
 
 def _read_only(array: NDArray[np.floating]) -> NDArray[np.floating]:

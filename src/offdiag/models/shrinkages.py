@@ -146,7 +146,8 @@ class DropBlock(Shrink):
     """Hidden units dropped in blocks: the squared spectral k-support norm of X̂ [Pal20 Thm. 2.7].
 
     The largest singular values lose a constant share, as in Ridge; the others a constant amount, as with Dropout. With
-    ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share.
+    ``block`` 1 this is Dropout, with ``block`` = ``width`` everything loses the same share. The norm is a convex
+    bound of the noise: the result is the optimum of a net where that is attained (``tight_`` of Spectral), else near.
 
     Example:
         >>> import offdiag as od
@@ -168,11 +169,21 @@ class DropBlock(Shrink):
             )
 
     def factors(self, sigma: Vector) -> Vector:
-        width = self.width or max(len(sigma) - len(sigma) % self.block, self.block)
+        width = self.units(len(sigma))
         beta = self.drop / (1 - self.drop) / (width // self.block)
         kept = np.where(np.arange(len(sigma)) < width, sigma, 0.0)  # as many components as there are units
         shrunk, _ = k_support_prox(kept, self.block, beta)
         return shrunk / np.where(sigma > 0, sigma, 1.0)
+
+    def units(self, components: int) -> int:
+        """The number of hidden units: ``width``, or the largest multiple of ``block`` up to the components.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.spectral.DropBlock(block=5).units(13)
+            10
+        """
+        return self.width or max(components - components % self.block, self.block)
 
 
 @dataclass(frozen=True)

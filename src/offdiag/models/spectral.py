@@ -35,6 +35,9 @@ __all__ = [
     "parsed",
 ]
 
+POLISHED = 64  # components up to which ``gap_`` searches for the best net
+SAME = 1e-9  # a gap below this share of the loss is rounding
+
 
 class _Spectrum(LowRankModel):
     """What a fit of Spectral learns besides the weights."""
@@ -51,7 +54,9 @@ class Spectral(_Spectrum):
 
     B = Q f(σ) Qᵀ,  X = P σ Qᵀ,  f the shrinkage
 
-    Use it to study regularisers: one decomposition serves them all; ``with_shrink`` changes it after the fit.
+    Use it to study regularisers: one decomposition serves them all; ``with_shrink`` changes it after the fit. With
+    DropBlock the result is the optimum of a convex bound; ``tight_`` says whether a net attains it, ``gap_`` how far
+    above it the best one is.
 
     Example:
         >>> import offdiag as od
@@ -81,6 +86,37 @@ class Spectral(_Spectrum):
     def singular_values_(self) -> NDArray[np.float64]:
         """σ, largest first, of the data with its user and item weights."""
         return self._spectrum().sigma.copy()
+
+    @property
+    def tight_(self) -> bool | None:
+        """Whether a net under this noise attains the optimum that the shrinkage computes.
+
+        True for Dropout. DropBlock shrinks by a convex bound, which is the optimum only where it is attained
+        (``lab.dropblock.spectral_optimum``). None for a shrinkage that is no noise in hidden units. Computed on demand.
+        """
+        share = self.gap_
+        return None if share is None else share <= SAME
+
+    @property
+    def gap_(self) -> float | None:
+        """The loss of the best such net that was found, above the bound, as a share of the loss; 0 where tight.
+
+        With more than POLISHED components the net is built but not improved by a search: the gap is then an upper
+        limit. None for a shrinkage that is no noise in hidden units. Computed on demand, in up to some seconds.
+        """
+        chosen, sigma = parsed(self._require_fit().settings_["shrink"]), self._spectrum().sigma
+        if isinstance(chosen, Dropout):
+            return 0.0  # one unit per block: always attained [Mianjy18 Thm. 3.6]
+        if not isinstance(chosen, DropBlock):
+            return None
+        from offdiag.lab import dropblock
+
+        width = chosen.units(len(sigma))
+        polish = len(sigma) <= POLISHED
+        best = dropblock.spectral_optimum(sigma, width, chosen.block, chosen.drop, polish=polish)
+        outside = max(self.total_ - float(sigma @ sigma), 0.0)  # the components that were truncated
+        share = (best.value - best.bound) / max(best.value + outside, np.finfo(np.float64).tiny)
+        return max(share, 0.0) if share > SAME else 0.0
 
     def with_shrink(self, shrink: Shrink | str) -> Self:
         """The same decomposition, shrunk in another way: a new fitted model that shares Q with this one."""

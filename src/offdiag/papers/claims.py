@@ -21,11 +21,11 @@ Verdict = Literal[
     "holds when corrected",
     "within error",
     "barely",
-    "close, but surely behind",
+    "depends on the gauge",
     "does not hold",
     "not run",
 ]
-SURE = 3.0  # paired standard errors beyond which a difference is not chance, with a dozen comparisons
+SURE = 2.0  # paired standard errors beyond which a difference decides: the one rule, see docs/papers/README.md
 
 
 @dataclass(frozen=True)
@@ -66,23 +66,21 @@ def gap(mean: float, sem: float) -> Gap:
 
 
 def ahead(gap: Gap) -> Verdict:
-    """Whether a paired difference is significantly above 0."""
+    """A claim that one model is more accurate, judged by its paired difference to the other."""
     return "holds" if gap.mean > SURE * gap.sem else "within error" if gap.mean >= -SURE * gap.sem else "does not hold"
 
 
 def never_behind(gaps: Iterable[Gap]) -> Verdict:
-    """Whether none of several paired differences is below 0, or significantly below."""
+    """A claim that one model is at least as accurate wherever both were measured."""
     gaps = list(gaps)
     if any(mean < -SURE * sem for mean, sem in gaps):
         return "does not hold"
     return "within error" if any(mean < 0 for mean, _ in gaps) else "holds"
 
 
-def alike(behind: float, sem: float, alone: float) -> Verdict:
-    """Within the standard error of a mean (`alone`), as [Steck20] counts; a paired test may be sharper than that."""
-    if behind <= SURE * sem:
-        return "holds" if behind <= alone else "within error"
-    return "close, but surely behind" if behind <= alone else "does not hold"
+def alike(gap: Gap) -> Verdict:
+    """A claim that two models are equally accurate. Pairing is sharper than the error of a mean, which papers quote."""
+    return verdict(abs(gap.mean) <= SURE * gap.sem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +113,10 @@ class Chapter:
         found = "not run" if true is None else verdict(true, corrected=bool(correction))
         self.claims.append(Claim(measured=measured, verdict=found, **{"erratum": correction} | words))
 
+    def judge(self, name: str, measured: str, found: Verdict) -> None:
+        """A claim of expected.json with a verdict by error bars: ``ahead``, ``alike`` or ``never_behind``."""
+        self.claims.append(Claim(measured=measured, verdict=found, **read_expected(self.paper)["claims"][name]))
+
     def draw(self, name: str, caption: str, figure: Figure) -> None:
         self.drawings.append(Drawing(name, caption, figure))
 
@@ -133,6 +135,7 @@ class Reproduction:
     data: str  # which data was used
     folders: list[str]  # options that named a folder of images
     seconds: float
+    part: str = ""  # of the command, if a paper has several: "figure1"
 
     @property
     def claims(self) -> list[Claim]:

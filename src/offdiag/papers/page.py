@@ -21,7 +21,7 @@ VERDICTS: dict[Verdict, tuple[str, str]] = {
     "holds when corrected": ("corrected", "hold when corrected"),
     "within error": ("corrected", "hold within error"),
     "barely": ("corrected", "barely hold"),
-    "close, but surely behind": ("corrected", "close, but surely behind"),
+    "depends on the gauge": ("corrected", "depend on the gauge"),
     "does not hold": ("fails", "do not hold"),
     "not run": ("", "not run"),
 }
@@ -74,6 +74,7 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
     """One self-contained page: inline figures, no script, no external resource."""
     kinds = [claim.verdict for claim in found.claims]
     folders = "".join(f" --{name} FOLDER" for name in found.folders)
+    name = f"{found.paper} {found.part}".strip()
     return html(
         "offdiag.papers",
         "paper.html",
@@ -81,6 +82,6 @@ def page(found: Reproduction, pictures: dict[str, bytes]) -> str:
         tally=", ".join(f"{kinds.count(kind)} {many}" for kind, (_, many) in VERDICTS.items() if kind in kinds),
         classes={kind: name for kind, (name, _) in VERDICTS.items()},
         checks=checks(found),
-        command=f"offdiag reproduce {found.paper} --size {found.size} --seed {found.seed}{folders}",
+        command=f"offdiag reproduce {name} --size {found.size} --seed {found.seed}{folders}",
         pictures={name: base64.b64encode(content).decode() for name, content in pictures.items()},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,29 @@ def lines(axes: Axes, x: Any, series: dict[str, Any], **kwargs: Any) -> None:
     for n, (name, y) in enumerate(series.items()):
         axes.plot(x, y, label=name, color=COLOURS[n % len(COLOURS)], **kwargs)
     axes.legend(frameon=False, fontsize=8.5)
+
+
+def log_scale(axis: Any) -> None:
+    """A logarithmic y axis with at least two labelled ticks, also when it spans less than a decade."""
+    load_matplotlib()
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    decades = math.log10(high / low)
+    steps = (1.0,) if decades > 3 else (1.0, 3.0) if decades > 1.5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axis.yaxis.set_major_locator(LogLocator(subs=steps, numticks=12))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def tick_text(value: float) -> str:
+    """A short number: 0.02, 300, 50k, 2M, 1.5G."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"
 
 
 def shrinkages(model: Spectral, shrinks: Sequence[Any]) -> Figure:

@@ -12,16 +12,18 @@ import numpy as np
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
-from offdiag.solvers import Doubles, Floats, Ints, blas, cholesky, precision, spectral, subspace
+from offdiag.solvers import Doubles, Floats, Ints, blas, cholesky, precision, shrinkage, spectral, subspace
 from offdiag.solvers.alternating import Problem, State, add_rows, combine_rows, row_dots, solve_h, u_step, v_step
 from offdiag.solvers.products import Product, check_range
 from offdiag.solvers.subspace import tolerance_of
+from offdiag.solvers.unattained import unattained
 
 PROBES = 32  # of the estimate of diag(H⁻¹): a few per cent of error, and as good a start as the exact diagonal
 REFRESH = 10  # iterations after which HU is recomputed instead of updated
 START_TOLERANCE = 1e-4  # of the captured sum
 LARGE, LARGE_START_TOLERANCE = 2_000_000, 1e-2  # size of U from which the iterations gain the rest at less cost
 STIFFNESS = 10.0  # of the augmented Lagrangian, in units of h: much smaller drifts off at first, much larger is slow
+NO_MINIMISER = "no minimiser: a diagonal entry of U Vᵀ grows without bound"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class Factors:
     V: Floats
     objective: float
     objectives: list[float]  # after each iteration, never rising
-    stopped: str  # "closed form", "converged", "iterations" or "interrupted"
+    stopped: str  # "closed form", "converged", "iterations", "interrupted" or NO_MINIMISER
     kkt_residual: float | None = None
     gain: float = 0.0  # of the last round or iteration, relative to what the model explains
 
@@ -59,11 +61,16 @@ def dlae(
     *,
     dropout: float,
     l2: float,
+    hidden_dropout: float = 0.0,
     seed: int = 0,
     start: Floats | None = None,
     progress: Progress | None = None,
 ) -> Factors:
-    """The global optimum of ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²: V spans the top eigenvectors of G H⁻¹ G, U = H⁻¹ G V."""
+    """The global optimum of ‖X − X U Vᵀ‖² + ‖Λ^½ U Vᵀ‖²: V spans the top eigenvectors of G H⁻¹ G, U = H⁻¹ G V.
+
+    ``hidden_dropout`` also drops each of the k hidden units: the singular values σ of H^(−½)G, which U Vᵀ takes over in
+    the metric of H, are shrunk as in [Mianjy18 Thm. 3.6]; the decoder carries the shrinkage.
+    """
     lam = penalty(product, dropout, l2)
     _check_regularised(lam, product, dropout)
     found = subspace.leading(
@@ -74,8 +81,13 @@ def dlae(
     root = np.sqrt(found.theta)
     up = root.astype(product.dtype)
     down = np.divide(1, root, where=root > 0, out=np.zeros_like(root)).astype(product.dtype)
-    J = float(product.g.sum() - found.theta.sum())
-    return Factors(found.X * up, found.NX * down, J, [J], _closed(found.stopped), gain=found.gain)
+    if not hidden_dropout:
+        J = float(product.g.sum() - found.theta.sum())
+        return Factors(found.X * up, found.NX * down, J, [J], _closed(found.stopped), gain=found.gain)
+    kept = shrinkage.k_support_prox(root, 1, hidden_dropout / (1 - hidden_dropout) / rank)[0]
+    J = float(product.g.sum() - root @ kept)  # (σ − s)² + β(Σs)² is σ² − σs at the optimum, summed
+    share = np.divide(kept, root, where=root > 0, out=np.zeros_like(root)).astype(product.dtype)
+    return Factors(found.X * up, found.NX * (down * share), J, [J], _closed(found.stopped), gain=found.gain)
 
 
 def weight_decay(
@@ -218,6 +230,8 @@ def _alternate(problem: Problem, U: Floats, iterations: int, tolerance: float, p
     if len(objectives) > 1:  # HU was updated incrementally; the result uses a recomputed one
         state = v_step(problem, state.U, problem.times_h(state.U))
         objectives[-1] = state.J
+    if stopped != "interrupted" and unattained(problem, state) is not None:
+        stopped = NO_MINIMISER
     _finish(progress, state.J, stopped)
     return Factors(state.U, state.V, state.J, objectives, stopped, gain=_relative(gain, problem, state.J))
 

@@ -23,4 +23,5 @@ class TestMianjy2018(Reproduced):
         "Theorem 2.4",
         "Algorithm 3",
         "Lemmas A.2 and A.3",
+        "Lemma D.1",
     )

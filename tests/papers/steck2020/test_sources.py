@@ -29,3 +29,16 @@ def test_the_smaller_sets_are_prepared_as_their_title_says(name, folder, users, 
     assert (data.split.train.n_users, data.split.train.n_items) == (users, items)
     assert (data.split.train.matrix.data == 1).all()
     assert data.split.validation is not None
+
+
+def test_the_stand_in_has_the_published_shape_and_the_rank_of_the_paper():
+    source = sources.stand_in()
+    assert (source.users, source.items, source.interactions) == (136_677, 20_108, 10_000_000)
+    assert sources.choose_rank(source.name, source.items, None) == 1000
+
+
+def test_a_stand_in_says_that_its_accuracies_mean_nothing():
+    data = sources.load(sources.Source(sources.STAND_IN, users=300, items=60, interactions=4000), 0)
+    assert data.stand_in
+    assert "accuracies mean nothing" in data.notes[0]
+    assert data.split.train.n_users == 300 - 2 * len(data.split.test.user_ids) == 240

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +223,18 @@ def test_published_settings_are_tried_first(table1, small_ml_20m):
         (study,) = Path("steck2020/rows").glob(f"*-{row}-*.study.jsonl")
         trials = [json.loads(line) for line in study.read_text().splitlines()[1:]]
         assert settings in [(t["settings"]["dropout"], t["settings"]["l2"]) for t in trials[:2]]
+
+
+def test_a_run_at_the_papers_scale_measures_cost_and_judges_nothing(run, monkeypatch):
+    small = sources.Source(sources.STAND_IN, users=300, items=60, interactions=4000)
+    monkeypatch.setattr(sources, "stand_in", lambda: small)
+    code, out, _ = run("reproduce", "steck2020", "table1", "--size", "paper", "--rank", "5", "--json")
+    assert code == 0
+    (part,) = json.loads(out)["data"]
+    wanted = set(rows.OWN_ROWS) - (set() if find_spec("torch") else {"sampled"})
+    assert {row["row"] for row in part["rows"]} == wanted
+    assert {row["number"] for row in part["rows"]} >= {1, 2, 3, 5}
+    assert all(row["fit_seconds"] > 0 and row["trials"] == 0 for row in part["rows"])
+    assert part["claims"] == part["by_rank"] == []
+    assert [row["settings"]["epochs"] for row in part["rows"] if row["row"] == "sampled"] in ([], [1])
+    assert "accuracies mean nothing" in Path("steck2020/table1.md").read_text()

@@ -88,13 +88,15 @@ def convergence(trainings: Sequence[Training]) -> Figure:
             axis.fill_between(t.trace.steps, values.min(axis=0), values.max(axis=0), color=COLOURS[0], alpha=0.2, lw=0)
             axis.plot(t.trace.steps, t.objective, color=COLOURS[0], label="dropout")
             axis.axhline(t.best.value, color="#c0392b", linewidth=1.4, label="closed form")
-            axis.set(title=f"width {width}, λ = {t.lam:g}", yscale="log", xlabel="step", ylabel="objective")
+            axis.set(title=f"width {width}, λ = {t.lam:g}", xlabel="step", ylabel="exact objective")
+            papers.log_scale(axis)
             _thousands(axis)
         axes[row, 0].legend(frameon=False, fontsize=8.5)
         last = axes[row, -1]
         for t, colour in zip(group, COLOURS, strict=False):
             last.plot(t.trace.steps, t.variance, color=colour, label=f"λ = {t.lam:g}")
-        last.set(title=f"width {width}, variance of ‖u‖‖v‖", yscale="log", xlabel="step")
+        last.set(title=f"width {width}, variance of ‖u‖‖v‖", xlabel="step")
+        papers.log_scale(last)
         last.legend(frameon=False, fontsize=8.5)
         _thousands(last)
     return figure

@@ -19,12 +19,11 @@ class Sizes:
     widths: tuple[int, int]
     runs: int
     steps: int
-    rate: float
-    decay: float
+    rate: float  # constant for half of the steps, then falling to 0
     fall: float  # σ_i = exp(−i/fall)
 
 
 SIZES: dict[Size, Sizes] = {
-    "small": Sizes(5, 4, 12_000, 16, 24, (4, 16), 8, 40_000, 0.012, 5e-5, 2.0),
-    "paper": Sizes(40, 12, 20_000, 80, 120, (20, 80), 50, 60_000, 0.004, 3e-5, 10.0),
+    "small": Sizes(5, 4, 12_000, 16, 24, (4, 16), 8, 40_000, 0.012, 2.0),
+    "paper": Sizes(40, 12, 20_000, 80, 120, (20, 80), 50, 120_000, 0.004, 10.0),
 }

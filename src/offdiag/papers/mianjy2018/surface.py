@@ -82,3 +82,46 @@ def surface(problems: int, seed: int) -> tuple[Numbers, Curvature]:
         "product_above_m": above,
         "condition_is_full_rank": float(agree),
     }, Curvature(multiples, flattest)
+
+
+def indefinite() -> Numbers:
+    """Lemma D.1 for an M with a negative eigenvalue: the largest eigenvalue of UUᵀ − M, and of UUᵀ − M₊."""
+    M = np.diag([2.0, 1.0, -3.0])
+    points = landscape.critical_points(M, 2, 0.5)
+    products = [point.U @ point.U.T for point in points]
+    return {
+        "zero_is_level": float(np.abs(landscape.gradient(M, np.zeros((3, 2)), 0.5)).max()),
+        "product_above_indefinite_m": max(float(np.linalg.eigvalsh(P - M)[-1]) for P in products),
+        "product_above_positive_part": max(float(np.linalg.eigvalsh(P - np.maximum(M, 0))[-1]) for P in products),
+    }
+
+
+def lemma_d3() -> Numbers:
+    """The two curves in the proof of Lemma D.3, from level points of diag(4, 3, 2) with two units and λ = ½."""
+    M, r, lam, t = np.diag([4.0, 3.0, 2.0]), 2, 0.5, 0.3
+    basis = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)  # equalises U = WΣVᵀ with one direction
+
+    def point(direction: Matrix, size: float) -> Matrix:
+        return np.outer(direction, size * basis[0])
+
+    def penalty(U: Matrix) -> float:
+        return lam * float(np.sum(np.sum(U**2, axis=0) ** 2))
+
+    def loss(U: Matrix) -> float:
+        return float(np.sum((M - U @ U.T) ** 2))
+
+    first, second = np.eye(3)[:2]
+    square = float(M[0, 0] * r / (r + lam))  # σ² of the level point with the first direction only (Eq. 17, r′ = 1)
+    U = point(first, np.sqrt(square))
+    moved = point(first, np.sqrt(square + t**2)) + np.outer(second, t * basis[1])
+    added = lam * r * t**4 + 2 * lam * t**2 * square
+    other = float(M[1, 1] * r / (r + lam))
+    missing = point(second, np.sqrt(other))  # a level point without the first direction
+    turned = point(np.sqrt(1 - t**2) * second + t * first, np.sqrt(other))
+    drop = loss(turned) + penalty(turned) - loss(missing) - penalty(missing)
+    return {
+        "case_2_gap": abs(penalty(moved) - (penalty(U) + added)),
+        "case_2_printed_gap": abs(penalty(moved) - (loss(U) + added)),
+        "case_3_gap": abs(drop + 2 * other * t**2 * (M[0, 0] - M[1, 1])),
+        "case_3_printed_gap": abs(drop + 2 * other * t**4 * (M[0, 0] - M[1, 1])),
+    }

@@ -44,6 +44,9 @@ def toy_runs(steps: int, seed: int, m: float = 2.0) -> list[Toy]:
     return out
 
 
+CLOSE = 0.03  # how far above the closed form, relative to it, training may end
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """Figure 3 for one width and one λ."""
@@ -101,7 +104,7 @@ def train_all(sizes: Sizes, seed: int, progress: Progress) -> list[Training]:
             drop_of(lam),
             steps=sizes.steps,
             learning_rate=sizes.rate,
-            decay=sizes.decay,
+            anneal=True,
             seed=seed + width,  # the same starts, inputs and random numbers for every λ
             runs=sizes.runs,
             record_every=sizes.steps // 160,

@@ -33,7 +33,7 @@ def run(s: Sizes, seed: int, progress: Progress, **folders: str | None) -> Conte
         dropblock_chapters.norm(s, runs, seed),
         dropblock_chapters.balanced(given, runs, seed),
         extension_chapters.general(seed),
-        extension_chapters.connect(measure.connects(s, given, seed, progress)),
+        extension_chapters.connect(*measure.connects(s, given, seed, progress)),
         extension_chapters.anywhere(s, measure.anywhere(s, given, seed, progress)),
         extension_chapters.deep(deep.trainings(pictures, s.net, seed, progress), s.net),
     ]

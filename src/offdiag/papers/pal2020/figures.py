@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offdiag.lab.checks import Matrix
+from offdiag.papers.pal2020.formulas import FewBlocks
 from offdiag.papers.pal2020.measure import Anywhere, Connect, Run
-from offdiag.plots.papers import COLOURS, lines, panels
+from offdiag.plots.papers import COLOURS, lines, log_scale, panels, tick_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +82,7 @@ def capacity(widths: Matrix, fixed: Matrix, scaled: Matrix) -> Figure:
     return figure
 
 
-def balance(runs: list[Run], few: list[tuple[int, float]]) -> Figure:
+def balance(runs: list[Run], few: list[FewBlocks]) -> Figure:
     """Balanced blocks at the end of training, and cases where few blocks leave a gap above the bound."""
     figure, axes = panels(1, 2, width=4.6, height=3.0)
     at = np.arange(len(runs))
@@ -92,8 +93,8 @@ def balance(runs: list[Run], few: list[tuple[int, float]]) -> Figure:
     axes[0, 0].legend(frameon=False, fontsize=8.5)
     for axis in axes[0]:
         axis.set_axisbelow(True)
-    axes[0, 1].bar([k for k, _ in few], [100 * gap for _, gap in few], color=COLOURS[1])
-    axes[0, 1].set(title="minimum above the bound", xlabel="number of blocks (block 3)", ylabel="gap, % of minimum")
+    axes[0, 1].bar([one.k for one in few], [100 * one.gap for one in few], color=COLOURS[1])
+    axes[0, 1].set(title="least loss above the bound", xlabel="number of blocks (block 3)", ylabel="gap, % of the loss")
     return figure
 
 
@@ -116,22 +117,16 @@ def connect(found: list[Connect]) -> Figure:
         top, bottom = axes[0, column], axes[1, column]
         top.plot(c.trace.steps, c.trace.stochastic, color=COLOURS[1], linewidth=0.7, label="DropConnect, one mask")
         top.plot(c.trace.steps, c.trace.deterministic, color=BLUE, label="formula (corrected)")
-        end = float(c.trace.deterministic[-1]) * c.misread
-        top.plot(
-            c.trace.steps[-1],
-            end,
-            color=COLOURS[4],
-            marker="x",
-            linestyle="none",
-            label="formula as printed, at the end",
-        )
-        last = float(c.trace.deterministic[-1])
-        bottom.plot(c.trace.steps, c.trace.deterministic / last, color=BLUE, label="DropConnect")
-        bottom.plot(c.dropout.steps, c.dropout.deterministic / last, color=COLOURS[3], label="dropout")
-        bottom.set(title=f"dropout ends at {c.apart:.2f}", xlabel="step", ylim=(0.9, 2.5))
-        _logarithmic(top, f"inputs {c.inputs}")
+        last = c.trace.steps[-1], float(c.trace.deterministic[-1]) * c.misread
+        top.plot(*last, color=COLOURS[4], marker="x", linestyle="none", label="formula as printed, at the end")
+        bottom.plot(c.trace.steps, c.trace.deterministic / c.best.value, color=BLUE, label="DropConnect")
+        bottom.plot(c.dropout.steps, c.dropout.deterministic / c.best.value, color=COLOURS[3], label="dropout")
+        bottom.axhline(1.0, color=COLOURS[4], linestyle="--", linewidth=1.2, label="least of DropConnect")
+        bottom.set_ylim(0.95, 1.8)
+        _along_steps(bottom, f"dropout / DropConnect: {c.apart:.3f}")
+        _logarithmic(top, f"inputs {c.inputs}, θ = {c.theta:g}")
     axes[0, 0].set_ylabel("loss")
-    axes[1, 0].set_ylabel("mean loss / DropConnect's last")
+    axes[1, 0].set_ylabel("mean loss / least of DropConnect")
     for axis in axes[:, 0]:
         axis.legend(frameon=False, fontsize=8)
     return figure
@@ -144,8 +139,9 @@ def anywhere(found: list[Anywhere], theta: float) -> Figure:
     for way in found:
         if way.trace is not None:
             label = way.name.replace("anywhere, ", "anywhere,\n")
-            axes[0, 0].plot(way.trace.steps, way.trace.deterministic, color=colours[way.name], label=label)
-    _logarithmic(axes[0, 0], "training")
+            style = {"linewidth": 3.5} if way is found[0] else {"linestyle": "--"}  # others may lie on the first
+            axes[0, 0].plot(way.trace.steps, way.trace.deterministic, color=colours[way.name], label=label, **style)
+    _logarithmic(axes[0, 0], "training, θ = " + f"{theta:g}")
     axes[0, 0].set_ylabel("mean loss over masks")
     axes[0, 0].legend(frameon=False, fontsize=8)
     at = np.arange(len(found))
@@ -178,6 +174,10 @@ def deep(found: list[Deep]) -> Figure:
 
 
 def _logarithmic(axis: Any, title: str) -> None:
-    axis.set_yscale("log")
+    log_scale(axis)
+    _along_steps(axis, title)
+
+
+def _along_steps(axis: Any, title: str) -> None:
     axis.set(title=title, xlabel="step")
-    axis.minorticks_off()
+    axis.xaxis.set_major_formatter(lambda value, _: tick_text(value) if value else "0")

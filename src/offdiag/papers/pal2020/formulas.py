@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,17 @@ def norms(seed: int, trials: int) -> Numbers:
         wrong += bool(max(over) > value * (1 + 1e-9))
         printed = max(printed, max(over) / value - 1)
     return {"norm_dual_gap": gap, "printed_norm_wrong_share": wrong / trials, "printed_norm_excess": float(printed)}
+
+
+def equation_37(seed: int) -> Numbers:
+    """The second line of Eq. 37 at a feasible ρ > 1: with x_ρ² it is the norm, with the printed a_ρ² it is not."""
+    r, rho = 3, 2
+    a = np.concatenate([[9.0], np.sort(np.random.default_rng(seed).uniform(1, 2, 5))[::-1]])  # 9 stands out
+    x = np.append(2 * a[: rho - 1], 2 * a[rho - 1 :].sum() / (r - rho + 1))  # Eq. 36
+    first = float(np.sum(a[: rho - 1] * x[:-1] - x[:-1] ** 2 / 4) + x[-1] * a[rho - 1 :].sum())
+    norm = dropblock.k_support_squared(a, r)
+    right, printed = (first - (r - rho + 1) / 4 * square for square in (x[-1] ** 2, a[rho - 1] ** 2))
+    return {"eq37_gap": float(abs(right / norm - 1)), "eq37_printed_gap": float(abs(printed / norm - 1))}
 
 
 def _dual(a: Matrix, r: int) -> float:
@@ -130,11 +142,19 @@ def attainable(seed: int) -> Numbers:
     }
 
 
-def few_blocks(seed: int) -> list[tuple[int, float]]:
-    """Where the bound is not attained: the relative gap by the number of blocks, rank 8, block 3."""
+class FewBlocks(NamedTuple):
+    """The best net found with k blocks, above the bound, and whether the bound can be attained."""
+
+    k: int
+    gap: float  # relative
+    attainable: bool | None
+
+
+def few_blocks(seed: int) -> list[FewBlocks]:
+    """Where the bound is not attained: by the number of blocks, rank 8, block 3; the rule and the search."""
     Y = np.diag([6.0, 5.8, 5.6, 5.0, 4.0, 3.4, 3.2, 3.0])
     found = [(k, dropblock.optimum(Y, np.eye(8), 3 * k, 3, 0.5, seed=seed)) for k in range(2, 9)]
-    return [(k, best.gap / best.value) for k, best in found]
+    return [FewBlocks(k, best.gap / best.value, best.attainable) for k, best in found]
 
 
 def general(seed: int) -> Numbers:

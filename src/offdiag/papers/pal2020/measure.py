@@ -35,6 +35,11 @@ class Run:
     def excess(self) -> float:
         return float(self.trace.deterministic[-1] / self.best.value - 1)
 
+    @property
+    def scatter(self) -> float:
+        """The standard deviation of a drawn loss over its mean, in the last third of the training."""
+        return float(np.std((self.trace.stochastic / self.trace.deterministic)[-len(self.trace.steps) // 3 :]))
+
 
 def offset(trace: descent.Trace) -> float:
     """The mean of (stochastic − deterministic)/deterministic over the trace, in standard errors."""
@@ -52,8 +57,8 @@ def data(s: Sizes, seed: int) -> Data:
 
 
 def rate(s: Sizes, theta: float) -> float:
-    """A step size that neither diverges nor crawls: hidden units have variance ``inputs``, masks add 1/θ."""
-    return 1.3 * theta / (s.inputs * s.width)
+    """A step size for single samples that neither diverges nor crawls; smaller where rare units are multiplied most."""
+    return 0.15 * theta * min(1.0, 10 * theta) / (s.inputs * s.width)
 
 
 def descents(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Run]:
@@ -63,7 +68,7 @@ def descents(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Run]:
     runs = []
     for n, (theta, block) in enumerate(sorted(pairs)):
         progress(f"descent · θ = {theta:g}, block {block}", n / len(pairs))
-        settings: dict[str, Any] = {"steps": s.steps, "batch": 50, "record": 300, "start": given.start, "seed": seed}
+        settings: dict[str, Any] = {"steps": s.steps, "record": 300, "start": given.start, "seed": seed}
         trace = dropblock.sgd(given.Y, given.X, s.width, block, 1 - theta, learning_rate=rate(s, theta), **settings)
         best = dropblock.optimum(given.Y, given.X, s.width, block, 1 - theta)
         norms = [dropblock.block_norms(U, V, given.X, block) for U, V in (given.start, (trace.U, trace.V))]
@@ -95,42 +100,55 @@ def lemma21(s: Sizes, given: Data) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Connect:
-    """DropConnect on one kind of input: two descents from one start, and the three objectives along one of them."""
+    """DropConnect at one θ on one kind of input: two descents from one start, and the least mean loss."""
 
     inputs: str
+    theta: float
     trace: descent.Trace  # of DropConnect
     dropout: descent.Trace
     cosine: float  # the largest between two input rows
     misread: float  # the printed objective over the exact one at the end of DropConnect
+    best: dropconnect.Optimum
 
     @property
     def apart(self) -> float:
         """Dropout's final objective over DropConnect's, each measured by its own exact formula."""
         return float(self.dropout.deterministic[-1] / self.trace.deterministic[-1])
 
+    @property
+    def excess(self) -> float:
+        return float(self.trace.deterministic[-1] / self.best.value - 1)
 
-def connects(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Connect]:
-    """Figures 3 and 6, for the inputs of the paper, whitened inputs, and correlated inputs."""
+
+def connects(s: Sizes, given: Data, seed: int, progress: Progress) -> tuple[list[Connect], list[Connect]]:
+    """Figure 3 (θ = 0.5) for the inputs of the paper, whitened and correlated inputs; Figure 6, other θ."""
     rng = np.random.default_rng(seed)
-    M = given.Y @ np.linalg.pinv(given.X)
     mixing = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(s.inputs), np.arange(s.inputs))))
     kinds = {
         "as in the paper": given.X,
         "whitened": dropconnect.whitened(given.X) * np.sqrt(s.samples),
         "correlated": mixing @ rng.standard_normal(given.X.shape),
     }
+    others = [theta for theta in s.thetas if theta != 0.5]
+    plan = [(name, X, 0.5) for name, X in kinds.items()] + [("as in the paper", given.X, theta) for theta in others]
+    M = given.Y @ np.linalg.pinv(given.X)
     found = []
-    for n, (name, X) in enumerate(kinds.items()):
-        progress(f"DropConnect · inputs {name}", n / len(kinds))
-        Y = M @ X
-        settings: dict[str, Any] = {"steps": s.steps // 2, "batch": 50, "record": 150, "seed": seed}
-        trace = dropconnect.sgd(Y, X, s.width, 0.5, learning_rate=rate(s, 0.5), **settings)
-        plain = dropblock.sgd(Y, X, s.width, 1, 0.5, learning_rate=rate(s, 0.5), **settings)
-        rows = X / np.linalg.norm(X, axis=1, keepdims=True)
-        cosine = float(np.abs(rows @ rows.T - np.eye(len(X))).max())
-        printed = dropconnect.papers_form(Y, trace.U, trace.V, X, 0.5)
-        found.append(Connect(name, trace, plain, cosine, printed / float(trace.deterministic[-1])))
-    return found
+    for n, (name, X, theta) in enumerate(plan):
+        progress(f"DropConnect · inputs {name}, θ = {theta:g}", n / len(plan))
+        found.append(_connect(name, M @ X, X, theta, s, given, seed))
+    return found[: len(kinds)], found[len(kinds) :]
+
+
+def _connect(name: str, Y: Matrix, X: Matrix, theta: float, s: Sizes, given: Data, seed: int) -> Connect:
+    settings: dict[str, Any] = {"steps": s.steps, "record": 150, "start": given.start, "seed": seed}
+    settings["learning_rate"] = rate(s, theta)
+    trace = dropconnect.sgd(Y, X, s.width, 1 - theta, **settings)
+    plain = dropblock.sgd(Y, X, s.width, 1, 1 - theta, **settings)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    cosine = float(np.abs(rows @ rows.T - np.eye(len(X))).max())
+    printed = dropconnect.papers_form(Y, trace.U, trace.V, X, 1 - theta)
+    best = dropconnect.optimum(Y, X, s.width, 1 - theta)
+    return Connect(name, theta, trace, plain, cosine, printed / float(trace.deterministic[-1]), best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +166,7 @@ def anywhere(s: Sizes, given: Data, seed: int, progress: Progress) -> list[Anywh
     progress("blocks · anywhere", 0.0)
     theta, r = 0.5, s.block
     printed = 1 - (1 - theta) ** (1 / (2 * r - 1))
-    settings: dict[str, Any] = {"steps": s.steps // 2, "batch": 50, "record": 150, "start": given.start, "seed": seed}
+    settings: dict[str, Any] = {"steps": s.steps, "record": 150, "start": given.start, "seed": seed}
     rng = np.random.default_rng(seed)
     found = []
     for name, seeds in (

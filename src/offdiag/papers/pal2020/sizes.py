@@ -33,7 +33,7 @@ class Sizes:
     blocks: tuple[int, ...]  # at θ = 0.5
     thetas: tuple[float, ...]  # at the block of the paper
     block: int
-    steps: int
+    steps: int  # of one sample each
     trials: int  # random vectors for the formulas
     net: Net
 
@@ -41,6 +41,6 @@ class Sizes:
 _LARGE = Net("ResNet-50 (bottlenecks 3, 4, 6, 3)", RESNET50, 64, 100, 80, 1.5e-3, 1.3, 0.15)
 _SMALL = Net("a small residual net (four bottlenecks)", (1, 1, 1, 1), 16, 64, 45, 4e-3, 2.5, 0.4)
 SIZES: dict[Size, Sizes] = {
-    "paper": Sizes(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 8000, 200, _LARGE),
-    "small": Sizes(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 2500, 60, _SMALL),
+    "paper": Sizes(80, 100, 1000, 50, (1, 2, 5, 10), (0.1, 0.3, 0.5, 0.7, 0.9), 5, 100_000, 200, _LARGE),
+    "small": Sizes(16, 20, 200, 20, (1, 5), (0.3, 0.5, 0.9), 5, 20_000, 60, _SMALL),
 }

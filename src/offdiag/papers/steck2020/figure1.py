@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import diagnostics
+from offdiag.data import split as splits
+from offdiag.data.interactions import Interactions
 from offdiag.errors import OffdiagError
-from offdiag.papers.claims import Claim, Gap, Verdict, ahead, gap, never_behind, verdict
+from offdiag.evaluation import evaluate
+from offdiag.models.recommender import Recommender
+from offdiag.papers.claims import Size
+from offdiag.papers.steck2020 import grid
+from offdiag.progress import Progress
 
-if TYPE_CHECKING:
-    from offdiag import Interactions
-    from offdiag.cli.console import Work
-    from offdiag.data.split import Split
-
-RANKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUP = 10  # size of a group of similar items, as in the paper
 SIDES = ("encoder", "decoder")
 EDLAE, ZERO, DLAE = "EDLAE", "zero diagonal", "DLAE"
-Cosines = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]  # model -> (encoder, decoder), see `balanced`
-NEAR_ORTHOGONAL = 0.1  # a cosine of at most this, i.e. an angle of 84 degrees or more
-MANY = 0.25
-CONSIDERABLY = 0.8  # a fifth less, or more
+BALANCED, AS_FITTED = "balanced", "as fitted"
+# gauge → model → (encoder, decoder): a median cosine per group of similar items
+Cosines = dict[str, dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The ranks of the curve besides a third of the items, and the synthetic catalogue of a run without data."""
+
+    ranks: tuple[int, ...]
+    users: int
+    items: int
+    interactions: int
+
+
+SIZES: dict[Size, Sizes] = {
+    "small": Sizes((5, 20), 800, 120, 16_000),
+    "paper": Sizes((10, 20, 50, 100, 200, 500, 1000, 2000, 5000), 6000, 1000, 180_000),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +52,14 @@ class Figure1:
     train: Interactions
     held_out: float
     seed: int
-    full_rank: diagnostics.RankPoint  # EDLAE, its settings those of all models
+    tuned: bool  # each model at each rank by itself; otherwise all with the same dropout and l2
+    full_rank: dict[str, diagnostics.RankPoint]  # the three models without a limit on the rank
     curve: diagnostics.RankCurve
     rank: int  # of the histograms
     cosines: Cosines
-    cosines_as_fitted: dict[str, list[float]]  # their medians for U and V as the solver returns them
     diagonals: dict[str, NDArray[np.floating]]
+    unbalance: float  # ‖UᵀU − VᵀV‖ / ‖UᵀU‖ of the balanced pairs, the largest of the three
+    changed: float  # by balancing: how far UVᵀ moved, relative to its size, on random vectors
     seconds: float
 
     @property
@@ -52,15 +68,11 @@ class Figure1:
 
     @property
     def n_test(self) -> int:
-        return self.full_rank.result.n_users
-
-    @cached_property
-    def claims(self) -> list[Claim]:
-        return claims(self.curve, self.cosines)
+        return self.full_rank[EDLAE].result.n_users
 
 
 def parse_ranks(text: str | None) -> list[int] | None:
-    """The ranks as typed, or None for those of the paper."""
+    """The ranks as typed, or None for those of the size."""
     if text is None:
         return None
     try:
@@ -72,10 +84,14 @@ def parse_ranks(text: str | None) -> list[int] | None:
     return ranks
 
 
-def choose_ranks(ranks: list[int] | None, rank: int | None, n_items: int) -> tuple[list[int], int]:
-    """The ranks of the curve and the rank of the histograms, all below the number of items."""
+def choose_ranks(ranks: list[int] | None, rank: int | None, n_items: int, size: Size) -> tuple[list[int], int]:
+    """The ranks of the curve and the rank of the histograms, all below the number of items.
+
+    By default those of the size up to a sixth of the items, and a third of the items: a large rank must be large.
+    """
+    third = max(1, n_items // 3)
     if ranks is None:
-        ranks = [r for r in RANKS if r < n_items] or [max(1, n_items // 2)]
+        ranks = [*(r for r in SIZES[size].ranks if 2 * r <= third), third]
     if rank is not None and not 1 <= rank < n_items:
         raise OffdiagError(f"--rank must be from 1 to below the {n_items:,} items, received {rank}")
     below = sorted({r for r in ranks if r < n_items})
@@ -89,143 +105,121 @@ def run(
     inter: Interactions,
     source: str,
     *,
-    ranks: list[int] | None,
-    rank: int | None,
-    dropout: float | str,
-    l2: float | str,
-    held_out: float,
-    metric: str,
-    seed: int,
-    work: Work,
-    choose: Callable[[Split], Callable[[str, int, Any], Any]] | None = None,
+    size: Size = "paper",
+    ranks: list[int] | None = None,
+    rank: int | None = None,
+    dropout: float | str = "auto",
+    l2: float | str = "auto",
+    held_out: float = 0.1,
+    metric: str = "ndcg@100",
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Figure1:
-    """Hold out users, fit the three models at every rank and the full-rank one, measure; nothing is written.
+    """Hold out users, fit the three models at every rank and without a limit on it, measure; nothing is written.
 
-    `choose` gets the split and returns what `accuracy_by_rank` takes to choose settings at each rank.
+    With "auto" for both settings each model is tuned at each rank on the validation users, EDLAE in dropout and l2,
+    the other two in l2 alone, as in the paper. A given dropout or l2 is that of all models, and nothing is tuned.
     """
     import offdiag as od
 
     start = time.perf_counter()
-    work.begin("splitting users")
-    all_ranks, rank = choose_ranks(ranks, rank, inter.n_items)
-    split = od.split.strong(inter, held_out=held_out, seed=seed)
+    report = progress or (lambda stage, fraction: None)
+    all_ranks, rank = choose_ranks(ranks, rank, inter.n_items, size)
+    report("Figure 1 · splitting users", 0.0)
+    parts = splits.strong(inter, held_out=held_out, seed=seed)
+    tuned = dropout == l2 == "auto"
     # As in the paper, every interaction has the same weight, whatever the user's activity.
-    full = od.EDLAE(dropout=dropout, l2=l2, user_power=0.0)  # type: ignore[arg-type]  # the model validates it
-    work.begin("full-rank EDLAE")
-    began = time.perf_counter()
-    full.fit(split.train, progress=work)
-    seconds = time.perf_counter() - began
-    result = od.evaluate(full, split.test, metrics=[metric])
-    work.begin("finding similar items")
-    groups = diagnostics.similar_groups(full.weights_, GROUP)
-    # One dropout and one l2 for all models; "auto" was resolved by the fit above, from the same data.
-    settings = {name: full.settings_[name] for name in ("dropout", "l2", "user_power")}
-    mean, sem, n_bytes = result.mean[metric], result.sem[metric], full.weights_.nbytes
-    full_rank = diagnostics.RankPoint(
-        EDLAE, inter.n_items, mean, sem, n_bytes, seconds, full.objective_, settings, result
-    )
-    del full
+    report("Figure 1 · full rank", 0.0)
+    auto = grid.complete_fit(od.EDLAE(dropout=dropout, l2=l2, user_power=0.0), parts.train)  # type: ignore[arg-type]
+    words = {name: auto.settings_[name] for name in ("dropout", "l2", "user_power")}
+    search = _Search(parts, metric, words, tuned)
+    full_rank, groups = {}, np.empty((0, 0), dtype=np.int64)
+    for name, kind in ((EDLAE, od.EDLAE), (ZERO, od.EASE if tuned else od.EDLAE), (DLAE, od.DLAE)):
+        chosen: Any = search.choose(name, inter.n_items, kind(**search.settings_of(kind)))
+        began = time.perf_counter()
+        model = grid.complete_fit(chosen, parts.train)
+        full_rank[name] = _point(name, model, inter.n_items, time.perf_counter() - began, parts.test, metric)
+        if name == EDLAE:
+            groups = diagnostics.similar_groups(model.weights_, GROUP)
+        del model
     models = {
-        EDLAE: od.LowRankEDLAE(**settings, seed=seed),
-        ZERO: od.ZeroDiagonalLAE(**settings, seed=seed),
-        DLAE: od.LowRankDLAE(**settings, seed=seed),
+        EDLAE: od.LowRankEDLAE(**words, seed=seed),
+        ZERO: od.ZeroDiagonalLAE(**words, seed=seed),
+        DLAE: od.LowRankDLAE(**words, seed=seed),
     }
-    work.begin("fitting")
     curve = diagnostics.accuracy_by_rank(
-        split.train, split.test, all_ranks, models, metric, keep=(rank,), progress=work,
-        choose=None if choose is None else choose(split),
+        parts.train, parts.test, all_ranks, models, metric, keep=(rank,),
+        progress=lambda stage, fraction: report(f"Figure 1 · {stage}", fraction), choose=search.choose,
     )  # fmt: skip
-    work.begin("comparing embeddings")
-    cosines, as_fitted, diagonals = {}, {}, {}
+    report("Figure 1 · comparing embeddings", 1.0)
+    cosines: Cosines = {BALANCED: {}, AS_FITTED: {}}
+    diagonals, unbalance, changed = {}, 0.0, 0.0
+    some = np.random.default_rng(0).standard_normal((inter.n_items, 8))  # instead of the whole product
     for name in models:
         weights = curve.fitted[name, rank].weights_
-        U, V = diagnostics.balanced(weights)
-        cosines[name] = (diagnostics.median_cosines(U, groups), diagnostics.median_cosines(V, groups))
-        as_fitted[name] = [middle(diagnostics.median_cosines(E, groups)) for E in (weights.U, weights.V)]
+        pairs = {BALANCED: diagnostics.balanced(weights), AS_FITTED: (weights.U, weights.V)}
+        for gauge, (U, V) in pairs.items():
+            cosines[gauge][name] = (diagnostics.median_cosines(U, groups), diagnostics.median_cosines(V, groups))
+        U, V = pairs[BALANCED]
+        unbalance = max(unbalance, _relative(U.T @ U, V.T @ V))
+        changed = max(changed, _relative(weights.U @ (weights.V.T @ some), U @ (V.T @ some)))
         diagonals[name] = weights.diagonal()
     took = time.perf_counter() - start
-    return Figure1(source, split.train, held_out, seed, full_rank, curve, rank, cosines, as_fitted, diagonals, took)
+    return Figure1(
+        source, parts.train, held_out, seed, tuned, full_rank, curve, rank, cosines, diagonals, unbalance, changed, took
+    )
+
+
+class _Search:
+    """Chooses dropout and l2 of each model at each rank, from those of the rank before."""
+
+    def __init__(self, parts: splits.Split, metric: str, words: dict[str, float], tuned: bool) -> None:
+        self._parts, self._metric, self._words, self._tuned = parts, metric, words, tuned
+        own = parts.train.matrix
+        odds = words["dropout"] / (1 - words["dropout"])
+        # The scalar penalty starts at the mean of what dropout and l2 add up to.
+        scalar = (0.0, words["l2"] + odds * float(own.multiply(own).sum()) / parts.train.n_items)
+        self._last: dict[str, grid.Setting] = {EDLAE: (words["dropout"], words["l2"]), ZERO: scalar, DLAE: scalar}
+
+    def settings_of(self, kind: Callable[..., Recommender]) -> dict[str, Any]:
+        """What a full-rank model of this kind takes of the common settings."""
+        known = kind().get_params()
+        return {word: value for word, value in self._words.items() if word in known}
+
+    def choose(self, name: str, rank: int, model: Any) -> Any:
+        """The model with the settings that are best on the validation users; unchanged if nothing is tuned."""
+        if not self._tuned:
+            return model
+        has_dropout = "dropout" in model.get_params()
+
+        def with_settings(dropout: float, l2: float) -> Any:
+            return replace(model, **({"dropout": dropout, "l2": l2} if has_dropout else {"l2": l2}))
+
+        def score(dropout: float, l2: float) -> float:
+            fitted = grid.complete_fit(with_settings(dropout, l2), self._parts.train)
+            assert self._parts.validation is not None  # ``strong`` makes one
+            return evaluate(fitted, self._parts.validation, [self._metric]).mean[self._metric]
+
+        dropouts = grid.DROPOUTS if name == EDLAE else grid.NO_DROPOUT
+        self._last[name] = grid.climb(score, self._last[name], dropouts)
+        return with_settings(*self._last[name])
+
+
+def _point(
+    name: str, model: Recommender, rank: int, seconds: float, test: splits.HeldOut, metric: str
+) -> diagnostics.RankPoint:
+    result = evaluate(model, test, metrics=[metric])
+    mean, sem, n_bytes = result.mean[metric], result.sem[metric], model.weights_.nbytes
+    objective = float(getattr(model, "objective_", float("nan")))
+    settings = {key: model.settings_.get(key, 0.0) for key in ("dropout", "l2", "user_power")}
+    return diagnostics.RankPoint(name, rank, mean, sem, n_bytes, seconds, objective, settings, result)
+
+
+def _relative(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+    return float(np.linalg.norm(one - other) / max(float(np.linalg.norm(one)), np.finfo(np.float64).tiny))
 
 
 def middle(values: NDArray[Any]) -> float:
     """The median of the finite values; nan, without a warning, if there are none."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else float("nan")
-
-
-# The claims of the paper
-
-
-def claims(curve: diagnostics.RankCurve, cosines: Cosines) -> list[Claim]:
-    """The paper's claims about the figure, each with a verdict on this data."""
-    low, high = curve.ranks[0], curve.ranks[-1]
-    found = [
-        _best_everywhere(curve),
-        _alike(curve, "small_rank_dlae", DLAE, low, f"at a small rank ({low:,}) DLAE is as accurate as EDLAE"),
-        _alike(
-            curve, "large_rank_zero_diagonal", ZERO, high,
-            f"at a large rank ({high:,}) the zero-diagonal model is as accurate as EDLAE",
-        ),
-        _behind(curve, high),
-    ]  # fmt: skip
-    for side, name in enumerate(SIDES):
-        medians = {model: middle(pair[side]) for model, pair in cosines.items()}
-        found.append(
-            Claim(
-                f"smaller_cosines_{name}",
-                f"similar items are considerably less alike in the {name} of EDLAE than of DLAE",
-                "median cosine " + ", ".join(f"{value:.3f} ({model})" for model, value in medians.items()),
-                _smaller(medians[EDLAE], medians[DLAE]),
-            )
-        )
-    near = {model: _near_orthogonal(pair[0]) for model, pair in cosines.items()}
-    shares = ", ".join(f"{100 * share:.0f} % of groups ({model})" for model, share in near.items())
-    found.append(
-        Claim(
-            "near_orthogonal_encoder",
-            "many similar items are close to orthogonal in the encoder of EDLAE",
-            f"median cosine of at most {NEAR_ORTHOGONAL:g} in size for {shares}",
-            verdict(near[EDLAE] >= MANY),
-        )
-    )
-    return found
-
-
-def _smaller(value: float, other: float) -> Verdict:
-    if value <= CONSIDERABLY * other:
-        return "holds"
-    return "barely" if value < other else "does not hold"
-
-
-def _near_orthogonal(cosines: NDArray[np.float64]) -> float:
-    near = np.abs(cosines[np.isfinite(cosines)]) <= NEAR_ORTHOGONAL
-    return float(near.mean()) if near.size else 0.0
-
-
-def _best_everywhere(curve: diagnostics.RankCurve) -> Claim:
-    gaps = {(name, rank): _gap(curve, EDLAE, name, rank) for rank in curve.ranks for name in (ZERO, DLAE)}
-    (name, rank), (worst, sem) = min(gaps.items(), key=lambda pair: pair[1].mean)
-    where = f"{name} is ahead by {-worst:.4f} ± {sem:.4f} at rank {rank:,}"
-    return Claim(
-        "edlae_best",
-        "EDLAE is the most accurate at every rank",
-        where if worst < 0 else "no model is ahead anywhere",
-        never_behind(gaps.values()),
-    )
-
-
-def _alike(curve: diagnostics.RankCurve, name: str, model: str, rank: int, text: str) -> Claim:
-    found = _gap(curve, EDLAE, model, rank)
-    same = abs(found.mean) <= curve.at(EDLAE, rank).sem  # the paper's measure: within the standard error of a mean
-    return Claim(name, text, f"EDLAE {found} (paired)", verdict(same))
-
-
-def _behind(curve: diagnostics.RankCurve, rank: int) -> Claim:
-    found = _gap(curve, ZERO, DLAE, rank)
-    text = f"at a large rank ({rank:,}) DLAE, free to learn the identity, falls behind the zero-diagonal model"
-    return Claim("large_rank_dlae_behind", text, f"zero diagonal {found} (paired)", ahead(found))
-
-
-def _gap(curve: diagnostics.RankCurve, one: str, other: str, rank: int) -> Gap:
-    test = curve.at(one, rank).result.compare(curve.at(other, rank).result)
-    return gap(test.difference[curve.metric], test.sem[curve.metric])

@@ -14,6 +14,7 @@ import numpy as np
 from offdiag import tuning
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.models.recommender import Recommender
+from offdiag.papers.steck2020.grid import complete_fit
 from offdiag.papers.steck2020.measure import measured
 from offdiag.papers.steck2020.row_store import RowStore, fingerprint
 from offdiag.papers.steck2020.rows import BY_KEY, EXTRAS, Row, first_settings, published_settings
@@ -25,6 +26,7 @@ JUDGE = "ndcg@100"  # the metric for choosing settings and comparing lines
 PUBLISHED, TUNED, AUTOMATIC, SAMPLED = "published settings", "tuned", "automatic settings", "settings of row 3"
 EPOCHS = 100  # of sampled training, fewer when there is less time
 LEAST_EPOCHS = 20
+STAND_IN_EPOCHS = 1  # enough for time and memory
 LITTLE_DROPOUT = 0.33  # where emphasis matters most
 _TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
 
@@ -77,7 +79,7 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
         facts |= {"trials": job.plan.trials_of(row), "seconds": job.plan.seconds_of(row), "first": _first(job, row)}
         facts |= {"searched": tuning.bounds_of(row.model)}  # different bounds mean a different search
     elif kind == SAMPLED:
-        facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": EPOCHS}
+        facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": _most_epochs(job)}
     elif kind == PUBLISHED:
         facts |= {"settings": published_settings(row, job.data.name)}
     mark = fingerprint(data=job.digest, seed=job.plan.seed, metrics=METRICS, **facts)
@@ -99,7 +101,7 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
 def by_rank(job: Job, records: list[dict[str, Any]], progress: Progress | None) -> list[dict[str, Any]]:
     """Rows 3 and 5 at smaller ranks. Both choose, on the validation users, among the same few settings."""
     at = {r["row"]: r["settings"] for r in records if r["kind"] in (TUNED, AUTOMATIC)}
-    if "dlae" not in at or "edlae" not in at:
+    if job.data.stand_in or "dlae" not in at or "edlae" not in at:
         return []
     few = [{name: at[key][name] for name in ("dropout", "l2", "user_power")} for key in ("dlae", "edlae")]
     few.append(few[0] | {"dropout": LITTLE_DROPOUT})
@@ -171,12 +173,7 @@ def _fit(model: Recommender, data: Data, progress: Progress | None) -> Recommend
     words: dict[str, Any] = {"progress": progress}
     if model.stops_early:
         words["validation"] = data.split.validation
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)
-        model.fit(data.split.train, **words)
-    if getattr(model, "stopped_", None) == "interrupted":  # an incomplete fit does not belong in a table
-        raise KeyboardInterrupt
-    return model
+    return complete_fit(model, data.split.train, **words)
 
 
 def _line(job: Job, model: Recommender, seconds: float, peak: int | None) -> dict[str, Any]:
@@ -214,6 +211,10 @@ def _row_3(earlier: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: found["settings"][name] for name in ("dropout", "l2", "user_power")}
 
 
+def _most_epochs(job: Job) -> int:
+    return STAND_IN_EPOCHS if job.data.stand_in else EPOCHS
+
+
 def _sampled(job: Job, settings: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
     """Row 4: no closed form, only masks and steps, at the settings of row 3."""
     import offdiag as od
@@ -223,9 +224,9 @@ def _sampled(job: Job, settings: dict[str, Any], progress: Progress | None) -> d
     import_module("torch")  # its memory does not count as memory of the training
     train = job.data.split.train
     words: dict[str, Any] = {**settings, **_TRAINING, "seed": job.plan.seed}
-    epochs = EPOCHS
+    epochs = _most_epochs(job)
     seconds_there = job.plan.seconds_of(BY_KEY["sampled"])
-    if seconds_there is not None:
+    if seconds_there is not None and not job.data.stand_in:
         few = train.matrix[: 3 * _TRAINING["batch_users"]]
         for _ in range(2):  # the first is slower than the rest
             start = time.perf_counter()

@@ -81,6 +81,8 @@ ROWS: tuple[Row, ...] = (
     Row("popularity", "popularity", "simple", "Popularity", cost=0.1),
 )
 BY_KEY = {row.key: row for row in ROWS}
+# The rows of a run at the paper's scale: those that the paper computed itself, and the full-rank family.
+OWN_ROWS = tuple(row.key for row in ROWS if row.number or (row.group == "full rank" and row.fixed))
 _OTHERS = {"slim": "SLIM", "wmf": "WMF", "cdae": "CDAE", "mult-vae": "Mult-VAE", "mult-dae": "Mult-DAE"}
 
 

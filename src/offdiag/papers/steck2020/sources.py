@@ -16,17 +16,26 @@ from offdiag.papers.steck2020.rows import PAPER_RANK, expected
 
 HELD_OUT = 0.1
 INVENTED = "invented"
+STAND_IN = "ml-20m-shape"
+SHAPE_OF = "ml-20m"  # whose published counts the stand-in has
+STAND_IN_INTERACTIONS = 10_000_000
+STAND_IN_HELD_OUT = 10_000  # users for validation and as many for test, as published
+NO_ACCURACY = (
+    "synthetic data with the published shape of ML-20M: it shows that every row runs, its time and its memory. The "
+    "accuracies mean nothing; those of the real data appear with --data ml-20m=PATH"
+)
 _LASTFM = datasets.Counts(92_834, 1_892, 17_632)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set by name, and its path (None: the folder of downloads); or a synthetic catalogue."""
+    """A data set by name, and its path (None: the folder of downloads); or a synthetic catalogue of that size."""
 
     name: str
     path: Path | None = None
     users: int = 6000
     items: int = 1000
+    interactions: int = 0  # of a stand-in
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,7 @@ class Data:
     protocol: str
     split: split.Split
     notes: list[str]
+    stand_in: bool = False  # only time and memory count: no tuning, no claims
 
 
 def _movielens(name: str, at_least: float | None) -> Callable[[Path | None], Interactions]:
@@ -90,6 +100,12 @@ def parse(texts: list[str]) -> list[Source]:
     return found
 
 
+def stand_in() -> Source:
+    """A synthetic catalogue with the published counts of ML-20M."""
+    known = expected()["data"][SHAPE_OF]
+    return Source(STAND_IN, users=known["users"], items=known["items"], interactions=STAND_IN_INTERACTIONS)
+
+
 def load(source: Source, seed: int) -> Data:
     """Read, check, prepare and split."""
     name = source.name
@@ -97,6 +113,12 @@ def load(source: Source, seed: int) -> Data:
         nnz = int(source.users * min(30, source.items / 8))
         inter = synthetic.interactions(source.users, source.items, nnz, names=False, seed=seed)
         return _strong(name, f"a synthetic catalogue (seed {seed})", inter, seed)
+    if name == STAND_IN:
+        inter = synthetic.interactions(source.users, source.items, source.interactions, names=False, seed=seed)
+        parts = split.strong(inter, held_out=min(STAND_IN_HELD_OUT, source.users // 10), seed=seed)
+        protocol = f"{len(parts.test.user_ids):,} users held out for validation and as many for test (seed {seed})"
+        title = "Stand-in with the shape of ML-20M (synthetic)"
+        return Data(name, title, protocol, parts, [NO_ACCURACY, *_notes(parts)], stand_in=True)
     if name in _SMALL:
         title, reader, least = _SMALL[name]
         return _strong(name, title, prepare.min_counts(reader(source.path), items=least), seed)
@@ -147,6 +169,6 @@ def choose_rank(name: str, n_items: int, rank: int | None) -> int:
                 f"expected a rank from 1 to below the {n_items:,} items of {name}, received {rank}; change --rank"
             )
         return rank
-    if name in _PUBLISHED:
+    if name in _PUBLISHED or name == STAND_IN:
         return min(PAPER_RANK, n_items - 1)
     return max(1, min(PAPER_RANK, n_items - 1, max(10, round(n_items / 200) * 10)))

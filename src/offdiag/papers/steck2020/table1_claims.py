@@ -57,15 +57,13 @@ def _ahead(at: dict[str, dict[str, Any]], name: str, better: str, worse: str) ->
 
 
 def _alike(at: dict[str, dict[str, Any]], name: str, one: str, other: str) -> Claim:
-    """As close as the paper requires: within the standard error of a mean; or else not significantly different."""
     if one not in at or other not in at:
         return _not_run(name, one, other)
     epochs = at[one]["settings"].get("epochs", ENOUGH_EPOCHS) if one == "sampled" else ENOUGH_EPOCHS
     if epochs < min(ENOUGH_EPOCHS, fits.EPOCHS):
         return _claim(name, "not run", f"the time allowed {epochs} epochs, too few to end anywhere")
-    found, alone = gap(at[one], at[other]), at[other]["sem"][JUDGE] or 0.0
-    text = f"{one} {found} against {other} (paired; the standard error of a mean is {alone:.4f})"
-    return _claim(name, alike(abs(found.mean), found.sem, alone), text)
+    found = gap(at[one], at[other])
+    return _claim(name, alike(found), f"{one} {found} against {other} ({_paired(at[other])})")
 
 
 def _every_rank(at: dict[str, dict[str, Any]], by_rank: list[dict[str, Any]]) -> Claim:
@@ -89,6 +87,10 @@ def _competitive(at: dict[str, dict[str, Any]]) -> Claim:
         return _not_run(name, "a row of the EDLAE family", "one of CDAE, Mult-VAE, Mult-DAE")
     net = max(nets, key=lambda r: float(r["validation"]))
     ours = max(linear, key=lambda r: float(r["validation"]))
-    found, alone = gap(ours, net), net["sem"][JUDGE] or 0.0
-    text = f"{ours['row']} {found} against {net['row']} (paired; the standard error of a mean is {alone:.4f})"
-    return _claim(name, alike(max(-found.mean, 0.0), found.sem, alone), text)
+    found = gap(ours, net)
+    text = f"{ours['row']} {found} against {net['row']} ({_paired(net)})"
+    return _claim(name, never_behind([found]), text)
+
+
+def _paired(line: dict[str, Any]) -> str:
+    return f"paired; the standard error of a mean is {line['sem'][JUDGE] or 0.0:.4f}"
