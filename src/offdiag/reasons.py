@@ -138,3 +138,34 @@ def pair(
         amounts=amounts[order],
         rest=together - direct - float(amounts.sum()),
     )
+
+
+def strongest(
+    weights: Weights, X: sparse.csr_array, indices: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """For each listed item, the column of the history that adds most to its score, and its share of all that is added.
+
+    Both are users × k. The column is -1 and the share nan where nothing in the history adds to the score, as for an
+    empty history. Equal contributions go to the earlier column. Cost: one column of the weights per distinct item, and
+    one product per entry of the history of each listed item.
+    """
+    n, k = indices.shape
+    best, share = np.full(n * k, -1, dtype=np.int64), np.full(n * k, np.nan)
+    flat, lengths = indices.ravel(), np.diff(X.indptr)
+    asked = np.flatnonzero((flat >= 0) & (np.repeat(lengths, k) > 0))
+    by_item = asked[np.argsort(flat[asked], kind="stable")]
+    everything = np.arange(X.shape[1], dtype=np.int64)
+    targets, starts = np.unique(flat[by_item], return_index=True)
+    for target, places in zip(targets.tolist(), np.split(by_item, starts[1:]), strict=True):
+        users = places // k
+        ends = np.cumsum(lengths[users])
+        starts_of = ends - lengths[users]
+        entries = np.arange(ends[-1]) + np.repeat(X.indptr[users] - starts_of, lengths[users])
+        added = np.maximum(X.data[entries] * weights.column(everything, target)[X.indices[entries]], 0).astype(np.float64)
+        most, total = np.maximum.reduceat(added, starts_of), np.add.reduceat(added, starts_of)
+        is_most = np.flatnonzero(added == np.repeat(most, lengths[users]))
+        first = is_most[np.searchsorted(is_most, starts_of)]
+        found = total > 0
+        best[places[found]] = X.indices[entries[first[found]]]
+        share[places[found]] = most[found] / total[found]
+    return best.reshape(n, k), share.reshape(n, k)
