@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offdiag import metrics as formulas
 from offdiag import notebook, tables, wording
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.protocols import Ranker
 
 Floats = NDArray[np.float64]
@@ -203,7 +203,7 @@ def evaluate(
     *,
     exclude_seen: bool = True,
     batch: int = 16_384,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Result:
     """Recommend for every held-out user with targets and measure the lists.
 
@@ -217,6 +217,7 @@ def evaluate(
         >>> sorted(od.evaluate(od.EASE().fit(split.train), split.test, "ndcg@10").mean)
         ['ndcg@10']
     """
+    progress = reporter(progress)
     start = time.perf_counter()
     wanted = [parse_metric(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
     if not wanted:

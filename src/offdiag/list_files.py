@@ -101,7 +101,9 @@ class Written:
     n_rows: int = 0
     n_short: int = 0  # lists with fewer than k items
     n_popular: int = 0  # lists of popular items, because nothing of the history was known
-    unknown: dict[Any, int] = field(default_factory=dict)  # ids of histories that are not in the catalogue, and how often
+    unknown: dict[Any, int] = field(
+        default_factory=dict
+    )  # ids of histories that are not in the catalogue, and how often
     seconds: float = 0.0
 
     def count(self, lists: Recommendations, n_popular: int = 0) -> None:

@@ -328,7 +328,9 @@ def ask(
     """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
     k = min(checks.whole("k", k, 1), len(item_ids))
     if checks.flag("reasons", with_reasons) and not weights.linear:
-        raise OffdiagError("reasons need a linear model: in a net, what one item adds depends on the others; leave them out")
+        raise OffdiagError(
+            "reasons need a linear model: in a net, what one item adds depends on the others; leave them out"
+        )
     pairs = _pair_filter(block, item_ids)
     mask, ignored = allowed_mask(allow, None if pairs else block, item_ids, strict=strict)
     if pairs and pairs.unknown_items:
@@ -338,9 +340,7 @@ def ask(
                 "remove them, or leave out strict to ignore them"
             )
         ignored = distinct([*ignored, *pairs.unknown_items])
-    return Question(
-        weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked
-    )
+    return Question(weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked)
 
 
 def _pair_filter(block: Any, item_ids: NDArray[Any]) -> PairFilter | None:
@@ -388,8 +388,7 @@ def choose_histories(histories: Any, users: Any, data: Any) -> Any:
         return histories
     if histories is not None or data is None or not hasattr(data, "select_users"):
         raise OffdiagError(
-            "expected users=[…] together with data=Interactions and no histories; "
-            "od.read makes Interactions of a table"
+            "expected users=[…] together with data=Interactions and no histories; od.read makes Interactions of a table"
         )
     return data if users is None else data.select_users(ids=users)
 

@@ -161,7 +161,9 @@ def strongest(
         ends = np.cumsum(lengths[users])
         starts_of = ends - lengths[users]
         entries = np.arange(ends[-1]) + np.repeat(X.indptr[users] - starts_of, lengths[users])
-        added = np.maximum(X.data[entries] * weights.column(everything, target)[X.indices[entries]], 0).astype(np.float64)
+        added = np.maximum(X.data[entries] * weights.column(everything, target)[X.indices[entries]], 0).astype(
+            np.float64
+        )
         most, total = np.maximum.reduceat(added, starts_of), np.add.reduceat(added, starts_of)
         is_most = np.flatnonzero(added == np.repeat(most, lengths[users]))
         first = is_most[np.searchsorted(is_most, starts_of)]

@@ -52,7 +52,9 @@ class Recommendations(tables.Tabular):
     user_ids: NDArray[Any] | None = field(default=None, repr=False)  # None: positions from 0
     reasons: Reasons | None = field(default=None, repr=False)
     titles: Mapping[str, str] | None = field(default=None, repr=False)  # by id as text
-    popular: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_), repr=False)  # lists of popular items
+    popular: NDArray[np.bool_] = field(
+        default_factory=lambda: np.zeros(0, np.bool_), repr=False
+    )  # lists of popular items
     names: tuple[str, str] = ("user", "item")  # what the lists belong to, and what they hold; as columns of tables
 
     @property

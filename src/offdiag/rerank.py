@@ -120,7 +120,9 @@ def category_codes(categories: Mapping[Any, Any], item_ids: NDArray[Any]) -> NDA
     by_text = {str(item): kind for item, kind in categories.items() if kind is not None}
     numbers: dict[Any, int] = {}
     listed = (by_text.get(str(item)) for item in item_ids.tolist())
-    codes = np.array([-1 if kind is None else numbers.setdefault(kind, len(numbers)) for kind in listed], dtype=np.int64)
+    codes = np.array(
+        [-1 if kind is None else numbers.setdefault(kind, len(numbers)) for kind in listed], dtype=np.int64
+    )
     if not numbers and len(item_ids):
         example = next(iter(by_text), "none")
         raise OffdiagError(
@@ -138,7 +140,9 @@ def check(
     at_most = None if at_most is None else checks.whole("at_most", at_most, 1)
     checks.choice("by", by, SIMILARITIES)
     if categories is None and (at_most is not None or by == "categories"):
-        raise OffdiagError("at_most and by='categories' need categories: a dict of item id to category; give categories=…")
+        raise OffdiagError(
+            "at_most and by='categories' need categories: a dict of item id to category; give categories=…"
+        )
     if not diversity and at_most is None:
         raise OffdiagError("nothing to rerank by: expected diversity above 0 or at_most, received neither")
     return diversity, at_most

@@ -24,8 +24,8 @@ from offdiag.weights import Weights
 if TYPE_CHECKING:
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
-    from offdiag.living.certificate import Certificate
     from offdiag.list_files import Written
+    from offdiag.living.certificate import Certificate
     from offdiag.living.exact_change import Change, NewWeights
     from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
@@ -53,7 +53,7 @@ class Recommender:
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
         raise NotImplementedError
 
@@ -211,7 +211,7 @@ class Recommender:
 
         return pair_reasons.explain(self._require_fit(), item, other)
 
-    def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
+    def update(self, X_new: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn new users, exactly: the result of a fit with ``settings_`` on the old and the new data together.
 
         With Interactions, items are matched by id, and unknown ids are new items; a plain matrix must have the columns
@@ -224,10 +224,11 @@ class Recommender:
             >>> model.update(X.select_users(slice(200, 300))).n_users_
             300
         """
+        progress = reporter(progress)
         exact_change.change_users(self._require_fit(), X_new, 1, prove=False, progress=progress)
         return self
 
-    def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
+    def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | bool | None = None) -> Certificate:
         """Unlearn users, exactly: the result of a fit with ``settings_`` on the data without them.
 
         ``X_old`` holds their rows as they were learned. The certificate reports how far the weights are from that, as
@@ -242,6 +243,7 @@ class Recommender:
             >>> model.n_users_, certificate.proof < 1e-5
             (298, True)
         """
+        progress = reporter(progress)
         return exact_change.change_users(self._require_fit(), X_old, -1, prove=prove, progress=progress)
 
     @property
@@ -314,7 +316,9 @@ class Recommender:
 
     def _source(self) -> str:
         """What a fitted model learned from; values are interactions where all are 1, which it does not remember."""
-        return f"{self.n_users_:,} users x {len(self.item_ids_):,} items, values summing to {self.popularity_.sum():,.7g}"
+        return (
+            f"{self.n_users_:,} users x {len(self.item_ids_):,} items, values summing to {self.popularity_.sum():,.7g}"
+        )
 
     def _repr_html_(self) -> str:
         fitted = hasattr(self, "weights_")
