@@ -21,7 +21,7 @@ GROUPS = [
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "rerank", "pair_filter", "list_files", "cluster", "lab"},
     {"models", "baselines", "living"},
-    {"evaluation", "persist"},
+    {"evaluation", "reranked", "persist"},
     {"tuning", "diagnostics"},
     {"plots", "report"},
     {"papers"},

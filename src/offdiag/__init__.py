@@ -17,6 +17,8 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "InterruptedFitWarning": "offdiag.errors",
     "NotEnoughMemory": "offdiag.errors",
     "OffdiagError": "offdiag.errors",
+    "Recommendations": "offdiag.recommendations",
+    "Reranked": "offdiag.reranked",
     "Result": "offdiag.evaluation",
     "Tuned": "offdiag.tuning",
     "UnknownItemsWarning": "offdiag.errors",

@@ -61,7 +61,8 @@ class Parquet:
 
     def __init__(self, file: IO[bytes]) -> None:
         tables.require("pyarrow")
-        self._file, self._writer = file, None
+        self._file = file
+        self._writer: Any = None
 
     def write(self, frame: pl.DataFrame) -> None:
         import polars as pl

@@ -69,22 +69,23 @@ class Bar:
         self._stream = stream
         self._alive = stream.isatty() or notebook.is_running()
         self._log = Stages()
-        self._stage, self._begin, self._drawn, self._length = "", 0.0, 0.0, 0
+        self._stage, self._begin, self._drawn, self._length = "", time.perf_counter(), 0.0, 0
 
     def __call__(self, stage: str, fraction: float) -> None:
         if LOG.isEnabledFor(logging.INFO):
             self._log(stage, fraction)
         name, now = stage.partition(" · ")[0], time.perf_counter()
         if name != self._stage:
-            if self._stage and self._alive:
-                self._stream.write("\n")
-            self._stage, self._begin, self._drawn, self._length = name, now, 0.0, 0
+            if self._stage:  # it ended without reaching 1
+                self._begin = now
+                self._stream.write("\n" if self._alive else "")
+            self._stage, self._drawn, self._length = name, 0.0, 0
         done = fraction >= 1
         if done or (self._alive and now - self._drawn >= SECONDS_BETWEEN):
             self._draw(stage, min(max(fraction, 0.0), 1.0), now - self._begin)
             self._drawn = now
         if done:
-            self._stage = ""
+            self._stage, self._begin = "", now
             self._stream.write("\n")
             self._stream.flush()
 

@@ -84,8 +84,7 @@ class Recommendations(tables.Tabular):
             value: self.items.data[real],
         }
         if self.titles is not None:
-            text = tables.series("title", columns[value]).cast(str)
-            columns["title"] = text.replace_strict(self.titles, default=None, return_dtype=str)
+            columns["title"] = tables.looked_up(columns[value], self.titles)
         columns["score"] = self.scores.data[real]
         if self.reasons is not None:
             columns |= {"reason": self.reasons.items[real], "reason_share": self.reasons.shares[real]}

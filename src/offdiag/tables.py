@@ -58,7 +58,7 @@ class Tabular:
         for column in made.iter_columns():
             if column.dtype.is_integer() and column.null_count():
                 table[column.name] = pandas.array(column.to_list(), dtype="Int64")
-        return table  # type: ignore[no-any-return]
+        return table
 
     def to_arrow(self, form: str | None = None) -> pa.Table:
         """The table as a pyarrow table.
@@ -109,6 +109,13 @@ def series(name: str, values: Any) -> pl.Series:
     else:
         made = pl.Series(name, np.ascontiguousarray(values))
     return made.fill_nan(None) if made.dtype.is_float() else made
+
+
+def looked_up(ids: Any, texts: Mapping[str, str]) -> pl.Series:
+    """The text that belongs to each id, null where there is none."""
+    import polars as pl
+
+    return series("", ids).cast(pl.String).replace_strict(dict(texts), default=None, return_dtype=pl.String)
 
 
 def alike(values: list[Any]) -> list[Any]:

@@ -96,7 +96,7 @@ class Split(tables.Tabular):
         return {name: whole[name] for name in ("part", "role", "user", "item", "value")}
 
     def _repr_html_(self) -> str:
-        rows = [("train", self.train.n_users, self.train.nnz, None)]
+        rows: list[tuple[Any, ...]] = [("train", self.train.n_users, self.train.nnz, None)]
         for name, part in (("validation", self.validation), ("test", self.test)):
             if part is not None:
                 rows.append((name, len(part.user_ids), part.histories.nnz, part.targets.nnz))

@@ -105,9 +105,7 @@ class Recommender:
             >>> model.recommend(users=["bob"], data=inter, k=1).to_dicts()[0]["user"]
             'bob'
         """
-        question = self._ask(
-            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons
-        )
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
 
     def recommend_to(
@@ -130,9 +128,9 @@ class Recommender:
         """``recommend`` to a file, for any number of users: the lists are written as they are made.
 
         ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (with ``titles``, a
-        dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears when it is complete;
-        with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What was written, and what
-        was left out, is counted in the result.
+        dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears when it is
+        complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What was written,
+        and what was left out, is counted in the result.
 
         Example:
             >>> import offdiag as od
@@ -140,15 +138,14 @@ class Recommender:
             >>> od.EASE(l2=10.0).fit(X).recommend_to("top.jsonl", X, k=5).n_rows
             1500
         """
-        question = self._ask(
-            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons
-        )
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
             rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
         )  # fmt: skip
 
-    def _ask(self, k: int, **words: Any) -> ranking.Question:
+    def ask(self, k: int, **words: Any) -> ranking.Question:
+        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``."""
         model = self._require_fit()
         return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
 
