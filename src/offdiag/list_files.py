@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from offdiag import checks, tables
 from offdiag.errors import OffdiagError
 from offdiag.files import atomic
@@ -102,17 +100,16 @@ class Written:
     n_rows: int = 0
     n_short: int = 0  # lists with fewer than k items
     n_popular: int = 0  # lists of popular items, because nothing of the history was known
-    unknown: dict[Any, int] = field(
-        default_factory=dict
-    )  # ids of histories that are not in the catalogue, and how often
+    unknown: dict[Any, int] = field(default_factory=dict)  # ids that are not in the catalogue, and how often
     seconds: float = 0.0
 
-    def count(self, lists: Recommendations, n_popular: int = 0) -> None:
+    def count(self, lists: Recommendations) -> None:
+        """Add a batch of lists."""
         lengths = lists.lengths
         self.n_lists += len(lists)
         self.n_rows += int(lengths.sum())
         self.n_short += int((lengths < lists.indices.shape[1]).sum())
-        self.n_popular += n_popular
+        self.n_popular += int(lists.popular.sum())
         for ids in lists.unknown_in_histories:
             for item in ids:
                 self.unknown[item] = self.unknown.get(item, 0) + 1
@@ -152,7 +149,7 @@ def write(
             sink = _Parts(folder, ending, make, most, done.files, str(path))
         for lists in batches:
             sink.write(lists.to_polars())
-            done.count(lists, int(lists.popular.sum()))
+            done.count(lists)
             if progress is not None:
                 progress("recommending", done.n_lists / max(n_lists, done.n_lists, 1))
         sink.close()
@@ -224,7 +221,7 @@ def to_stream(batches: Iterable[Recommendations], file: IO[bytes], ending: str) 
     writer, done, begin = FORMATS[ending](file), Written(), time.perf_counter()
     for lists in batches:
         writer.write(lists.to_polars())
-        done.count(lists, int(np.count_nonzero(lists.popular)))
+        done.count(lists)
     writer.close()
     done.seconds = time.perf_counter() - begin
     return done

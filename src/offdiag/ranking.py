@@ -282,10 +282,13 @@ class Question:
         )  # fmt: skip
 
     def batches(
-        self, histories: Any, *, titles: Mapping[Any, str] | None = None, strict: bool = False
+        self, histories: Any, *, titles: Mapping[Any, str] | None = None, strict: bool = False, first: int = 0
     ) -> Iterator[Recommendations]:
-        """The lists of any number of histories, some at a time, so that memory does not grow with their number."""
-        first, n = 0, list_files.batch_size(self.k, USERS_PER_PASS)
+        """The lists of any number of histories, some at a time, so that memory does not grow with their number.
+
+        ``first`` is the position of the first history, where users have no ids.
+        """
+        n = list_files.batch_size(self.k, USERS_PER_PASS)
         histories = _one_per_row(histories)
         for some in list_files.slices(histories, n):
             lists = self.lists(some, first)

@@ -153,6 +153,8 @@ def strongest(
     best, share = np.full(n * k, -1, dtype=np.int64), np.full(n * k, np.nan)
     flat, lengths = indices.ravel(), np.diff(X.indptr)
     asked = np.flatnonzero((flat >= 0) & (np.repeat(lengths, k) > 0))
+    if not len(asked):
+        return best.reshape(n, k), share.reshape(n, k)
     by_item = asked[np.argsort(flat[asked], kind="stable")]
     everything = np.arange(X.shape[1], dtype=np.int64)
     targets, starts = np.unique(flat[by_item], return_index=True)
@@ -161,9 +163,8 @@ def strongest(
         ends = np.cumsum(lengths[users])
         starts_of = ends - lengths[users]
         entries = np.arange(ends[-1]) + np.repeat(X.indptr[users] - starts_of, lengths[users])
-        added = np.maximum(X.data[entries] * weights.column(everything, target)[X.indices[entries]], 0).astype(
-            np.float64
-        )
+        column = weights.column(everything, target).astype(np.float64)
+        added = np.maximum(X.data[entries] * column[X.indices[entries]], 0)
         most, total = np.maximum.reduceat(added, starts_of), np.add.reduceat(added, starts_of)
         is_most = np.flatnonzero(added == np.repeat(most, lengths[users]))
         first = is_most[np.searchsorted(is_most, starts_of)]

@@ -72,7 +72,14 @@ class Reranked:
             diversity=self.diversity, at_most=self.at_most, categories=self.categories, by=self.by,
         )  # fmt: skip
 
-    def _ask(self, k: int, **words: Any) -> ranking.Question:
+    def ask(self, k: int, **words: Any) -> ranking.Question:
+        """As ``model.ask``.
+
+        Example:
+            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
+            >>> od.Reranked(model, diversity=0.5).ask(2).k
+            2
+        """
         return self.model.ask(k, reranked=self._rerank, **words)
 
     def recommend(
@@ -96,9 +103,7 @@ class Reranked:
             >>> od.Reranked(model, at_most=1, categories=kinds).recommend([[]], k=2).items.tolist()
             [[0, 2]]
         """
-        question = self._ask(
-            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons
-        )
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
 
     def recommend_to(
@@ -125,9 +130,7 @@ class Reranked:
             >>> od.Reranked(od.EASE(l2=10.0).fit(X), diversity=0.5).recommend_to("varied.csv", X, k=5).n_rows
             1500
         """
-        question = self._ask(
-            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons
-        )
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
             rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),

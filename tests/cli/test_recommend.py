@@ -64,8 +64,8 @@ def test_a_list_may_be_shorter_than_k(text_of, json_of, folder):
     for history, expected in (("0,1", [2]), ("0,1,2", [])):
         words = ["recommend", "zero.od", "--history", history, "-k", "9"]
         assert [item["item"] for item in json_of(*words)[0]["items"]] == expected
-        shown = [line.split() for line in text_of(*words).splitlines()]
-        assert [line[1] for line in shown if line[:1] == ["1"]] == [str(i) for i in expected]
+        shown = text_of(*words, notes=True).splitlines()[1:]
+        assert [line.split(",")[2] for line in shown] == [str(i) for i in expected]
     (found,) = json_of("similar", "zero.od", "0", "-k", "9")
     assert sorted(item["item"] for item in found["similar"]) == [1, 2]
 
