@@ -100,7 +100,8 @@ def recommend(
         blocked = inputs.read_ids(block, fitted)
     elif block_pairs is not None:
         pairs = inputs.read_for(fitted, block_pairs, columns)
-        blocked = replace(pairs, user_ids=_alike(pairs.user_ids.tolist(), rows))
+        users: Any = _alike(pairs.user_ids.tolist(), rows)
+        blocked = replace(pairs, user_ids=users)
     question = source.ask(
         k,
         exclude_seen=not include_seen,
