@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -156,11 +155,10 @@ def test_memory_does_not_grow_with_the_number_of_users(model, tmp_path, monkeypa
     monkeypatch.setattr(ranking, "USERS_PER_PASS", 256)
     peaks = []
     for n in (2_000, 16_000):
-        X = od.synthetic.interactions(n, 40, 5 * n, seed=0)
-        model.recommend_to(tmp_path / "warm.csv", X.select_users(slice(0, 300)))
+        X = od.synthetic.interactions(n, 40, 5 * n, seed=0).matrix
+        model.recommend_to(tmp_path / "warm.csv", X[:300])
         tracemalloc.start()
         model.recommend_to(tmp_path / "top.csv", X)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
-    assert np.isfinite(peaks).all()
