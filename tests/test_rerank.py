@@ -20,10 +20,10 @@ def test_a_quota_looks_further_down_until_the_list_is_full():
     category = np.zeros(m, dtype=np.int64)
     category[[400, 900]] = 1  # far outside the first candidates
     how = rerank.Rerank(category=category, at_most=1)
-    items, scores = how.choose(order_of_columns, sparse.csr_array((3, m)), None, 2)
+    items, scores = how.choose(order_of_columns, sparse.csr_array((3, m)), None, 2, np.dtype(np.float64))
     assert items.tolist() == [[0, 400]] * 3
     assert scores.tolist() == [[0.0, -400.0]] * 3
-    items, scores = how.choose(order_of_columns, sparse.csr_array((1, m)), None, 3)
+    items, scores = how.choose(order_of_columns, sparse.csr_array((1, m)), None, 3, np.dtype(np.float64))
     assert items.tolist() == [[0, 400, -1]], "two categories hold no third item"
     assert np.isneginf(scores[0, 2])
 

@@ -47,17 +47,21 @@ class PairFilter:
 
 
 def without_pairs(
-    rank: Callable[[sparse.csr_array, int], Lists], X: sparse.csr_array, k: int, blocked: sparse.csr_array
+    rank: Callable[[sparse.csr_array, int], Lists],
+    X: sparse.csr_array,
+    k: int,
+    blocked: sparse.csr_array,
+    dtype: np.dtype[Any],
 ) -> Lists:
     """The k best items of each row that are not blocked for it: of a longer list, the blocked ones are removed.
 
     Rows are ranked together with those that need about the same length, so one user with many blocked items costs
-    only their own list.
+    only their own list. ``dtype`` is that of the scores.
     """
     n, m = X.shape
     n_blocked = np.diff(blocked.indptr)
     extra = np.where(n_blocked > 0, 2 ** np.ceil(np.log2(np.maximum(n_blocked, 1))), 0).astype(np.int64)
-    items, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf)
+    items, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=dtype)
     for more in np.unique(extra).tolist():
         rows = np.flatnonzero(extra == more)
         columns, values = rank(X[rows], min(k + more, m))

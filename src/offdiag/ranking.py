@@ -270,7 +270,7 @@ class Question:
         if self.reranked is None:
             indices, scores = self.rank(X, self.k, rows)
         else:
-            indices, scores = self.reranked.choose(self.rank, X, rows, self.k)
+            indices, scores = self.reranked.choose(self.rank, X, rows, self.k, self.weights.dtype)
         found = None
         if self.with_reasons:
             columns, shares = reasons.strongest(self.weights, X, indices)
@@ -302,7 +302,7 @@ class Question:
     ) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
         """Columns and scores of the k best items per row; an empty row gets the popular items, by their share."""
         if blocked is not None:
-            return without_pairs(self.rank, X, k, blocked)
+            return without_pairs(self.rank, X, k, blocked, self.weights.dtype)
         indices, scores = top_k(self.weights, X, k, exclude_seen=self.exclude_seen, allowed=self.allowed)
         empty = np.diff(X.indptr) == 0
         if empty.any():

@@ -32,14 +32,16 @@ class Rerank:
     category: NDArray[np.int64] | None = None  # of each column, -1 for none
     at_most: int | None = None  # items of one category in a list
 
-    def choose(self, rank: Rank, X: sparse.csr_array, blocked: sparse.csr_array | None, k: int) -> Lists:
+    def choose(
+        self, rank: Rank, X: sparse.csr_array, blocked: sparse.csr_array | None, k: int, dtype: np.dtype[Any]
+    ) -> Lists:
         """The list of each row, chosen one item at a time from its best ones [Carbonell98].
 
         The candidates are the best 5·k, at least 100. Where a quota leaves places open although more items are left,
-        more candidates are taken, up to all.
+        more candidates are taken, up to all. ``dtype`` is that of the scores.
         """
         n, m = X.shape
-        items, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf)
+        items, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=dtype)
         open_rows, pool = np.arange(n), min(m, max(POOL * k, LEAST_POOL))
         while len(open_rows):
             rows = X[open_rows]
