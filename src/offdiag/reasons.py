@@ -13,6 +13,7 @@ from scipy import sparse
 from offdiag.weights import Weights
 
 SCORES_AT_ONCE = 1 << 24  # scores of all items for a few rows: 64 MB in single precision
+PLACES_AT_ONCE = 4_096  # places of lists whose reasons one task of a thread finds
 
 
 def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -146,29 +147,25 @@ def strongest(
     """For each listed item, the column of the history that adds most to its score, and its share of all that is added.
 
     Both are users × k. The column is -1 and the share nan where nothing in the history adds to the score, as for an
-    empty history. Equal contributions go to the earlier column. Cost: one column of the weights per distinct item, and
-    one product per entry of the history of each listed item.
+    empty history. Equal contributions go to the earlier column. Cost: the weights are read once, and one product per
+    entry of the history of each listed item.
     """
+    from offdiag._kernels import parallel, reason_parts
+
     n, k = indices.shape
+    m = X.shape[1]
     best, share = np.full(n * k, -1, dtype=np.int64), np.full(n * k, np.nan)
-    flat, lengths = indices.ravel(), np.diff(X.indptr)
-    asked = np.flatnonzero((flat >= 0) & (np.repeat(lengths, k) > 0))
-    if not len(asked):
-        return best.reshape(n, k), share.reshape(n, k)
-    by_item = asked[np.argsort(flat[asked], kind="stable")]
-    everything = np.arange(X.shape[1], dtype=np.int64)
-    targets, starts = np.unique(flat[by_item], return_index=True)
-    for target, places in zip(targets.tolist(), np.split(by_item, starts[1:]), strict=True):
-        users = places // k
-        ends = np.cumsum(lengths[users])
-        starts_of = ends - lengths[users]
-        entries = np.arange(ends[-1]) + np.repeat(X.indptr[users] - starts_of, lengths[users])
-        column = weights.column(everything, target).astype(np.float64)
-        added = np.maximum(X.data[entries] * column[X.indices[entries]], 0)
-        most, total = np.maximum.reduceat(added, starts_of), np.add.reduceat(added, starts_of)
-        is_most = np.flatnonzero(added == np.repeat(most, lengths[users]))
-        first = is_most[np.searchsorted(is_most, starts_of)]
-        found = total > 0
-        best[places[found]] = X.indices[entries[first[found]]]
-        share[places[found]] = most[found] / total[found]
+    listed = np.ascontiguousarray(indices).ravel()
+    asked = np.flatnonzero((listed >= 0) & (np.repeat(np.diff(X.indptr), k) > 0))
+    places = asked[np.argsort(listed[asked], kind="stable")]
+    step = max(1, SCORES_AT_ONCE // 4 // max(m, 1))  # columns at once
+    for lo in range(0, m, step):
+        hi = min(lo + step, m)
+        begin, end = np.searchsorted(listed[places], [lo, hi])
+        if begin == end:
+            continue
+        some = places[begin:end]
+        rest = (some, k, listed, lo, weights.columns(lo, hi), X.indptr, X.indices, X.data, best, share)
+        shares = parallel.ranges(len(some), -(-len(some) // PLACES_AT_ONCE))
+        parallel.run_parallel(reason_parts.strongest, [(first, last, *rest) for first, last in shares])
     return best.reshape(n, k), share.reshape(n, k)
