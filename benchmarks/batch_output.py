@@ -39,6 +39,7 @@ def main(n_users: int, n_items: int) -> dict[str, Any]:
     whole: dict[str, list[dict[str, float]]] = {"bare": [], "parquet": []}
     tenth: dict[str, list[dict[str, float]]] = {"bare": [], "csv": [], "jsonl": [], "parquet with reasons": []}
     with tempfile.TemporaryDirectory() as folder:
+        why = Path(folder, "why.parquet")
         model.recommend_to(Path(folder, "warm.parquet"), some, reasons=True)
         for _ in range(REPEATS):
             (columns, scores), cost = measured(lambda: ranking.top_k(model.weights_, inter.matrix, K))
@@ -50,7 +51,6 @@ def main(n_users: int, n_items: int) -> dict[str, Any]:
             tenth["bare"].append(measured(lambda: ranking.top_k(model.weights_, few.matrix, K))[1])
             tenth["csv"].append(measured(lambda: model.recommend_to(Path(folder, "top.csv"), few, K))[1])
             tenth["jsonl"].append(measured(lambda: model.recommend_to(Path(folder, "top.jsonl"), few, K))[1])
-            why = Path(folder, "why.parquet")
             tenth["parquet with reasons"].append(measured(lambda: model.recommend_to(why, few, K, reasons=True))[1])
         sizes = {path.name: path.stat().st_size for path in Path(folder).iterdir()}
     seconds = _best(whole) | {name: value for name, value in _best(tenth).items() if name != "bare"}
@@ -59,7 +59,8 @@ def main(n_users: int, n_items: int) -> dict[str, Any]:
     peak = max(one["extra_peak_bytes"] for one in whole["parquet"])
     return {
         "machine": machine(), "users": n_users, "items": n_items, "interactions": inter.nnz, "k": K,
-        "runs": {"all users": whole, "a tenth": tenth}, "seconds": seconds, "ratios": ratios, "extra_peak_bytes": peak, "file_bytes": sizes,
+        "runs": {"all users": whole, "a tenth": tenth},
+        "seconds": seconds, "ratios": ratios, "extra_peak_bytes": peak, "file_bytes": sizes,
         "same_lists": same, "goals": {"ratio": GOAL_RATIO, "bytes": GOAL_BYTES},
         "reached": {"ratio": ratios["parquet"] <= GOAL_RATIO, "bytes": peak < GOAL_BYTES},
     }  # fmt: skip
