@@ -15,6 +15,7 @@ import offdiag as od
 from offdiag import catalogue
 from offdiag.cli import model_options
 from offdiag.models.recommender import Recommender
+from offdiag.tables import Tabular
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = {
@@ -52,6 +53,8 @@ def page() -> str:
             entry(f"od.{name}", getattr(od, name)) for name, one in catalogue.MODELS.items() if one.family == family
         ]
     parts += ["## What every model can do\n", *methods("model", Recommender)]
+    parts += ["## Tables\n", "Interactions, splits, lists, results, explanations and studies are also tables.\n"]
+    parts += methods("result", Tabular)
     parts += ["## Data, evaluation, tuning\n", *(entry(f"od.{name}", getattr(od, name)) for name in others())]
     for name in od._MODULES:
         module = getattr(od, name)

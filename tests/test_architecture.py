@@ -16,12 +16,12 @@ from offdiag.weights import KINDS
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "catalogue", "checks", "progress", "memory", "wording", "files", "gramian.layout"},
+    {"errors", "catalogue", "checks", "progress", "memory", "wording", "files", "gramian.layout", "tables", "notebook"},
     {"metrics", "weights", "protocols", "_kernels"},
     {"data", "gramian", "solvers"},
-    {"ranking", "recommendations", "reasons", "cluster", "lab"},
+    {"ranking", "recommendations", "reasons", "rerank", "pair_filter", "list_files", "cluster", "lab"},
     {"models", "baselines", "living"},
-    {"evaluation", "persist"},
+    {"evaluation", "reranked", "persist"},
     {"tuning", "diagnostics", "export"},
     {"plots", "report"},
     {"papers"},

@@ -128,3 +128,32 @@ def test_an_explanation_without_a_model_has_no_ranks():
     answer = ranking.Explanation("t", 1.0, np.array(["a"]), np.array([1.0]), [])
     with pytest.raises(od.OffdiagError, match=r"model\.explain"):
         _ = answer.rank
+
+
+@pytest.mark.parametrize("model", [od.EASE(l2=5.0), od.SparseEDLAE(neighbours=10), od.LowRankDLAE(rank=4)])
+def test_the_reason_of_each_item_is_its_largest_contribution(model):
+    inter = od.synthetic.interactions(40, 20, 240, seed=4)
+    model.fit(inter)
+    empty = od.Interactions(inter.matrix[:1] * 0, inter.user_ids[:1], inter.item_ids)
+    lists = model.recommend(inter, k=4, reasons=True)
+    for row, user in enumerate(inter.user_ids.tolist()):
+        one = inter.select_users(ids=[user])
+        for place in range(int(lists.lengths[row])):
+            why = model.explain(one, lists.items[row, place])
+            parts = zip(why.items.tolist(), why.contributions, strict=True)
+            positive = {item: part for item, part in parts if part > 0}
+            item, share = lists.reasons.items[row, place], lists.reasons.shares[row, place]
+            if not positive:
+                assert item is np.ma.masked
+                assert share is np.ma.masked
+                continue
+            assert positive[item] == pytest.approx(max(positive.values()), rel=1e-5)
+            assert share == pytest.approx(max(positive.values()) / sum(positive.values()), rel=1e-5)
+    nothing = model.recommend(empty, k=3, reasons=True)
+    assert nothing.to_polars()["reason"].null_count() == 3
+
+
+def test_a_model_whose_parts_do_not_add_up_has_no_reasons():
+    inter = od.synthetic.interactions(40, 20, 240, seed=4)
+    with pytest.raises(od.OffdiagError, match="reasons need a linear model"):
+        od.Popularity().fit(inter).recommend(inter, reasons=True)

@@ -18,6 +18,8 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "NoMinimiserWarning": "offdiag.errors",
     "NotEnoughMemory": "offdiag.errors",
     "OffdiagError": "offdiag.errors",
+    "Recommendations": "offdiag.recommendations",
+    "Reranked": "offdiag.reranked",
     "Result": "offdiag.evaluation",
     "Tuned": "offdiag.tuning",
     "UnknownItemsWarning": "offdiag.errors",

@@ -21,6 +21,8 @@ from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, Z
 from offdiag.models.sparse import SparseEDLAE
 from offdiag.models.spectral import Spectral
 from offdiag.persist import load
+from offdiag.recommendations import Recommendations
+from offdiag.reranked import Reranked
 from offdiag.tuning import Tuned, tune
 
 __version__: str
@@ -43,6 +45,8 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "OffdiagError",
     "Popularity",
     "RDLAE",
+    "Recommendations",
+    "Reranked",
     "Result",
     "SLIM",
     "SparseEDLAE",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.evaluation import HasTargets, Result, evaluate
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.weights import LowRank, Weights
 
 BLOCK_BYTES = 32 << 20  # size of one block of scores or gathered embeddings
@@ -173,7 +173,7 @@ def accuracy_by_rank(
     *,
     keep: Collection[int] = (),
     choose: Callable[[str, int, Any], Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> RankCurve:
     """Fit each of the models at each rank on `train` and measure it on `held_out`.
 
@@ -181,6 +181,7 @@ def accuracy_by_rank(
     is replaced. Every other setting is used as it is at all ranks, unless `choose` is given: it takes name, rank and
     model and returns the model to fit, so that settings can depend on the rank. Tune on other users than `held_out`.
     """
+    progress = reporter(progress)
     ranks = sorted(set(ranks))
     if not ranks or not models:
         raise OffdiagError(f"expected at least one rank and one model, received {len(ranks)} and {len(models)}")

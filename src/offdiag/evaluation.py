@@ -3,18 +3,18 @@
 import difflib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from offdiag import metrics as formulas
-from offdiag import wording
+from offdiag import notebook, tables, wording
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.protocols import Ranker
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(tables.Tabular):
     """The paired difference of two results on the same users, first minus second, for each shared metric."""
 
     difference: dict[str, float]
@@ -57,6 +57,14 @@ class Comparison:
     t: dict[str, float]
     p_value: dict[str, float]
     n_users: int
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        names = ("difference", "sem", "t", "p_value")
+        values = {name: np.array([*getattr(self, name).values()]) for name in names}
+        return {"metric": list(self.difference)} | values | {"n_users": np.full(len(self.difference), self.n_users)}
+
+    def _repr_html_(self) -> str:
+        return notebook.card("Comparison", {"paired over": f"{self.n_users:,} users"}, self.to_polars())
 
     def __str__(self) -> str:
         names = list(self.difference)
@@ -76,8 +84,10 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(tables.Tabular):
     """What `evaluate` returns: means over users, their standard errors, and the values per user.
+
+    Tables: "metrics" has a row per metric (metric, mean, sem, n_users), "users" a row per user and a column per metric.
 
     `per_user` holds, for each metric, a value for every user with targets, in the order of the held-out rows.
     `coverage` is one number for all users together: it has a mean, a sem of nan and no entry in `per_user`.
@@ -89,6 +99,8 @@ class Result:
         2 users, 0.10 s
     """
 
+    TABLES: ClassVar[tuple[str, ...]] = ("metrics", "users")
+
     mean: dict[str, float]
     sem: dict[str, float]
     per_user: dict[str, Floats]
@@ -96,6 +108,20 @@ class Result:
     n_without_targets: int
     seconds: float
     user_ids: NDArray[Any] | None = field(default=None, repr=False)
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        if form == "users":
+            users = np.arange(self.n_users) if self.user_ids is None else self.user_ids
+            return {"user": users} | self.per_user
+        sem = np.array([self.sem[name] for name in self.mean])
+        users = np.full(len(self.mean), self.n_users)
+        return {"metric": list(self.mean), "mean": np.array([*self.mean.values()]), "sem": sem, "n_users": users}
+
+    def _repr_html_(self) -> str:
+        facts = {"users": f"{self.n_users:,}", "time": wording.seconds(self.seconds)}
+        if self.n_without_targets:
+            facts["left out"] = f"{self.n_without_targets:,} users without targets"
+        return notebook.card("Result", facts, self.to_polars().select("metric", "mean", "sem"))
 
     def compare(self, other: "Result") -> Comparison:
         """Paired two-sided t-test of this result minus `other`, user by user, for the metrics both have.
@@ -177,7 +203,7 @@ def evaluate(
     *,
     exclude_seen: bool = True,
     batch: int = 16_384,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Result:
     """Recommend for every held-out user with targets and measure the lists.
 
@@ -191,6 +217,7 @@ def evaluate(
         >>> sorted(od.evaluate(od.EASE().fit(split.train), split.test, "ndcg@10").mean)
         ['ndcg@10']
     """
+    progress = reporter(progress)
     start = time.perf_counter()
     wanted = [parse_metric(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
     if not wanted:

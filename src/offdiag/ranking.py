@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import checks, reasons
+from offdiag import checks, list_files, notebook, reasons, rerank, tables
+from offdiag.data.frames import is_frame
 from offdiag.data.ids import positions
+from offdiag.data.read import read
 from offdiag.errors import OffdiagError, UnknownItemsWarning
 from offdiag.gramian.packed import as_matrix
-from offdiag.recommendations import Recommendations, named_lists
+from offdiag.list_files import Written
+from offdiag.pair_filter import PairFilter, without_pairs
+from offdiag.progress import Progress
+from offdiag.recommendations import Reasons, Recommendations, named, named_lists
+from offdiag.rerank import Rerank
 from offdiag.weights import USERS_AT_ONCE, LowRank, Scorer, Tile, Weights
 from offdiag.wording import shorten
 
@@ -25,9 +32,10 @@ SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(tables.Tabular):
     """Why an item got its score: the contribution of each item in the history. They sum to ``score`` exactly.
 
+    As a table: item, contribution and, if it was made by a model, rank_without; strongest first.
     ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
     """
 
@@ -47,6 +55,18 @@ class Explanation:
     def rank_without(self) -> NDArray[np.int64]:
         """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history."""
         return self._places(1, len(self.items) + 1)
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        columns: dict[str, Any] = {"item": self.items, "contribution": self.contributions}
+        if self._find is None:
+            return columns
+        return columns | {"rank_without": np.ma.masked_equal(self.rank_without, 0)}
+
+    def _repr_html_(self) -> str:
+        facts = {"score": f"{self.score:.4g}"}
+        if self._find is not None:
+            facts["rank"] = f"{self.rank:,}" if self.rank else "in the history"
+        return notebook.card(f"Why {self.item}", facts, self.to_polars())
 
     def _places(self, begin: int, end: int) -> NDArray[np.int64]:
         if self._find is None:
@@ -224,38 +244,213 @@ def _warn(text: str, stacklevel: int) -> None:
     warnings.warn(text, UnknownItemsWarning, stacklevel=stacklevel + 1)
 
 
-def recommend(
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What every list of one call has in common; checked once, asked for any number of batches of histories."""
+
+    weights: Weights
+    item_ids: NDArray[Any]
+    popularity: NDArray[np.float64]
+    k: int
+    exclude_seen: bool = True
+    allowed: NDArray[np.bool_] | None = None
+    blocked: PairFilter | None = None
+    unknown_in_filters: list[Any] = field(default_factory=list)
+    with_reasons: bool = False
+    reranked: Rerank | None = None
+
+    def lists(self, histories: Any, first: int = 0) -> Recommendations:
+        """The lists of some histories, the first of which is at position ``first``; nothing is warned about."""
+        X, unknown = encode(histories, self.item_ids)
+        user_ids = getattr(histories, "user_ids", None)
+        if user_ids is None and first:
+            user_ids = np.arange(first, first + X.shape[0])
+        users = np.arange(X.shape[0]) if user_ids is None else user_ids
+        rows = None if self.blocked is None else self.blocked.rows(users)
+        if self.reranked is None:
+            indices, scores = self.rank(X, self.k, rows)
+        else:
+            indices, scores = self.reranked.choose(self.rank, X, rows, self.k, self.weights.dtype)
+        found = None
+        if self.with_reasons:
+            columns, shares = reasons.strongest(self.weights, X, indices)
+            found = Reasons(named(columns, self.item_ids), np.ma.masked_invalid(shares))
+        popular = np.diff(X.indptr) == 0
+        return named_lists(
+            indices, scores, self.item_ids, unknown, self.unknown_in_filters,
+            user_ids=user_ids, reasons=found, popular=popular,
+        )  # fmt: skip
+
+    def batches(
+        self, histories: Any, *, titles: Mapping[Any, str] | None = None, strict: bool = False, first: int = 0
+    ) -> Iterator[Recommendations]:
+        """The lists of any number of histories, some at a time, so that memory does not grow with their number.
+
+        ``first`` is the position of the first history, where users have no ids.
+        """
+        n = list_files.batch_size(self.k, USERS_PER_PASS)
+        histories = _one_per_row(histories)
+        for some in list_files.slices(histories, n):
+            lists = self.lists(some, first)
+            first += len(lists)
+            if strict:
+                report_unknown(lists.unknown_in_histories, strict=True)
+            yield lists if titles is None else lists.with_titles(titles)
+
+    def rank(
+        self, X: sparse.csr_array, k: int, blocked: sparse.csr_array | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """Columns and scores of the k best items per row; an empty row gets the popular items, by their share."""
+        if blocked is not None:
+            return without_pairs(self.rank, X, k, blocked, self.weights.dtype)
+        indices, scores = top_k(self.weights, X, k, exclude_seen=self.exclude_seen, allowed=self.allowed)
+        empty = np.diff(X.indptr) == 0
+        if empty.any():
+            shares = reasons.shares_of(self.popularity)
+            candidates = np.arange(len(self.item_ids)) if self.allowed is None else np.flatnonzero(self.allowed)
+            best = candidates[np.argsort(-shares[candidates], kind="stable")][:k]
+            indices[empty], scores[empty] = -1, -np.inf
+            indices[empty, : len(best)] = best
+            scores[empty, : len(best)] = shares[best]
+        return indices, scores
+
+
+def ask(
     weights: Weights,
     item_ids: NDArray[Any],
     popularity: NDArray[np.float64],
-    histories: Any,
     k: int,
     *,
     exclude_seen: bool = True,
     allow: Any = None,
     block: Any = None,
     strict: bool = False,
-) -> Recommendations:
-    """The k best items for each history; an empty history gets the most popular items, scored by their share."""
+    with_reasons: bool = False,
+    reranked: Rerank | None = None,
+) -> Question:
+    """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
     k = min(checks.whole("k", k, 1), len(item_ids))
-    X, unknown = encode(histories, item_ids)
-    report_unknown(unknown, strict=strict)
-    mask, ignored = allowed_mask(allow, block, item_ids, strict=strict)
-    if ignored:
-        _warn(f"{len(ignored)} ids of allow and block are not in the catalogue: {shorten(ignored)}", stacklevel=3)
-    indices, scores = top_k(weights, X, k, exclude_seen=exclude_seen, allowed=mask)
-    empty = np.diff(X.indptr) == 0
-    if empty.any():
-        shares = reasons.shares_of(popularity)
-        candidates = np.arange(len(item_ids)) if mask is None else np.flatnonzero(mask)
-        best = candidates[np.argsort(-shares[candidates], kind="stable")][:k]
-        indices[empty], scores[empty] = -1, -np.inf
-        indices[empty, : len(best)] = best
-        scores[empty, : len(best)] = shares[best]
-    return named_lists(indices, scores, item_ids, unknown, ignored)
+    if checks.flag("reasons", with_reasons) and not weights.linear:
+        raise OffdiagError(
+            "reasons need a linear model: in a net, what one item adds depends on the others; leave them out"
+        )
+    pairs = _pair_filter(block, item_ids)
+    mask, ignored = allowed_mask(allow, None if pairs else block, item_ids, strict=strict)
+    if pairs and pairs.unknown_items:
+        if strict:
+            raise OffdiagError(
+                f"block holds ids that are not in the catalogue: {shorten(pairs.unknown_items)}; "
+                "remove them, or leave out strict to ignore them"
+            )
+        ignored = distinct([*ignored, *pairs.unknown_items])
+    return Question(weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked)
 
 
-def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, space: str = "score") -> Recommendations:
+def _pair_filter(block: Any, item_ids: NDArray[Any]) -> PairFilter | None:
+    """A table of users and items as a filter; None for anything else."""
+    if is_frame(block):
+        block = read(block)
+    if not hasattr(block, "matrix"):
+        return None
+    matrix, unknown = encode(block, item_ids)
+    return PairFilter(block.user_ids, matrix, distinct(item for items in unknown for item in items))
+
+
+def reranking(
+    weights: Weights,
+    item_ids: NDArray[Any],
+    *,
+    diversity: float = 0.0,
+    at_most: int | None = None,
+    categories: Mapping[Any, Any] | None = None,
+    by: str = "weights",
+) -> Rerank:
+    """A reranking of this model's lists; similarities are its own weights or shared categories."""
+    diversity, at_most = rerank.check(diversity, at_most, categories, by)
+    codes = None if categories is None else rerank.category_codes(categories, item_ids)
+    similarity = None
+    if diversity and by == "categories" and codes is not None:
+        similarity = rerank.from_categories(codes)
+    elif diversity:
+        if not weights.linear:
+            raise OffdiagError(
+                "diversity by weights needs a linear model, whose weights say which items are similar; "
+                "give categories and by='categories'"
+            )
+        m = len(item_ids)
+        one_each = sparse.eye_array(m, format="csr", dtype=np.float32)
+        similarity = rerank.from_neighbours(*top_k(weights, one_each, min(rerank.NEIGHBOURS, m - 1)))
+    return Rerank(diversity, similarity, codes, at_most)
+
+
+def choose_histories(histories: Any, users: Any, data: Any) -> Any:
+    """The histories themselves, or those of some users of the data."""
+    if users is None and data is None:
+        if histories is None:
+            raise OffdiagError("expected histories, or users=[…] with data=Interactions, received neither; give one")
+        return histories
+    if histories is not None or data is None or not hasattr(data, "select_users"):
+        raise OffdiagError(
+            "expected users=[…] together with data=Interactions and no histories; od.read makes Interactions of a table"
+        )
+    return data if users is None else data.select_users(ids=users)
+
+
+def _one_per_row(histories: Any) -> Any:
+    """Histories that can be cut into parts: a matrix or Interactions as they are, anything else as lists of ids."""
+    if hasattr(histories, "matrix"):
+        return histories
+    if sparse.issparse(histories) or (isinstance(histories, np.ndarray) and histories.ndim == 2):
+        return as_matrix(histories)
+    return _as_lists(histories)
+
+
+def write(
+    question: Question,
+    histories: Any,
+    path: str | os.PathLike[str],
+    *,
+    rows_per_file: int | None = None,
+    titles: Mapping[Any, str] | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Written:
+    """Recommend for any number of histories and write the lists as they are made."""
+    batches = question.batches(histories, titles=titles, strict=strict)
+    n_lists = list_files.len_of(_one_per_row(histories))
+    done = list_files.write(batches, path, rows_per_file=rows_per_file, progress=progress, n_lists=n_lists)
+    report_unknown([list(done.unknown)])
+    report_filters(question)
+    return done
+
+
+def recommend(question: Question, histories: Any, *, strict: bool = False) -> Recommendations:
+    """The k best items for each history; an empty history gets the most popular items, scored by their share."""
+    lists = question.lists(histories)
+    report_unknown(lists.unknown_in_histories, strict=strict)
+    report_filters(question)
+    return lists
+
+
+def report_filters(question: Question, *, stacklevel: int = 4) -> None:
+    """Warn about ids of allow and block that are not known."""
+    if ignored := question.unknown_in_filters:
+        _warn(f"{len(ignored)} ids of allow and block are not in the catalogue: {shorten(ignored)}", stacklevel)
+    if question.blocked is not None and (strangers := question.blocked.unknown_users()):
+        _warn(f"{len(strangers)} users of block have no history here: {shorten(strangers)}", stacklevel)
+
+
+def similar(
+    weights: Weights,
+    item_ids: NDArray[Any],
+    items: Any,
+    k: int,
+    *,
+    space: str = "score",
+    allow: Any = None,
+    block: Any = None,
+    strict: bool = False,
+) -> Recommendations:
     """For each item, the k most similar other items.
 
     "score": what ``recommend`` gives for a history of only that item, the largest entries of its row of W.
@@ -269,13 +464,18 @@ def similar(weights: Weights, item_ids: NDArray[Any], items: Any, k: int, *, spa
     if (where < 0).any():
         missing = [x for x, place in zip(wanted, where, strict=True) if place < 0]
         raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
+    mask, ignored = allowed_mask(allow, block, item_ids, strict=strict)
+    if ignored:
+        _warn(f"{len(ignored)} ids of allow and block are not in the catalogue: {shorten(ignored)}", stacklevel=3)
     asked = weights if space == "score" else _Cosine(_embedding(weights, space))
     one = sparse.csr_array(
         (np.ones(len(where), np.float32), where.astype(np.int32), np.arange(len(where) + 1)),
         shape=(len(where), len(item_ids)),
     )
-    indices, scores = top_k(asked, one, k)
-    return named_lists(indices, scores, item_ids, [[] for _ in wanted], [])
+    indices, scores = top_k(asked, one, k, allowed=mask)
+    return named_lists(
+        indices, scores, item_ids, [[] for _ in wanted], ignored, user_ids=item_ids[where], names=("item", "similar")
+    )
 
 
 def _embedding(weights: Weights, space: str) -> NDArray[np.floating]:

@@ -13,6 +13,7 @@ from scipy import sparse
 from offdiag.weights import Weights
 
 SCORES_AT_ONCE = 1 << 24  # scores of all items for a few rows: 64 MB in single precision
+PLACES_AT_ONCE = 4_096  # places of lists whose reasons one task of a thread finds
 
 
 def shares_of(popularity: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -138,3 +139,33 @@ def pair(
         amounts=amounts[order],
         rest=together - direct - float(amounts.sum()),
     )
+
+
+def strongest(
+    weights: Weights, X: sparse.csr_array, indices: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """For each listed item, the column of the history that adds most to its score, and its share of all that is added.
+
+    Both are users × k. The column is -1 and the share nan where nothing in the history adds to the score, as for an
+    empty history. Equal contributions go to the earlier column. Cost: the weights are read once, and one product per
+    entry of the history of each listed item.
+    """
+    from offdiag._kernels import parallel, reason_parts
+
+    n, k = indices.shape
+    m = X.shape[1]
+    best, share = np.full(n * k, -1, dtype=np.int64), np.full(n * k, np.nan)
+    listed = np.ascontiguousarray(indices).ravel()
+    asked = np.flatnonzero((listed >= 0) & (np.repeat(np.diff(X.indptr), k) > 0))
+    places = asked[np.argsort(listed[asked], kind="stable")]
+    step = max(1, SCORES_AT_ONCE // 4 // max(m, 1))  # columns at once
+    for lo in range(0, m, step):
+        hi = min(lo + step, m)
+        begin, end = np.searchsorted(listed[places], [lo, hi])
+        if begin == end:
+            continue
+        some = places[begin:end]
+        rest = (some, k, listed, lo, weights.columns(lo, hi), X.indptr, X.indices, X.data, best, share)
+        shares = parallel.ranges(len(some), -(-len(some) // PLACES_AT_ONCE))
+        parallel.run_parallel(reason_parts.strongest, [(first, last, *rest) for first, last in shares])
+    return best.reshape(n, k), share.reshape(n, k)

@@ -2,28 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import notebook, tables
+
+if TYPE_CHECKING:
+    from offdiag.list_files import Written
+
+
+class Reasons(NamedTuple):
+    """Of each recommended item, the item of the history that adds most to its score."""
+
+    items: np.ma.MaskedArray[Any, Any]  # (n, k) ids, masked where nothing in the history adds to the score
+    shares: np.ma.MaskedArray[Any, Any]  # (n, k) of all that is added, from 0 to 1
+
 
 @dataclass(frozen=True, eq=False)
-class Recommendations:
+class Recommendations(tables.Tabular):
     """A ranked list per history, best first.
 
     A list is shorter than k when no more items are left. ``lengths`` gives the length of each; after its end
     ``items`` and ``scores`` are masked (``None`` in ``tolist()``) and ``indices`` is -1.
+
+    Tables: "long" has a row per recommendation (user, rank from 1, item, score; title and reason where known),
+    "wide" a row per user with the items in columns item_1, item_2, …, null after the end of a short list.
+    ``user_ids`` are the ids of the histories where these were Interactions, otherwise their positions from 0.
+
+    Example:
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> lists = od.EASE(l2=10.0).fit(X).recommend(X, k=2)
+        >>> lists.to_polars("wide").columns
+        ['user', 'item_1', 'item_2']
     """
+
+    TABLES: ClassVar[tuple[str, ...]] = ("long", "wide")
 
     items: np.ma.MaskedArray[Any, Any]  # (n, k) item ids
     scores: np.ma.MaskedArray[Any, Any]  # (n, k)
     indices: NDArray[np.int64]  # (n, k) columns of the catalogue
     unknown_in_histories: list[list[Any]]  # per history, its ids that are not in the catalogue
     unknown_in_filters: list[Any] = field(default_factory=list)  # the same for allow and block
+    user_ids: NDArray[Any] | None = field(default=None, repr=False)  # None: positions from 0
+    reasons: Reasons | None = field(default=None, repr=False)
+    titles: Mapping[str, str] | None = field(default=None, repr=False)  # by id as text
+    popular: NDArray[np.bool_] = field(
+        default_factory=lambda: np.zeros(0, np.bool_), repr=False
+    )  # lists of popular items
+    names: tuple[str, str] = ("user", "item")  # what the lists belong to, and what they hold; as columns of tables
+
+    @property
+    def users(self) -> NDArray[Any]:
+        """The id of each list's user; its position from 0 where ids are not known."""
+        return np.arange(len(self.indices)) if self.user_ids is None else self.user_ids
+
+    def with_titles(self, titles: Mapping[Any, str]) -> Recommendations:
+        """The same lists with the titles of their items, by id; an id and its text are the same here.
+
+        Example:
+            >>> model = od.Popularity().fit(np.array([[1, 0, 1], [1, 1, 0]]))
+            >>> model.recommend([[1]], k=1).with_titles({0: "Alien"}).to_dicts()[0]["title"]
+            'Alien'
+        """
+        return replace(self, titles={str(item): title for item, title in titles.items()})
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        key, value = self.names
+        if form == "wide":
+            places = range(self.indices.shape[1])
+            return {key: self.users} | {f"{value}_{place + 1}": self.items[:, place] for place in places}
+        real = self.indices >= 0
+        columns: dict[str, Any] = {
+            key: np.repeat(self.users, self.lengths),
+            "rank": np.nonzero(real)[1] + 1,
+            value: self.items.data[real],
+        }
+        if self.titles is not None:
+            columns["title"] = tables.looked_up(columns[value], self.titles)
+        columns["score"] = self.scores.data[real]
+        if self.reasons is not None:
+            columns |= {"reason": self.reasons.items[real], "reason_share": self.reasons.shares[real]}
+        return columns
+
+    def _repr_html_(self) -> str:
+        n, k = self.indices.shape
+        first = self._first(notebook.ROWS)
+        title = f"{n:,} lists of up to {k:,} items"
+        facts = {"left out": f"{n_unknown:,} ids that the model does not know"} if (n_unknown := self.n_unknown) else {}
+        return notebook.card(title, facts, first.to_polars(), n_rows=int(self.lengths.sum()))
+
+    @property
+    def n_unknown(self) -> int:
+        """How many ids of histories and filters were left out because the catalogue lacks them."""
+        return sum(map(len, self.unknown_in_histories)) + len(self.unknown_in_filters)
+
+    def write(self, path: str | os.PathLike[str], *, rows_per_file: int | None = None) -> Written:
+        """Write the long table to a file that ends in .parquet, .csv, .jsonl or .ndjson, whole or not at all.
+
+        With ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … For lists that do not fit
+        into memory at once, use ``model.recommend_to``.
+
+        Example:
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.EASE(l2=10.0).fit(X).similar(X.item_ids, k=5).write("similar.csv").n_rows
+            200
+        """
+        from offdiag import list_files
+
+        return list_files.write([self], path, rows_per_file=rows_per_file)
+
+    def _first(self, n: int) -> Recommendations:
+        rows, reasons = slice(n), self.reasons
+        return replace(
+            self,
+            items=self.items[rows],
+            scores=self.scores[rows],
+            indices=self.indices[rows],
+            unknown_in_histories=self.unknown_in_histories[rows],
+            user_ids=self.users[rows],
+            reasons=None if reasons is None else Reasons(reasons.items[rows], reasons.shares[rows]),
+        )
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -55,16 +159,28 @@ def named_lists(
     item_ids: NDArray[Any],
     unknown_in_histories: list[list[Any]],
     unknown_in_filters: list[Any],
+    **more: Any,
 ) -> Recommendations:
-    """The lists of ``top_k`` with the ids of their items; index -1 becomes a masked place."""
+    """The lists of ``top_k`` with the ids of their items; index -1 becomes a masked place.
+
+    ``more``: further fields of the result.
+    """
+    masked_items = named(indices, item_ids)
+    masked_scores: Any = np.ma.MaskedArray(scores, mask=indices < 0)  # a separate mask: either may be changed
+    if masked_items.mask.any():
+        masked_scores.fill_value = -np.inf
+    return Recommendations(masked_items, masked_scores, indices, unknown_in_histories, unknown_in_filters, **more)
+
+
+def named(indices: NDArray[np.int64], item_ids: NDArray[Any]) -> np.ma.MaskedArray[Any, Any]:
+    """The ids of columns; masked where the column is -1."""
     padded = indices < 0
     items = item_ids[np.maximum(indices, 0)]
-    masked_items: Any = np.ma.MaskedArray(items, mask=padded)
-    masked_scores: Any = np.ma.MaskedArray(scores, mask=padded.copy())  # a separate mask: either may be changed
+    masked: Any = np.ma.MaskedArray(items, mask=padded)
     if padded.any():
         items[padded] = _not_an_id(item_ids)
-        masked_items.fill_value, masked_scores.fill_value = items[padded][0], -np.inf
-    return Recommendations(masked_items, masked_scores, indices, unknown_in_histories, unknown_in_filters)
+        masked.fill_value = items[padded][0]
+    return masked  # type: ignore[no-any-return]
 
 
 def _not_an_id(item_ids: NDArray[Any]) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from rich.progress import Progress
 
 import offdiag as od
-from offdiag.cli import console
+from offdiag.cli import console, outputs
 
 
 def start(folder, *args, **more):
@@ -20,16 +20,19 @@ def start(folder, *args, **more):
     )  # fmt: skip
 
 
-def test_long_results_are_lines_separated_by_tabs(text_of, monkeypatch):
+def test_long_tables_are_lines_separated_by_tabs(capsys, monkeypatch):
     monkeypatch.setattr(console, "MANY_ROWS", 10)
-    out = text_of("recommend", "model.od", "--histories", "new.csv", "-k", 3)
-    assert out.splitlines()[0] == "user\trank\titem\tscore"
+    console.show_table(["user", ">rank"], [[n, 1] for n in range(11)])
+    assert capsys.readouterr().out.splitlines()[:2] == ["user\trank", "0\t1"]
 
 
-def test_ids_are_printed_verbatim_but_cannot_control_the_terminal(text_of, json_of, folder):
+def test_ids_are_printed_verbatim_but_cannot_control_the_terminal(text_of, json_of, folder, monkeypatch):
     matrix = od.read(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])).matrix
     ids = np.array(["[red]", "a\x1b[31mb", ":smile:"])
     od.EASE(l2=1.0).fit(od.Interactions(matrix, np.arange(4), ids)).save(folder / "odd.od")
+    lines = text_of("similar", "odd.od", "[red]")  # for a program: the ids as they are
+    assert "a\x1b[31mb" in lines
+    monkeypatch.setattr(outputs, "destination", lambda *_, **__: None)  # as on a terminal
     out = text_of("similar", "odd.od", "[red]")
     for shown in ("similar to [red]", ":smile:", "a\\x1b[31mb"):
         assert shown in out

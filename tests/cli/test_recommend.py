@@ -1,7 +1,10 @@
 """`offdiag recommend`: the lists of the library, from histories that are typed or read."""
 
+import csv
+import json
 import re
 
+import polars as pl
 import pytest
 
 import offdiag as od
@@ -64,8 +67,8 @@ def test_a_list_may_be_shorter_than_k(text_of, json_of, folder):
     for history, expected in (("0,1", [2]), ("0,1,2", [])):
         words = ["recommend", "zero.od", "--history", history, "-k", "9"]
         assert [item["item"] for item in json_of(*words)[0]["items"]] == expected
-        shown = [line.split() for line in text_of(*words).splitlines()]
-        assert [line[1] for line in shown if line[:1] == ["1"]] == [str(i) for i in expected]
+        shown = text_of(*words, notes=True).splitlines()[1:]
+        assert [line.split(",")[2] for line in shown] == [str(i) for i in expected]
     (found,) = json_of("similar", "zero.od", "0", "-k", "9")
     assert sorted(item["item"] for item in found["similar"]) == [1, 2]
 
@@ -100,3 +103,89 @@ def test_a_model_that_is_missing_or_damaged_is_one_line(fails, folder, tmp_path)
     for name, *rest in (["recommend", "--history", "a"], ["similar", "a"], ["info"]):
         fails(name, tmp_path / "half.od", *rest)
     fails("evaluate", "new.csv", tmp_path / "half.od")
+
+
+def rows_of(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_a_pipe_gets_csv_or_json_lines_whatever_the_length(text_of, folder):
+    expected = od.load("model.od").recommend(od.read("new.csv"), k=50).to_dicts()
+    for k in (1, 50):  # 50: more rows than a table shows
+        words = ["recommend", "model.od", "--histories", "new.csv", "-k", k]
+        part = [row for row in expected if row["rank"] <= k]
+        assert [row["item"] for row in rows_of(text_of(*words, notes=True))] == [row["item"] for row in part]
+        lines = text_of(*words, "--to", "jsonl", notes=True).splitlines()
+        assert [json.loads(line)["item"] for line in lines] == [row["item"] for row in part]
+    one = rows_of(text_of("recommend", "model.od", "--history", od.load("model.od").item_ids_[0]))
+    assert [row["user"] for row in one] == ["1"] * 10
+
+
+def test_out_writes_the_lists_of_the_library(run, folder, tmp_path):
+    inter, model = od.read("new.csv"), od.load("model.od")
+    (tmp_path / "titles.csv").write_text(f'item,title\n"{model.item_ids_[0]}",First\n')
+    options = ["--reasons", "--titles", tmp_path / "titles.csv", "-k", 5]
+    code, out, err = run("recommend", "model.od", "--histories", "new.csv", *options, "--out", tmp_path / "top.parquet")
+    assert (code, out) == (0, "")
+    assert "wrote 60 lists, 300 rows" in err
+    expected = model.recommend(inter, k=5, reasons=True).with_titles({model.item_ids_[0]: "First"}).to_polars()
+    assert pl.read_parquet(tmp_path / "top.parquet").equals(expected)
+    words = ["recommend", "model.od", "--histories", "new.csv", "-k", 5, "--out", tmp_path / "top.csv"]
+    assert run(*words, "--rows-per-file", 100)[0] == 0
+    assert sorted(path.name for path in (tmp_path / "top.csv").iterdir()) == [f"part-0000{n}.csv" for n in range(3)]
+
+
+def test_only_the_users_of_a_file_get_lists(text_of, fails, folder, tmp_path):
+    users = od.read("new.csv").user_ids.tolist()
+    (tmp_path / "users.txt").write_text(f"{users[4]}\n{users[2]}\n")
+    words = ["recommend", "model.od", "--histories", "new.csv", "-k", 1, "--only-users", tmp_path / "users.txt"]
+    assert [row["user"] for row in rows_of(text_of(*words))] == [str(users[4]), str(users[2])]
+    (tmp_path / "users.txt").write_text("nobody\n")
+    assert "'nobody'" in fails(*words)
+
+
+def test_pairs_of_a_table_are_blocked(text_of, folder, tmp_path):
+    words = ["recommend", "model.od", "--histories", "new.csv", "-k", 2]
+    before = rows_of(text_of(*words))
+    (tmp_path / "pairs.csv").write_text(f'user,item\n{before[0]["user"]},"{before[0]["item"]}"\n')
+    after = rows_of(text_of(*words, "--block-pairs", tmp_path / "pairs.csv"))
+    assert after[0]["item"] == before[1]["item"]
+    assert after[2:] == before[2:]
+    (tmp_path / "pairs.csv").write_text(f'user,item\n999999,"{before[0]["item"]}"\n')
+    assert text_of(*words, "--block-pairs", tmp_path / "pairs.csv", notes=True)
+
+
+def test_varied_lists_come_with_their_measured_cost(run, folder, tmp_path):
+    model = od.load("model.od")
+    kinds = {item: f"kind {n % 3}" for n, item in enumerate(model.item_ids_.tolist())}
+    table = [("item", "genre"), *kinds.items()]
+    with (tmp_path / "kinds.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(table)
+    words = ["recommend", "model.od", "--histories", "new.csv", "-k", 6, "--diversity", 0.3]
+    code, out, err = run(*words, "--at-most", 2, "--per", "genre", "--categories", tmp_path / "kinds.csv")
+    assert code == 0
+    assert re.search(r"reranking changes ndcg@6 by [+-]0\.\d+ ± 0\.\d+ from 0\.\d+ \(60 users", err)
+    each = {}
+    for row in rows_of(out):
+        each.setdefault(row["user"], []).append(kinds[row["item"]])
+    assert all(sorted(listed) == sorted(["kind 0", "kind 1", "kind 2"] * 2) for listed in each.values())
+    assert "--histories" in run("recommend", "model.od", "--history", "", "--diversity", 0.5)[2]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--to", "xml"], "csv or jsonl"),
+        (["--out", "top.xlsx"], "ending in .parquet"),
+        (["--out", "top.csv", "--to", "csv"], "exclude each other"),
+        (["--rows-per-file", "5"], "add --out"),
+        (["--only-users", "new.csv"], "add --histories"),
+        (["--block-pairs", "new.csv"], "add --histories"),
+        (["--categories", "new.csv"], "add --at-most"),
+        (["--at-most", "2"], "categories"),
+        (["--diversity", "2"], "diversity must be"),
+        (["--out", "nowhere/top.csv"], "nowhere"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line(fails, args, words):
+    assert words in fails("recommend", "model.od", "--history", "", *args)

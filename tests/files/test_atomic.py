@@ -92,3 +92,18 @@ def test_while_a_file_is_written_only_its_owner_can_read_it(tmp_path, monkeypatc
 def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(od.OffdiagError, match="expected the name of an ordinary file"), atomic.replacing(tmp_path):
         pass
+
+
+def test_a_folder_appears_with_all_its_files_or_not_at_all(tmp_path):
+    with atomic.new_folder(tmp_path / "lists") as folder:
+        (folder / "a.csv").write_text("x")
+        assert not (tmp_path / "lists").exists()
+        atomic.sweep(tmp_path)
+        assert folder.exists(), "its writer is alive"
+    assert [path.name for path in (tmp_path / "lists").iterdir()] == ["a.csv"]
+    with pytest.raises(od.OffdiagError, match="cannot save"), atomic.new_folder(tmp_path / "other") as folder:
+        folder.write_text("x")  # fails
+    assert [path.name for path in tmp_path.iterdir()] == ["lists"]
+    for taken in ("lists", "lists/a.csv"):
+        with pytest.raises(od.OffdiagError, match="not an empty folder"), atomic.new_folder(tmp_path / taken):
+            pass

@@ -14,7 +14,7 @@ from offdiag.models import fields
 from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Source, check_gram, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import neighbours
 from offdiag.solvers.neighbours import Source as Similarities
 from offdiag.weights import Sparse
@@ -53,11 +53,12 @@ class ItemKNN(Recommender):
     user_power: float | Auto = fields.user_power(auto="1, or that of the Gram in fit_gram")
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
         Memory: a copy of the interactions and two numbers per neighbour; no m×m matrix.
         """
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         if used.user_power == "auto":
@@ -66,8 +67,9 @@ class ItemKNN(Recommender):
         similarities = neighbours.from_data(matrix, user_weights(matrix, used.user_power))
         return self._select(similarities, used, source, progress)
 
-    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
+        progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)

@@ -15,7 +15,7 @@ from offdiag.models import fields
 from offdiag.models.fields import check_not_empty
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Source, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.weights import Constant
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class Popularity(Recommender):
     learns_from_gram = True
     can_change = True
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
+        progress = reporter(progress)
         return self._finish(read_data(X)[1])
 
-    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from the item sums of a Gram; its ``user_power`` does not matter."""
+        progress = reporter(progress)
         return self._finish(read_gram(G, item_ids))
 
     def _finish(self, source: Source) -> Self:

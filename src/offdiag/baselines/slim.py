@@ -18,7 +18,7 @@ from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import EASE
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Source, check_gram, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import elastic_net
 from offdiag.weights import Packed, Sparse
 
@@ -71,12 +71,13 @@ class SLIM(_Fit):
     )
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
         ``start``: a SLIM fitted to the same items, for example with another l1; the result is the same, found sooner.
         Memory: m² numbers for m items, half as much again during unpacking, and the weights.
         """
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         self._check_memory(matrix.shape[1], layout.size(matrix.shape[1]))
@@ -86,9 +87,10 @@ class SLIM(_Fit):
         return self._solve(G, used, source, B, progress)
 
     def fit_gram(
-        self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | None = None
+        self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | bool | None = None
     ) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed."""
+        progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)

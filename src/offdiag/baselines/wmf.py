@@ -13,7 +13,7 @@ from offdiag.models import fields
 from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import read_data
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors
 
@@ -71,8 +71,9 @@ class WMF(_Fit):
     seed: int = fields.seed()
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         (n, m), sums = matrix.shape, source.popularity

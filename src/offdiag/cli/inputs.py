@@ -242,12 +242,17 @@ def parse_history(text: str, model: Recommender) -> list[Any]:
 
 
 def read_ids(path: Path, model: Recommender) -> list[Any]:
-    """A text file with one id per line."""
+    """A text file with one item id per line."""
+    return parse_ids(read_lines(path), model)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The ids of a text file, one per line, as text."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise OffdiagError(f"expected a text file with one id per line, received {str(path)!r}") from None
-    ids = parse_ids([line.strip() for line in lines if line.strip()], model)
+    ids = [line.strip() for line in lines if line.strip()]
     if not ids:
         raise OffdiagError(f"expected one id per line, received no id in {str(path)!r}")
     return ids

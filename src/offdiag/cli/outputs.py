@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
 
 from offdiag import wording
 from offdiag.cli import console
@@ -13,6 +17,19 @@ from offdiag.data import sql
 from offdiag.errors import OffdiagError
 from offdiag.files import atomic, keys, switch
 from offdiag.report.writer import setting_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from offdiag.list_files import Written
+    from offdiag.recommendations import Recommendations
+
+Out = Annotated[str | None, Option(metavar="FILE", help="Write the lists to FILE: .parquet, .csv, .jsonl or .ndjson.")]
+RowsPerFile = Annotated[
+    int | None, Option(metavar="N", min=1, help="With --out: a folder of files of N rows each, part-00000, …")
+]
+To = Annotated[str | None, Option("--to", metavar="csv|jsonl", help="Print lines for programs; csv in a pipe.")]
+STREAMS = ("csv", "jsonl")
 
 
 def check_file(out: str, data: str, option: str = "out", example: str = "model.od") -> None:
@@ -99,3 +116,67 @@ def show_metrics(text: str, metrics: dict[str, Any]) -> None:
 
 def number(value: float | None, digits: str = ".4f") -> str:
     return "-" if value is None or value != value else format(value, digits)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where ranked lists go that are not shown as a table: a file, a folder of files, or stdout."""
+
+    path: str | None
+    rows_per_file: int | None
+    stream: str  # csv or jsonl, if there is no path
+
+    def write(self, batches: Iterable[Recommendations], work: console.Work, n_lists: int) -> Written:
+        from offdiag import list_files
+
+        if self.path is None:
+            sys.stdout.flush()
+            return list_files.to_stream(batches, sys.stdout.buffer, f".{self.stream}")
+        return list_files.write(batches, self.path, rows_per_file=self.rows_per_file, progress=work, n_lists=n_lists)
+
+
+def destination(
+    out: str | None, rows_per_file: int | None, to: str | None, json: bool, *, reads: Sequence[str]
+) -> Destination | None:
+    """Where the lists go; None if they are shown as a table, which only a terminal gets, or as one JSON document."""
+    from offdiag import list_files
+
+    if to is not None and to not in STREAMS:
+        raise OffdiagError(f"--to must be csv or jsonl, received {to!r}")
+    if sum([out is not None, to is not None, json]) > 1:
+        raise OffdiagError("--out, --to and --json exclude each other; the name of --out decides its format")
+    if rows_per_file is not None and out is None:
+        raise OffdiagError("--rows-per-file divides what --out writes; add --out FILE")
+    if out is not None:
+        list_files.format_of(out)
+        if rows_per_file is None:
+            for data in reads:
+                check_file(out, data, example="top.parquet")
+        return Destination(out, rows_per_file, "")
+    if json or (to is None and console.stdout().is_terminal):
+        return None
+    return Destination(None, None, to or "csv")
+
+
+def note_lists(done: Written) -> None:
+    """What was written, and which lists are not what was asked for, on stderr."""
+    if done.files:
+        size = sum(os.path.getsize(file) for file in done.files)
+        where = done.files[0] if len(done.files) == 1 else f"{len(done.files):,} files in {Path(done.files[0]).parent}"
+        console.message(
+            f"wrote {done.n_lists:,} lists, {done.n_rows:,} rows, to {where} ({wording.size(size)}) "
+            f"in {wording.seconds(done.seconds)}"
+        )
+    if done.n_popular:
+        console.note(f"lists of popular items, because nothing in their histories is known: {done.n_popular:,}")
+    if done.n_short:
+        console.note(f"lists shorter than asked for, because no more items were left: {done.n_short:,}")
+
+
+def show_lists(table: pl.DataFrame) -> None:
+    """The long table of lists, with few digits."""
+    digits = {"score": ".4f", "reason_share": ".0%"}
+    heads = [f">{name}" if name in (*digits, "rank") else name for name in table.columns]
+    formats = [digits.get(name, "") for name in table.columns]
+    rows = [["" if x is None else format(x, how) for x, how in zip(row, formats, strict=True)] for row in table.rows()]
+    console.show_table(heads, rows)

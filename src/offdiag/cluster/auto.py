@@ -13,7 +13,7 @@ from offdiag.cluster.stages import stage
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import gram
 from offdiag.gramian.user_weights import on_grid, weights_of
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import leave_one_out
 
 Model = TypeVar("Model")  # a fit returns the model it is given
@@ -38,7 +38,7 @@ def resolve(model: object, settings: dict[str, Any], parts: Parts, progress: Pro
 
 
 def unseen_user_l2(
-    parts: Parts, user_power: float, *, items: int = 1_000, users: int = 4_000, progress: Progress | None = None
+    parts: Parts, user_power: float, *, items: int = 1_000, users: int = 4_000, progress: Progress | bool | None = None
 ) -> float:
     """The l2 at which EASE would best predict a user it has not seen, on the most popular items.
 
@@ -51,7 +51,7 @@ def unseen_user_l2(
         >>> od.cluster.unseen_user_l2(od.cluster.read(X), user_power=0.5) > 0
         True
     """
-    with stage(parts.client, "choosing l2", progress) as work:
+    with stage(parts.client, "choosing l2", reporter(progress)) as work:
         sums = work.gather([work.submit(_squares, part, parts.n_items, user_power) for part in parts.futures], 0, 0.3)
         by_item = np.sum([one[0] for one in sums], axis=0)
         weighted, entries, weighted_entries, active = (sum(one[at] for one in sums) for at in (1, 2, 3, 4))

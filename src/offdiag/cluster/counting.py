@@ -19,7 +19,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, Gram
 from offdiag.gramian.packed import gram as gram_here
 from offdiag.gramian.user_weights import checked_power
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -34,7 +34,7 @@ def gram(
     *,
     dtype: Any = None,
     client: Client | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> Gram:
     """od.gram of users spread over workers: bit for bit the same for 0/1 data, otherwise up to rounding.
@@ -48,6 +48,7 @@ def gram(
         >>> bool((od.cluster.gram(X).values == od.gram(X).values).all())
         True
     """
+    progress = reporter(progress)
     client = session.current(client)
     parts = read(data, client=client, progress=progress, reports=reports)
     if dtype is None:  # as od.gram

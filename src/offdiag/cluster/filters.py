@@ -11,7 +11,7 @@ from offdiag.cluster.placement import total, tree
 from offdiag.cluster.stages import stage
 from offdiag.data.prepare import nothing_left, threshold
 from offdiag.data.sparse_rows import positions_of_rows
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 
 def prepare(
@@ -20,7 +20,7 @@ def prepare(
     at_least: float | None = None,
     min_users: int = 0,
     min_items: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Parts:
     """The filters of `offdiag fit`: values of at least ``at_least`` become 1, others are dropped; then items with
     ``min_items`` users or more are kept, and users with ``min_users`` of them. One pass, as od.prepare.min_counts.
@@ -31,6 +31,7 @@ def prepare(
         >>> od.cluster.prepare(od.cluster.read(X), min_items=15)
         Parts(1 parts, 60 users x 12 items, 362 interactions)
     """
+    progress = reporter(progress)
     checks.whole("min_users", min_users)
     checks.whole("min_items", min_items)
     least = None if at_least is None else threshold(at_least)

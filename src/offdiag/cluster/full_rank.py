@@ -21,7 +21,7 @@ from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_l2
 from offdiag.weights import Dense, Packed, Sparse, Weights
@@ -41,7 +41,7 @@ def fit_full_rank(
     keep: int | None = None,
     tile: int | None = None,
     client: Client | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> Model:
     """Fit EASE, DLAE, EDLAE or RDLAE on a cluster; the weights are those of ``model.fit`` up to rounding.
@@ -56,6 +56,7 @@ def fit_full_rank(
         >>> od.cluster.fit_full_rank(od.EASE(l2=5.0), X, keep=3).weights_.kind
         'sparse'
     """
+    progress = reporter(progress)
     client = session.current(client)
     if getattr(model, "cluster_fit", None) != "full rank":
         raise OffdiagError(
@@ -91,10 +92,11 @@ def solve(
     settings: dict[str, Any],
     dtype: Any,
     tile: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> tuple[Inverse, Gram]:
     """The inverse on the workers, and a Gram with its totals but without its values."""
+    progress = reporter(progress)
     m, dtype = parts.n_items, np.dtype(dtype)
     edges = _edges(m, tile)
     _check_memory(parts, edges, dtype)
@@ -183,8 +185,9 @@ class Inverse:
     diagonal: NDArray[np.floating]
     objective: float
 
-    def gather(self, progress: Progress | None = None) -> Packed:
+    def gather(self, progress: Progress | bool | None = None) -> Packed:
         """The whole matrix on this machine: m(m+1)/2 numbers."""
+        progress = reporter(progress)
         m, dtype = len(self.scale), self.scale.dtype
         cholesky.check_feasible(m, dtype.itemsize)
         values = np.empty(layout.size(m), dtype=dtype)
@@ -198,8 +201,9 @@ class Inverse:
                     values[layout.positions(m, span[i], span[j])] = tile
         return Packed(values, self.scale, self.diagonal)
 
-    def strongest(self, keep: int, progress: Progress | None = None) -> Sparse:
+    def strongest(self, keep: int, progress: Progress | bool | None = None) -> Sparse:
         """The ``keep`` largest |B_ji| of every column and the diagonal, chosen on the workers; the rest is dropped."""
+        progress = reporter(progress)
         m = len(self.scale)
         found: list[list[Future]] = [[] for _ in self.edges[1:]]
         columns, rows, data = [np.arange(m)], [np.arange(m)], [self.diagonal]

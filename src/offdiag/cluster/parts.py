@@ -23,7 +23,7 @@ from offdiag.data.read import read as read_here
 from offdiag.data.sparse_rows import csr, positions_of_rows
 from offdiag.data.table import Duplicates, check_duplicates
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -132,7 +132,7 @@ def read(
     text_ids: bool = False,
     verify: bool = False,
     client: Client | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> Parts:
     """Interactions from partitions, read by the workers; the same users, items and values as od.read of all files.
@@ -149,6 +149,7 @@ def read(
         >>> od.cluster.read(X)
         Parts(1 parts, 60 users x 20 items, 400 interactions)
     """
+    progress = reporter(progress)
     client = session.current(client)
     if isinstance(source, Parts):
         return source

@@ -27,7 +27,7 @@ from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.errors import OffdiagError
 from offdiag.gramian.user_weights import scale_of, weights_of
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import gram_rows, popularity_order, support
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def fit_sparse(
     data: Any,
     *,
     client: Client | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> Model:
     """Fit a SparseEDLAE on a cluster: the same bytes as ``model.fit`` on one machine.
@@ -59,6 +59,7 @@ def fit_sparse(
         >>> od.cluster.fit_sparse(od.SparseEDLAE(neighbours=3), X).weights_.shape
         (20, 20)
     """
+    progress = reporter(progress)
     client = session.current(client)
     if getattr(model, "cluster_fit", None) != "sparse":
         raise OffdiagError(

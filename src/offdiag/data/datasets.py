@@ -18,7 +18,7 @@ from offdiag.data._sets.download import fetch, verify
 from offdiag.data.interactions import Interactions
 from offdiag.data.table import Table, assemble, concatenate
 from offdiag.errors import OffdiagError
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,9 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "offdiag"
 
 
-def download(name: str, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None) -> Path:
+def download(
+    name: str, folder: str | os.PathLike[str] | None = None, *, progress: Progress | bool | None = None
+) -> Path:
     """Fetch the set into `folder` (default: the cache) and return that folder; existing files are kept.
 
     A file appears under its name only when complete and, if a checksum is published, verified.
@@ -323,6 +325,7 @@ def download(name: str, folder: str | os.PathLike[str] | None = None, *, progres
         >>> od.datasets.download("citeulike-a", folder=".").name == ""
         True
     """
+    progress = reporter(progress)
     dataset = describe(name)
     place = Path(folder) if folder is not None else cache_folder() / name
     for address, checksum in zip(dataset.addresses, dataset.checksums, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import wording
+from offdiag import notebook, tables, wording
 from offdiag.data.ids import positions as places_of
 from offdiag.data.ids import text_array
 from offdiag.data.sparse_rows import csr, positions_of_rows, sort_pairs
@@ -21,7 +21,7 @@ Which = NDArray[Any] | Sequence[Any] | slice
 
 
 @dataclass(frozen=True, eq=False)
-class Interactions:
+class Interactions(tables.Tabular):
     """A users × items matrix (CSR, float32, canonical) with the ids of its rows and columns.
 
     `times` and `rows` run along `matrix.data`: when each interaction happened, and its first row in
@@ -166,6 +166,17 @@ class Interactions:
         # Once entries move, storage order is no longer table order, so the old positions must be remembered.
         rows = self.rows[picked] if self.rows is not None else (picked if moved else None)
         return None if self.times is None else self.times[picked], rows
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        users = np.repeat(self.user_ids, np.diff(self.matrix.indptr))
+        columns = {"user": users, "item": self.item_ids[self.matrix.indices], "value": self.matrix.data}
+        return columns if self.times is None else columns | {"time": self.times}
+
+    def _repr_html_(self) -> str:
+        filled = f"{100 * self.nnz / max(1, self.n_users * self.n_items):.3g} %"
+        facts = {"users": f"{self.n_users:,}", "items": f"{self.n_items:,}", "interactions": f"{self.nnz:,}"}
+        first = self.select_users(slice(0, notebook.ROWS))
+        return notebook.card("Interactions", facts | {"filled": filled}, first.to_polars(), n_rows=self.nnz)
 
     def __repr__(self) -> str:
         cells = max(1, self.n_users * self.n_items)

@@ -7,6 +7,7 @@ of validation and test are the rows of train; a user without targets has an empt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import checks
+from offdiag import checks, notebook, tables
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries
 from offdiag.errors import OffdiagError
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOut(tables.Tabular):
     """Users to evaluate on: histories go into the model, targets should come out.
+
+    As a table: user, item, value, and the role of each interaction, "history" or "target".
 
     Example:
         >>> import offdiag as od
@@ -37,6 +40,28 @@ class HeldOut:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any] | None = None  # of the columns, so that a model with other columns is detected
 
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        return {name: np.concatenate(parts) for name, parts in self._parts().items()}
+
+    def _parts(self) -> dict[str, list[NDArray[Any]]]:
+        """The columns of the table, of histories and targets apart."""
+        ids = np.arange(self.histories.shape[1]) if self.item_ids is None else self.item_ids
+        both = {"history": self.histories, "target": self.targets}
+        return {
+            "user": [np.repeat(self.user_ids, np.diff(matrix.indptr)) for matrix in both.values()],
+            "item": [ids[matrix.indices] for matrix in both.values()],
+            "value": [matrix.data for matrix in both.values()],
+            "role": [np.full(matrix.nnz, role) for role, matrix in both.items()],
+        }
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "users": f"{len(self.user_ids):,}",
+            "in histories": f"{self.histories.nnz:,}",
+            "targets": f"{self.targets.nnz:,}",
+        }
+        return notebook.card("Held-out users", facts)
+
     def __repr__(self) -> str:
         return (
             f"HeldOut({len(self.user_ids):,} users, {self.histories.nnz:,} in histories, {self.targets.nnz:,} targets)"
@@ -44,8 +69,11 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Split(tables.Tabular):
     """Train and test parts, and optionally validation, over the same columns.
+
+    As a table: every interaction with its part ("train", "validation" or "test") and role ("train", "history" or
+    "target"). In splits where users are in train too, their training interactions are also their histories.
 
     Example:
         >>> import offdiag as od
@@ -57,6 +85,24 @@ class Split:
     train: Interactions
     validation: HeldOut | None
     test: HeldOut
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        import polars as pl
+
+        held_out = {"validation": self.validation, "test": self.test}
+        named = [("train", self.train.to_polars().select("user", "item", "value").with_columns(role=pl.lit("train")))]
+        named += [(name, part.to_polars()) for name, part in held_out.items() if part is not None]
+        whole = pl.concat([frame.with_columns(part=pl.lit(name)) for name, frame in named])
+        return {name: whole[name] for name in ("part", "role", "user", "item", "value")}
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[Any, ...]] = [("train", self.train.n_users, self.train.nnz, None)]
+        for name, part in (("validation", self.validation), ("test", self.test)):
+            if part is not None:
+                rows.append((name, len(part.user_ids), part.histories.nnz, part.targets.nnz))
+        names = ("part", "users", "interactions", "targets")
+        table = tables.frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        return notebook.card("Split", {"items": f"{self.train.n_items:,}"}, table)
 
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:

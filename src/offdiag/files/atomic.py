@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,35 @@ def replacing(target: Path, ready: Callable[[], None] | None = None, *, mode: in
         if ready is not None:
             ready()
         new.move(target)
+    sync_folder(target.parent)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, which appears as `target` at the end, or is removed if anything goes wrong.
+
+    The target must not exist yet, or be an empty folder: files of an earlier run would mix with the new ones.
+    """
+    sweep(target.parent)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise OffdiagError(
+            f"expected the name of a new folder, received {str(target)!r}, which exists and is not an empty folder; "
+            "remove it or choose another (nothing was changed)"
+        )
+    with explained(target):
+        folder = target.parent / f".offdiag-{secrets.token_hex(6)}.tmp"
+        folder.mkdir()
+        lock = os.open(folder, os.O_RDONLY) if fcntl is not None else None
+        try:
+            if lock is not None:
+                try_lock(lock)
+            yield folder
+            sync_folder(folder)
+            os.replace(folder, target)
+        finally:
+            if lock is not None:
+                os.close(lock)
+            shutil.rmtree(folder, ignore_errors=True)
     sync_folder(target.parent)
 
 
@@ -123,12 +153,16 @@ def check_replaceable(target: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove half-written files of killed programs: those that no running program has locked."""
+    """Remove half-written files and folders of killed programs: those that no running program has locked."""
     for left in folder.glob(".offdiag-*.tmp") if fcntl is not None else ():
-        with suppress(OSError), open(left, "rb") as file:
-            locked = try_lock(file.fileno())
-            if locked or (locked is None and time.time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS):
-                left.unlink()
+        with suppress(OSError):
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                locked = try_lock(descriptor)
+                if locked or (locked is None and time.time() - os.fstat(descriptor).st_mtime > STALE_SECONDS):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def try_lock(descriptor: int) -> bool | None:

@@ -14,7 +14,7 @@ from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 EXACT_FLOAT32 = 2**24  # float32 holds every integer up to here
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # relative error that a sum may have
@@ -249,7 +249,7 @@ def gram(
     user_power: float = 0.0,
     *,
     dtype: Any = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Gram:
     """G = XᵀX with every user weighted by n_u^(-user_power); one pass over the pairs of each row, on all cores.
 
@@ -264,6 +264,7 @@ def gram(
         >>> od.gram(X).toarray().shape
         (40, 40)
     """
+    progress = reporter(progress)
     matrix = as_matrix(X)
     user_power = checked_power(user_power)
     m = matrix.shape[1]

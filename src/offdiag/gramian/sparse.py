@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, is_exact
 from offdiag.gramian.user_weights import Facts, Users, checked_power, weights_of
-from offdiag.progress import Progress, of_tasks
+from offdiag.progress import Progress, of_tasks, reporter
 from offdiag.solvers import popularity_order
 from offdiag.weights import Sparse
 
@@ -198,12 +198,13 @@ def of_packed(G: Gram) -> SparseGram:
     return SparseGram(indptr, indices, rows.data, G.activity, G.item_counts, G.item_sums, G.user_power)
 
 
-def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | None = None) -> SparseGram:
+def sparse_gram(X: Any, user_power: float = 0.0, *, progress: Progress | bool | None = None) -> SparseGram:
     """G = XᵀX by rows, every user weighted by n_u^(-user_power).
 
     Cost: 2·Σ_u n_u² additions; memory: 12 bytes per interaction and 8 to 12 per pair of items that share a user; the
     pairs are counted before memory is allocated for them.
     """
+    progress = reporter(progress)
     matrix = as_matrix(X)
     user_power = checked_power(user_power)
     m = matrix.shape[1]

@@ -12,7 +12,7 @@ from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, descent
 from offdiag.lab.checks import Matrix
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 CHUNK = 1000  # inputs drawn at a time
 
@@ -50,7 +50,7 @@ def sgd(
     tied: bool = False,
     start: tuple[Any, Any] | Any = None,
     record_path: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Trace:
     """Stochastic gradient descent on ‖Mx − U·diag(z)·Vᵀx/keep‖² with x ~ N(0, I) and a fresh mask per input.
 
@@ -67,6 +67,7 @@ def sgd(
         >>> bool(run.objectives[0, -1] < run.objectives[0, 0])
         True
     """
+    progress = reporter(progress)
     from offdiag._kernels.parallel import run_parallel
     from offdiag.lab.dropout_steps import take_steps
 

@@ -18,7 +18,7 @@ from offdiag.checks import number, whole
 from offdiag.errors import OffdiagError
 from offdiag.lab import checks, dropblock, layers
 from offdiag.lab.checks import Matrix
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 RESNET50 = (3, 4, 6, 3)
 
@@ -66,7 +66,7 @@ def train(
     masks: int = 50,
     learning_rate: float = 1e-3,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Training:
     """Fit Y (outputs × images) by drawing masks: Adam, every image in every step, each under ``masks`` masks.
 
@@ -78,6 +78,7 @@ def train(
         >>> od.lab.resnet.train(np.eye(8)[None], [[1.0]], **words).losses.shape
         (3,)
     """
+    progress = reporter(progress)
     torch = layers.torch_or_error()
     images = _images(torch, pixels)
     Y = checks.matrix(Y, "Y", (None, len(images)))

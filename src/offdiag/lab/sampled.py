@@ -22,7 +22,7 @@ from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.user_weights import user_weights
 from offdiag.lab import layers, spreading
 from offdiag.lab.montecarlo import Estimate, estimate
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 NEEDS_TORCH = (
     "sampled training needs torch, which is not installed; pip install torch, or take the extra: "
@@ -90,7 +90,7 @@ def train(
     start: tuple[Any, Any] | None = None,
     regulariser: str | None = None,
     strength: float = 0.0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **noise: float,
 ) -> Trained:
     """Fit B = UVᵀ (``rank=None``: any B) by Adam on sampled masks, with a step size that falls to 0 linearly.
@@ -109,6 +109,7 @@ def train(
         >>> found.objective(4 * np.ones((3, 3))) < 12
         True
     """
+    progress = reporter(progress)
     torch = layers.torch_or_error(NEEDS_TORCH)
     matrix, drawn = _validate(X, **noise)
     for name, value in (("epochs", epochs), ("batch_users", batch_users), ("masks", masks)):

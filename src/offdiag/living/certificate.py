@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from offdiag import wording
+from offdiag import notebook, wording
 from offdiag.living.past import fingerprint_of, gram_of, roll_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,18 @@ class Certificate:
         lists = {name: f"[{wording.shorten(getattr(self, name), SHOWN)}]" for name in ("new_items", "gone_items")}
         shown = (f"{name}={lists.get(name) or repr(value)}" for name, value in vars(self).items())
         return f"Certificate({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "users": f"{self.users:,}, {self.n_users:,} in the model now",
+            "interactions": f"{self.interactions:,}",
+            "items": f"{self.n_items:,} now, {len(self.new_items):,} new, {len(self.gone_items):,} gone",
+            "method": f"{self.method}, {wording.seconds(self.seconds)}",
+            "error of the weights": f"{self.weight_error:.2g}, accepted up to {self.bound:.2g}",
+        }
+        if self.proof is not None:
+            facts["largest difference from a new fit"] = f"{self.proof:.2g}"
+        return notebook.card(f"Certificate: {self.action}", facts)
 
     def to_dict(self) -> dict[str, Any]:
         """The part that may be kept: nothing here depends on which items the users had, or on how many.

@@ -10,7 +10,7 @@ import numpy as np
 from offdiag import checks, memory
 from offdiag.errors import OffdiagError
 from offdiag.models.recommender import Recommender
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import pruning
 from offdiag.weights import Weights
 from offdiag.weights.compressed import STORAGES
@@ -26,7 +26,7 @@ def compress(
     keep: int | None = None,
     storage: Literal["float32", "float16", "int8"] = "int8",
     max_bytes: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Model:
     """A new fitted model of the same class with only the strongest weights; ``model`` is not changed.
 
@@ -43,6 +43,7 @@ def compress(
         >>> od.compress(model, keep=10).weights_.nbytes < model.weights_.nbytes
         True
     """
+    progress = reporter(progress)
     weights = _linear(model)
     checks.choice("storage", storage, STORAGES)
     for name, value in (("keep", keep), ("max_bytes", max_bytes)):

@@ -17,7 +17,7 @@ from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Source, check_gram, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_l2
 from offdiag.weights import Packed
@@ -85,12 +85,13 @@ class FullRankModel(_Settings):
 
     cluster_fit = "full rank"
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
         Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
         Time: Σ n_u²/2 additions and m³ flops.
         """
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         self._check_memory(matrix.shape[1])
@@ -98,8 +99,9 @@ class FullRankModel(_Settings):
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
         return self._solve(G, used, source, progress)
 
-    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is copied, not changed."""
+        progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)

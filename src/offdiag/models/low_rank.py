@@ -21,7 +21,7 @@ from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Source, check_gram, product_of, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
 from offdiag.solvers.products import DataProduct, GramProduct, Product, check_range, data_is_cheaper
@@ -60,12 +60,13 @@ class LowRankModel(_Settings):
     stopped_: str  # "closed form", "full rank", "converged", "iterations", "interrupted" or "no minimiser: …"
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
         Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         used._resolve(lambda model: auto.from_data(matrix, model, progress=progress))
@@ -78,8 +79,9 @@ class LowRankModel(_Settings):
             product = DataProduct(matrix, user_power, self.dtype, rank=rank)
         return self._solve(product, used, source, progress)
 
-    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``."""
+        progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power, also=SparseGram)
         source = read_gram(G, item_ids)

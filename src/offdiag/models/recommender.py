@@ -5,24 +5,26 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import ranking
+from offdiag import notebook, ranking, wording
 from offdiag.errors import OffdiagError
 from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
 from offdiag.living import exact_change
 from offdiag.living.past import Past, gram_of
 from offdiag.models import fields
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
+    from offdiag.list_files import Written
     from offdiag.living.certificate import Certificate
     from offdiag.living.exact_change import Change, NewWeights
     from offdiag.ranking import Explanation
@@ -51,7 +53,7 @@ class Recommender:
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
         raise NotImplementedError
 
@@ -70,20 +72,28 @@ class Recommender:
 
     def recommend(
         self,
-        histories: Any,
+        histories: Any = None,
         k: int = 10,
         *,
+        users: Any = None,
+        data: Any = None,
         exclude_seen: bool = True,
         allow: Any = None,
         block: Any = None,
         strict: bool = False,
+        reasons: bool = False,
     ) -> Recommendations:
         """The k best items for each history (rows of a matrix, Interactions, or lists of item ids).
 
-        ``allow`` and ``block`` are lists of item ids. A list is shorter than k only when no more items are left:
-        ``.lengths`` holds their lengths, and the places after the end are masked. Ids that are not in the catalogue
-        are ignored, listed in ``.unknown`` and warned about; ``strict=True`` makes them an error. An empty history
-        gets the popular items.
+        Or for ``users``, a list of ids, whose histories are in ``data`` (Interactions); an unknown id is an error.
+        ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
+        (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
+        history that adds most to each score, and its share of all that is added.
+
+        A list is shorter than k only when no more items are left: ``.lengths`` holds their lengths, and the places
+        after the end are masked. Ids that are not in the catalogue are ignored, listed in ``.unknown`` and warned
+        about; ``strict=True`` makes them an error. An empty history gets the popular items. ``.to_polars()``,
+        ``.to_pandas()``, ``.to_arrow()`` and ``.to_dicts()`` give tables.
 
         Example:
             >>> import offdiag as od
@@ -91,27 +101,91 @@ class Recommender:
             >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
             >>> [pairs[0][0] for pairs in model.recommend([[1], [2]], k=1)]
             [0, 0]
+            >>> inter = od.read(np.array([[1, 0, 0], [0, 0, 1]]), user_ids=["ann", "bob"])
+            >>> model.recommend(users=["bob"], data=inter, k=1).to_dicts()[0]["user"]
+            'bob'
         """
-        model = self._require_fit()
-        return ranking.recommend(
-            model.weights_, model.item_ids_, model.popularity_, histories, k,
-            exclude_seen=exclude_seen, allow=allow, block=block, strict=strict,
-        )  # fmt: skip
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
+        return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
 
-    def similar(self, items: Any, k: int = 10, *, space: str = "score") -> Recommendations:
-        """For each item id, the k items that a history of only that item leads to.
+    def recommend_to(
+        self,
+        path: str | os.PathLike[str],
+        histories: Any = None,
+        k: int = 10,
+        *,
+        users: Any = None,
+        data: Any = None,
+        exclude_seen: bool = True,
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
+        reasons: bool = False,
+        titles: Mapping[Any, str] | None = None,
+        rows_per_file: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Written:
+        """``recommend`` to a file, for any number of users: the lists are written as they are made.
 
-        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
-        items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
+        ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (with ``titles``, a
+        dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears when it is
+        complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What was written,
+        and what was left out, is counted in the result.
 
         Example:
             >>> import offdiag as od
             >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> [len(pairs) for pairs in od.EASE(l2=10.0).fit(X).similar(X.item_ids[:2], k=3)]
-            [3, 3]
+            >>> od.EASE(l2=10.0).fit(X).recommend_to("top.jsonl", X, k=5).n_rows
+            1500
+        """
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
+        return ranking.write(
+            question, ranking.choose_histories(histories, users, data), path,
+            rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
+        )  # fmt: skip
+
+    def ask(self, k: int, **words: Any) -> ranking.Question:
+        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> question = od.EASE(l2=10.0).fit(X).ask(k=5)
+            >>> sum(len(lists) for lists in question.batches(X))
+            300
         """
         model = self._require_fit()
-        return ranking.similar(model.weights_, model.item_ids_, items, k, space=space)
+        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
+
+    def similar(
+        self,
+        items: Any,
+        k: int = 10,
+        *,
+        space: str = "score",
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
+    ) -> Recommendations:
+        """For each item id, the k items that a history of only that item leads to.
+
+        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
+        items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
+        ``allow``, ``block`` and ``strict`` are as in ``recommend``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.EASE(l2=10.0).fit(X)
+            >>> [len(pairs) for pairs in model.similar(X.item_ids[:2], k=3)]
+            [3, 3]
+            >>> model.similar(X.item_ids[0], allow=X.item_ids[1:3]).lengths
+            array([2])
+        """
+        model = self._require_fit()
+        return ranking.similar(
+            model.weights_, model.item_ids_, items, k, space=space, allow=allow, block=block, strict=strict
+        )
 
     def explain(self, history: Any, item: Any) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
@@ -142,7 +216,7 @@ class Recommender:
 
         return pair_reasons.explain(self._require_fit(), item, other)
 
-    def update(self, X_new: Any, *, progress: Progress | None = None) -> Self:
+    def update(self, X_new: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn new users, exactly: the result of a fit with ``settings_`` on the old and the new data together.
 
         With Interactions, items are matched by id, and unknown ids are new items; a plain matrix must have the columns
@@ -155,10 +229,11 @@ class Recommender:
             >>> model.update(X.select_users(slice(200, 300))).n_users_
             300
         """
+        progress = reporter(progress)
         exact_change.change_users(self._require_fit(), X_new, 1, prove=False, progress=progress)
         return self
 
-    def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | None = None) -> Certificate:
+    def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | bool | None = None) -> Certificate:
         """Unlearn users, exactly: the result of a fit with ``settings_`` on the data without them.
 
         ``X_old`` holds their rows as they were learned. The certificate reports how far the weights are from that, as
@@ -173,6 +248,7 @@ class Recommender:
             >>> model.n_users_, certificate.proof < 1e-5
             (298, True)
         """
+        progress = reporter(progress)
         return exact_change.change_users(self._require_fit(), X_old, -1, prove=prove, progress=progress)
 
     @property
@@ -240,7 +316,26 @@ class Recommender:
 
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({params})"
+        learned = f", learned from {self._source()}" if hasattr(self, "weights_") else ""
+        return f"{type(self).__name__}({params}){learned}"
+
+    def _source(self) -> str:
+        """What a fitted model learned from; values are interactions where all are 1, which it does not remember."""
+        return (
+            f"{self.n_users_:,} users x {len(self.item_ids_):,} items, values summing to {self.popularity_.sum():,.7g}"
+        )
+
+    def _repr_html_(self) -> str:
+        fitted = hasattr(self, "weights_")
+        settings = self.settings_ if fitted else self.get_params()
+        facts = {"learned from": self._source() if fitted else "nothing yet; call fit(X)"}
+        if fitted:
+            facts["weights"] = f"{self.weights_.kind}, {wording.size(self.weights_.nbytes)}"
+            facts["items"] = notebook.facts_of_rows(self.item_ids_.tolist())
+        auto = {name for name, value in self.get_params().items() if isinstance(value, str) and value == "auto"}
+        marks = {name: " (chosen from the data)" if fitted and name in auto else "" for name in settings}
+        chosen = {name: f"{notebook.cell(value)}{marks[name]}" for name, value in settings.items()}
+        return notebook.card(type(self).__name__, facts | chosen)
 
     def _with(self, settings: dict[str, Any]) -> Self:
         """An unfitted model with these settings; names that it does not have are ignored."""

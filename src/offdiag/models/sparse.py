@@ -22,7 +22,7 @@ from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
 from offdiag.models.source import check_gram, product_of, read_data, read_gram
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, Product, ScaledProduct, check_range, item_scale
 from offdiag.weights import Smoothed, Sparse
@@ -86,13 +86,14 @@ class SparseEDLAE(Regression):
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(
-        self, X: Any, *, checkpoint: str | os.PathLike[str] | None = None, progress: Progress | None = None
+        self, X: Any, *, checkpoint: str | os.PathLike[str] | None = None, progress: Progress | bool | None = None
     ) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
         """
+        progress = reporter(progress)
         settings = self._valid_settings()
         matrix, source = read_data(X)
         m = matrix.shape[1]
@@ -121,11 +122,12 @@ class SparseEDLAE(Regression):
             smooth = _low_pass(product, used.rank, progress)
         return self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
 
-    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | None = None) -> Self:
+    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
 
         A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
         """
+        progress = reporter(progress)
         settings = self._valid_settings()
         check_gram(G, settings["user_power"], also=SparseGram)
         source = read_gram(G, item_ids)

@@ -16,7 +16,7 @@ from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, parse_metric
 from offdiag.models import auto
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.protocols import Learner
 from offdiag.tuning import ranges, screening
 from offdiag.tuning.proposals import Sampler
@@ -45,7 +45,7 @@ def tune(
     start: Iterable[Mapping[str, Any]] = (),
     study: str | os.PathLike[str] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Tuned:
     """The settings of a model that are best on the validation users of a split. The test users are never used.
 
@@ -61,6 +61,7 @@ def tune(
         >>> len(tuned.trials), sorted(tuned.settings)
         (3, ['l2', 'user_power'])
     """
+    progress = reporter(progress)
     parse_metric(metric)
     cls, fixed = _class_and_fixed(model, fixed)
     _check_budget(trials, seconds, seed)

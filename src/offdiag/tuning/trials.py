@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from offdiag import wording
+from offdiag import notebook, tables, wording
 from offdiag.protocols import Learner
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
@@ -31,8 +31,10 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned:
+class Tuned(tables.Tabular):
     """The best settings, a model with them, and every trial.
+
+    As a table: a row per trial, the winner first; every searched setting is a column.
 
     Example:
         >>> import offdiag as od
@@ -63,6 +65,20 @@ class Tuned:
         """The winning trial, then the complete ones by value, then the others."""
         best = self.best
         return [best, *sorted((trial for trial in self.trials if trial is not best), key=_order)]
+
+    def _columns(self, form: str) -> Mapping[str, Any]:
+        ranked = self.ranked
+        names = list(dict.fromkeys(name for trial in ranked for name in trial.settings))
+        facts = ("value", "sem", "small_value", "left_out_error", "seconds", "state", "note")
+        columns = {"trial": [trial.number for trial in ranked], "origin": [trial.origin for trial in ranked]}
+        columns |= {name: tables.alike([trial.settings.get(name) for trial in ranked]) for name in names}
+        return columns | {name: [getattr(trial, name) for trial in ranked] for name in facts}
+
+    def _repr_html_(self) -> str:
+        facts = {self.metric: wording.with_error(self.value, self.sem), "stopped by": self.stopped}
+        facts |= {name: number_text(value) for name, value in self.settings.items()}
+        table = self.to_polars().drop("small_value", "left_out_error", "note")
+        return notebook.card(f"Tuned {type(self.model).__name__}", facts, table)
 
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.settings))

@@ -16,7 +16,7 @@ from offdiag.lab import layers
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import read_data
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 from offdiag.weights import Network
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class EmphasizedDAE(_Fit):
         help="Precision of the computation and of the weights. Only float32 is supported here."
     )
 
-    def fit(self, X: Any, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         n, m = matrix.shape

@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import read_data
-from offdiag.progress import Progress
+from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
     from offdiag.ranking import Explanation
@@ -51,7 +51,7 @@ class Neural(_Settings):
         *,
         validation: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Self:
         """Learn from Interactions, a scipy sparse matrix or an array of users×items.
 
@@ -60,6 +60,7 @@ class Neural(_Settings):
         updated during training: the same call resumes from it and ends with exactly the numbers of a run that was
         never interrupted. It may then ask for more ``epochs``; everything else must be the same.
         """
+        progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X)
         name, m, settings = type(self).__name__, matrix.shape[1], used._settings()

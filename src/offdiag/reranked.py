@@ -1,0 +1,149 @@
+"""A model whose lists are more varied: the same interface, with the cost in accuracy one call away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import ranking
+from offdiag.evaluation import Comparison, HasTargets, evaluate
+from offdiag.progress import Progress, reporter
+from offdiag.rerank import Rerank, check
+
+if TYPE_CHECKING:
+    from offdiag.list_files import Written
+    from offdiag.models.recommender import Recommender
+    from offdiag.recommendations import Recommendations
+
+
+@dataclass(frozen=True, eq=False)
+class Reranked:
+    """A fitted model, reranked for variety: maximal marginal relevance and quotas [Carbonell98].
+
+    A list is chosen one item at a time from the model's best 5·k items (at least 100): the next one maximises
+    (1 − diversity)·relevance − diversity·(largest similarity to an item already chosen), where the relevance of the
+    candidates goes from 0 to 1. Scores are still the model's, so they no longer descend along a list.
+
+    diversity  0: the model's order; 1: only dissimilarity counts.
+    by         "weights": two items are similar if the model's weight between them is large, relative to the strongest
+               weight of either; "categories": if they share a category.
+    at_most    a list has at most this many items of one category.
+    categories item id → category; items without one are not limited.
+
+    Example:
+        >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+        >>> split = od.split.strong(X, held_out=0.2)
+        >>> varied = od.Reranked(od.EASE(l2=10.0).fit(split.train), diversity=0.3)
+        >>> varied.recommend(split.test.histories, k=5).items.shape
+        (60, 5)
+        >>> sorted(varied.cost(split.test, "ndcg@5").difference)
+        ['ndcg@5']
+    """
+
+    model: Recommender
+    diversity: float = 0.0
+    at_most: int | None = None
+    categories: Mapping[Any, Any] | None = None
+    by: str = "weights"
+
+    def __post_init__(self) -> None:
+        check(self.diversity, self.at_most, self.categories, self.by)
+
+    @property
+    def item_ids_(self) -> NDArray[Any]:
+        """The items of the model."""
+        return self.model.item_ids_
+
+    @property
+    def popularity_(self) -> NDArray[np.float64]:
+        """Column sums of the training data of the model."""
+        return self.model.popularity_
+
+    @cached_property
+    def _rerank(self) -> Rerank:
+        return ranking.reranking(
+            self.model.weights_, self.model.item_ids_,
+            diversity=self.diversity, at_most=self.at_most, categories=self.categories, by=self.by,
+        )  # fmt: skip
+
+    def ask(self, k: int, **words: Any) -> ranking.Question:
+        """As ``model.ask``.
+
+        Example:
+            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
+            >>> od.Reranked(model, diversity=0.5).ask(2).k
+            2
+        """
+        return self.model.ask(k, reranked=self._rerank, **words)
+
+    def recommend(
+        self,
+        histories: Any = None,
+        k: int = 10,
+        *,
+        users: Any = None,
+        data: Any = None,
+        exclude_seen: bool = True,
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
+        reasons: bool = False,
+    ) -> Recommendations:
+        """As ``model.recommend``.
+
+        Example:
+            >>> model = od.Popularity().fit(np.array([[1, 1, 1, 0], [1, 1, 0, 1]]))
+            >>> kinds = {0: "film", 1: "film", 2: "book"}
+            >>> od.Reranked(model, at_most=1, categories=kinds).recommend([[]], k=2).items.tolist()
+            [[0, 2]]
+        """
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
+        return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+
+    def recommend_to(
+        self,
+        path: str | os.PathLike[str],
+        histories: Any = None,
+        k: int = 10,
+        *,
+        users: Any = None,
+        data: Any = None,
+        exclude_seen: bool = True,
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
+        reasons: bool = False,
+        titles: Mapping[Any, str] | None = None,
+        rows_per_file: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Written:
+        """As ``model.recommend_to``.
+
+        Example:
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.Reranked(od.EASE(l2=10.0).fit(X), diversity=0.5).recommend_to("varied.csv", X, k=5).n_rows
+            1500
+        """
+        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
+        return ranking.write(
+            question, ranking.choose_histories(histories, users, data), path,
+            rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
+        )  # fmt: skip
+
+    def cost(
+        self,
+        held_out: HasTargets,
+        metrics: Sequence[str] | str = "ndcg@10",
+        *,
+        progress: Progress | bool | None = None,
+    ) -> Comparison:
+        """What the reranking costs on held-out users: this minus the model, user by user."""
+        progress = reporter(progress)
+        ours, plain = (evaluate(one, held_out, metrics, progress=progress) for one in (self, self.model))
+        return ours.compare(plain)
