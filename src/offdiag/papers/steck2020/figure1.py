@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -186,14 +186,14 @@ class _Search:
         known = kind().get_params()
         return {word: value for word, value in self._words.items() if word in known}
 
-    def choose(self, name: str, rank: int, model: Any) -> Any:
+    def choose(self, name: str, rank: int, model: grid.Model) -> grid.Model:
         """The model with the settings that are best on the validation users; unchanged if nothing is tuned."""
         if not self._tuned:
             return model
-        has_dropout = "dropout" in model.get_params()
+        known = model.get_params()
 
-        def with_settings(dropout: float, l2: float) -> Any:
-            return replace(model, **({"dropout": dropout, "l2": l2} if has_dropout else {"l2": l2}))
+        def with_settings(dropout: float, l2: float) -> grid.Model:
+            return type(model)(**known | {"l2": l2} | ({"dropout": dropout} if "dropout" in known else {}))
 
         def score(dropout: float, l2: float) -> float:
             fitted = grid.complete_fit(with_settings(dropout, l2), self._parts.train)
