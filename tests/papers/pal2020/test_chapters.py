@@ -19,7 +19,10 @@ class TestPal2020(Reproduced):
         *("2.1", "2.2", "2.3", "2.5", "2.6", "2.7", "2.8", "3.1", "3.2", "3.3", "4.1", "4.2", "Algorithm 1"),
         *(f"Figure {n}" for n in range(1, 7)),
     )
-    figures = ("training", "minima", "capacity", "spectra", "balance", "last_layer", "connect", "anywhere", "deep")
+    figures = (
+        *("training", "minima", "capacity", "spectra", "balance", "last_layer"),
+        *("connect", "connect_thetas", "anywhere", "deep"),
+    )
     refuted = ("Theorem 4.1, Corollary 4.2",)
     corrected = (
         "Theorem 2.7; Figure 1 and Figure 5, bottom",
@@ -28,6 +31,7 @@ class TestPal2020(Reproduced):
         "Theorem 2.6, Corollary 2.8",
         "Corollary 3.2",
         "Proposition 3.3",
+        "Figure 3 and Figure 6, top",
         "Figure 3 and Figure 6, bottom",
         "Section 5.3",
         "Figure 4",

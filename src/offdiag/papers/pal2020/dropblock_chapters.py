@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from offdiag.lab import dropblock
-from offdiag.papers.claims import Chapter
+from offdiag.papers.claims import SURE, Chapter
 from offdiag.papers.pal2020 import figures, formulas, measure
 from offdiag.papers.pal2020.measure import Data, Run
 from offdiag.papers.pal2020.sizes import Sizes
@@ -36,7 +36,7 @@ def penalty(s: Sizes, given: Data, runs: list[Run]) -> Chapter:
     chapter.claim(
         "Figure 1 and Figure 5, top; Algorithm 1",
         f"over {len(runs)} trainings the mean of the difference is at most {offset:.1f} standard errors from 0",
-        offset < 4,
+        offset <= SURE,
     )
     chapter.draw(
         "training",
@@ -193,7 +193,7 @@ def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
     norms = [dropblock.block_norms(run.best.U, run.best.V, given.X, run.block) for run in runs]
     equal = max(float(np.ptp(norm) / norm.mean()) for norm in norms)
     more = max(one.gap for one in few if one.k > 2)
-    told = sum(one.attainable is (one.gap < 1e-9) for one in few)
+    agreeing = sum(one.attainable is (one.gap < 1e-9) for one in few)
     after = max(run.spread[1] for run in runs)
     worst = max(few, key=lambda one: one.gap)
     tight = all(run.best.tight for run in runs)
@@ -208,7 +208,7 @@ def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
             "spread_after": after,
             "few_blocks_gap": few[0].gap,
             "more_blocks_gap": more,
-            "rule_agrees": told / len(few),
+            "rule_agrees": agreeing / len(few),
             "block_inequality": equal,
         },
     )
@@ -226,8 +226,8 @@ def balanced(given: Data, runs: list[Run], seed: int) -> Chapter:
             if more < 1e-9
             else f"with {worst.k} blocks of 3 the best net found is {100 * worst.gap:.2f} % above the bound"
         )
-        + f". A linear program foretells it without a search, in {told} of {len(few)} cases",
-        tight and told == len(few) and worst.gap > 1e-6,
+        + f". A linear program foretells it without a search, in {agreeing} of {len(few)} cases",
+        tight and agreeing == len(few) and worst.gap > 1e-6,
     )
     chapter.draw(
         "balance",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from offdiag.papers.claims import Chapter
+from offdiag.papers.claims import SURE, Chapter
 from offdiag.papers.pal2020 import figures, formulas
 from offdiag.papers.pal2020.deep import Deep
 from offdiag.papers.pal2020.measure import Anywhere, Connect, offset
@@ -86,7 +86,7 @@ def connect(found: list[Connect], others: list[Connect]) -> Chapter:
         f"over {len(found + others)} trainings, θ from {least.theta:g} to {most.theta:g}, the mean difference of a "
         f"drawn loss from the corrected formula is at most {off:.1f} standard errors; from the printed one the exact "
         f"mean at the end differs by a factor of {own.misread:.3f} at θ = 0.5",
-        off < 4 and own.misread > 1.005,
+        off <= SURE and own.misread > 1.005,
     )
     chapter.claim(
         "Figure 3 and Figure 6, bottom",
