@@ -40,6 +40,7 @@ class Completed:
     objectives: list[float]  # after each iteration, never rising; the mean over entries
 
     def predict(self, rows: Any, columns: Any) -> Matrix:
+        """u_i·v_j for each of these positions."""
         return np.asarray(np.einsum("nk,nk->n", self.U[rows], self.V[columns]))
 
 
