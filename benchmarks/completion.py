@@ -67,6 +67,11 @@ def gaps(folder: Path) -> list[dict[str, float]]:
     return found
 
 
+def variance(folder: Path) -> float:
+    """The error of predicting the mean rating."""
+    return float(np.var(od.datasets.load("ml-100k", folder / "ml-100k").matrix.data))
+
+
 def ranking(split: Split) -> dict[str, Any]:
     assert split.validation is not None
     rows: dict[str, Any] = {}
@@ -95,7 +100,8 @@ def _sem(values: Any) -> float:
 
 
 def main(folder: Path) -> None:
-    report: dict[str, Any] = {"machine": machine(), "width": WIDTH, "metric": METRIC, "gaps": gaps(folder)}
+    report: dict[str, Any] = {"machine": machine(), "width": WIDTH, "metric": METRIC}
+    report |= {"variance": variance(folder), "gaps": gaps(folder)}
     report["ranking"] = {name: ranking(splits(folder)[name]()) for name in RANKING}
     RESULTS.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     documents.renew("completion-gaps", "completion-ranking")
