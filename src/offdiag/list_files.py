@@ -34,7 +34,8 @@ class Csv:
         self._file, self._begun = file, False
 
     def write(self, frame: pl.DataFrame) -> None:
-        frame.write_csv(self._file, include_header=not self._begun)
+        # Text first: polars itself reports a closed pipe as a failure of its own kind.
+        self._file.write(frame.write_csv(include_header=not self._begun).encode())
         self._begun = True
 
     def close(self) -> None:
@@ -48,7 +49,7 @@ class JsonLines:
         self._file = file
 
     def write(self, frame: pl.DataFrame) -> None:
-        frame.write_ndjson(self._file)
+        self._file.write(frame.write_ndjson().encode())
 
     def close(self) -> None:
         pass

@@ -218,7 +218,7 @@ class LowRankDLAE(LowRankModel):
     # At low rank, where items may explain themselves, l2 does much of the regularisation.
     l2: float | Auto = fields.l2(search=fields.around_l2(30, 300))
     hidden_dropout: float = fields.setting(
-        0.0, low=0, high=1, below=True, search=fields.Range(0.0, 0.2),
+        0.0, low=0, high=1, below=True,
         help="Probability with which each of the rank hidden units is dropped while learning. "
         "0: none. Above 0 all components of the model are shrunk by the same amount, weak ones to nothing.",
     )  # fmt: skip

@@ -90,6 +90,7 @@ def test_sampled_dropout_is_its_closed_form_within_noise(films):
     assert abs(test.difference[METRIC]) < theirs.sem[METRIC]
 
 
+@pytest.mark.filterwarnings("ignore::offdiag.NoMinimiserWarning")
 def test_edlae_is_never_behind_dlae_and_far_ahead_with_little_dropout(films):
     for rank in (10, 40, 160):
         dlae = best(low(od.LowRankDLAE, rank), grid(dropout=[0.65, 0.8], l2=[60]), films)
@@ -101,6 +102,7 @@ def test_edlae_is_never_behind_dlae_and_far_ahead_with_little_dropout(films):
     assert mean > 3 * sem
 
 
+@pytest.mark.filterwarnings("ignore::offdiag.NoMinimiserWarning")
 def test_the_zero_diagonal_model_comes_close_to_edlae_at_a_large_rank(films):
     """On this data it takes more than a twentieth of the items; at a small rank the claim does not hold."""
     settings = grid(dropout=[0.5], l2=[100])
