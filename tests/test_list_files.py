@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import polars as pl
@@ -105,6 +106,47 @@ def test_progress_counts_the_lists(model, inter, tmp_path, monkeypatch):
     seen = []
     model.recommend_to(tmp_path / "top.csv", inter, progress=lambda *words: seen.append(words))
     assert seen == [("recommending", pytest.approx(n / 3)) for n in (1, 2, 3)]
+
+
+class Sink:
+    """A writer that waits for the next batch in its first call and fails in its ``fail``-th."""
+
+    def __init__(self, next_batch, fail=0):
+        self.next_batch, self.fail, self.calls = next_batch, fail, 0
+
+    def write(self, frame):
+        self.calls += 1
+        assert self.next_batch.wait(10), "the next batch is ranked only after this one is written"
+        if self.calls == self.fail:
+            raise OSError("no space left")
+
+    def close(self):
+        pass
+
+
+def test_a_batch_is_ranked_while_the_one_before_is_written(model, inter, tmp_path, monkeypatch):
+    begun = threading.Event()
+    monkeypatch.setitem(list_files.FORMATS, ".csv", lambda file: Sink(begun))
+    lists = [model.recommend(inter, k=5)] * 3
+
+    def batches():
+        yield lists[0]
+        begun.set()
+        yield from lists[1:]
+
+    assert list_files.write(batches(), tmp_path / "top.csv").n_lists == 900
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("fail", [1, 3, 43])
+def test_a_failed_write_ends_the_run_and_leaves_nothing(model, inter, tmp_path, monkeypatch, fail):
+    begun = threading.Event()
+    begun.set()
+    monkeypatch.setitem(list_files.FORMATS, ".csv", lambda file: Sink(begun, fail))
+    with pytest.raises(od.OffdiagError, match="no space left"):
+        model.recommend_to(tmp_path / "top.csv", inter)
+    assert os.listdir(tmp_path) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("offdiag-lists")]
 
 
 def test_batches_stay_small_when_lists_are_long():

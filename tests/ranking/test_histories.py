@@ -53,7 +53,7 @@ def test_lists_become_rows_of_ones_however_often_an_id_occurs(lists):
     assert X.shape == (len(lists), 4)
     assert X.has_canonical_format
     assert X.toarray().tolist() == [[float(item in history) for item in CATALOGUE.tolist()] for history in lists]
-    assert unknown == [[item for item in history if item not in CATALOGUE] for history in lists]
+    assert unknown == [tuple(item for item in history if item not in CATALOGUE) for history in lists]
 
 
 @given(
@@ -67,4 +67,4 @@ def test_values_of_interactions_follow_their_ids(order, n_items, values):
     expected = [[float(row[names.index(i)]) if i in names else 0.0 for i in CATALOGUE.tolist()] for row in table]
     assert X.toarray().tolist() == expected
     assert X.has_canonical_format
-    assert unknown == [["new"] if "new" in names and row[names.index("new")] else [] for row in table]
+    assert unknown == [("new",) if "new" in names and row[names.index("new")] else () for row in table]

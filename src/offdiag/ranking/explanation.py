@@ -92,6 +92,6 @@ def explain(
         float(parts.sum()),
         item_ids[X.indices][order],
         parts[order],
-        unknown[0],
+        list(unknown[0]),
         None if popularity is None else find,
     )

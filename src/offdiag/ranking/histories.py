@@ -7,6 +7,8 @@ Scores, reasons and explanations all read the values of those rows, so they cann
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
 
-Encoded = tuple[sparse.csr_array, list[list[Any]]]  # rows, and for each the ids that are not in the catalogue
+Encoded = tuple[sparse.csr_array, list[tuple[Any, ...]]]  # rows, and for each the ids that are not in the catalogue
 
 
 class Entries(NamedTuple):
@@ -35,7 +37,7 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> Encoded:
         where = positions(histories.item_ids, item_ids)
         matrix = as_matrix(histories)
         if np.array_equal(where, np.arange(len(item_ids))):
-            return matrix, [[] for _ in range(matrix.shape[0])]
+            return matrix, [()] * matrix.shape[0]
         columns = where[matrix.indices]
         missing = histories.item_ids[matrix.indices[columns < 0]].tolist()
         return _rows(Entries(matrix.indptr, columns, matrix.data, missing), len(item_ids))
@@ -46,7 +48,7 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> Encoded:
                 f"histories given as a matrix must have the model's {len(item_ids)} columns, received "
                 f"{matrix.shape[1]}; pass Interactions or lists of item ids to match items by id"
             )
-        return matrix, [[] for _ in range(matrix.shape[0])]
+        return matrix, [()] * matrix.shape[0]
     lists = _as_lists(histories)
     ids = [x for history in lists for x in history]
     columns = positions(ids, item_ids)
@@ -59,10 +61,10 @@ def _rows(entries: Entries, n_items: int) -> Encoded:
     """One row per history. An id given twice is one interaction, with the larger of its values."""
     ends, columns, values, missing = entries
     known = columns >= 0
-    unknown: list[list[Any]] = [[] for _ in ends[1:]]
+    unknown: list[tuple[Any, ...]] = [()] * (len(ends) - 1)
     users = np.searchsorted(ends, np.flatnonzero(~known), side="right") - 1
-    for user, item in zip(users.tolist(), missing, strict=True):
-        unknown[user].append(item)
+    for user, pairs in groupby(zip(users.tolist(), missing, strict=True), key=itemgetter(0)):
+        unknown[user] = tuple(item for _, item in pairs)
     ends = np.concatenate([[0], np.cumsum(known)])[ends]
     shape = (len(unknown), n_items)
     rows = sparse.csr_array((values[known], columns[known].astype(np.int32), ends), shape=shape)

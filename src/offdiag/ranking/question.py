@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,13 @@ class Question:
         ``first`` is the position of the first history, where users have no ids.
         """
         n = list_files.batch_size(self.k, heaps.USERS_PER_PASS)
-        histories = one_per_row(histories)
-        for some in list_files.slices(histories, n):
+        by_text = None if titles is None else {str(item): title for item, title in titles.items()}
+        for some in list_files.slices(one_per_row(histories), n):
             lists = self.lists(some, first)
             first += len(lists)
             if strict:
                 report_unknown(lists.unknown_in_histories, strict=True)
-            yield lists if titles is None else lists.with_titles(titles)
+            yield replace(lists, titles=by_text)
 
     def rank(
         self, X: sparse.csr_array, k: int, blocked: sparse.csr_array | None = None

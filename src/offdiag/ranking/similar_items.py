@@ -55,7 +55,7 @@ def similar(
     )
     indices, scores = top_k(asked, one, k, allowed=mask)
     return named_lists(
-        indices, scores, item_ids, [[] for _ in wanted], ignored, user_ids=item_ids[where], names=("item", "similar")
+        indices, scores, item_ids, [()] * len(wanted), ignored, user_ids=item_ids[where], names=("item", "similar")
     )
 
 

@@ -23,7 +23,7 @@ def refuse(where: str, missing: list[Any]) -> NoReturn:
     )
 
 
-def report_unknown(unknown: list[list[Any]], *, strict: bool = False, stacklevel: int = 4) -> None:
+def report_unknown(unknown: Iterable[Iterable[Any]], *, strict: bool = False, stacklevel: int = 4) -> None:
     """Warn about ids of histories that are not in the catalogue; with ``strict``, raise an error."""
     missing = sorted(distinct(x for ids in unknown for x in ids), key=str)
     if missing and strict:
