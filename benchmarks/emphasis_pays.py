@@ -154,10 +154,11 @@ def picture(results: dict[str, Any]) -> bytes:
     axes[0, 0].set_xticks(SHARES_OF_ITEMS, [f"{share:g}" for share in SHARES_OF_ITEMS])
     axes[0, 1].set(title="Thinned", xlabel="per cent of the matrix that is filled")
     axes[0, 1].set_xticks([0.02, 0.04, 0.08, 0.12], ["2", "4", "8", "12"])
-    for axis in axes.flat:
+    places: tuple[dict[str, Any], ...] = ({"loc": "lower center", "ncols": 2}, {"loc": "upper right"})  # free of bars
+    for axis, legend in zip(axes.flat, places, strict=True):
         axis.minorticks_off()
         axis.axhline(0, color="black", lw=0.8)
-        axis.legend(frameon=False, fontsize=7.5)
+        axis.legend(frameon=False, fontsize=7.5, **legend)
     return papers.rendered(figure, "png")
 
 
