@@ -149,6 +149,18 @@ def test_a_failed_write_ends_the_run_and_leaves_nothing(model, inter, tmp_path, 
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("offdiag-lists")]
 
 
+@pytest.mark.usefixtures("small_batches")
+def test_an_interrupted_run_ends_its_thread_and_leaves_nothing(model, inter, tmp_path):
+    def interrupt(stage, share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.recommend_to(tmp_path / "top.csv", inter, progress=interrupt)
+    assert caught.tb is not None, "the frames of the run are still alive"
+    assert os.listdir(tmp_path) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("offdiag-lists")]
+
+
 def test_batches_stay_small_when_lists_are_long():
     assert list_files.batch_size(10, 16_384) == 16_384
     assert list_files.batch_size(1_000, 16_384) == 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -155,7 +155,8 @@ def write(
         else:
             folder = stack.enter_context(atomic.new_folder(target))
             sink = _Parts(folder, ending, make, most, done.files, str(path))
-        for _ in _written(batches, sink, done):
+        # closed before the file is: whatever ends this loop, the thread has written its batch
+        for _ in stack.enter_context(closing(_written(batches, sink, done))):
             if progress is not None:
                 progress("recommending", done.n_lists / max(n_lists, done.n_lists, 1))
         sink.close()
@@ -163,7 +164,7 @@ def write(
     return done
 
 
-def _written(batches: Iterable[Recommendations], sink: Writer, done: Written) -> Iterator[None]:
+def _written(batches: Iterable[Recommendations], sink: Writer, done: Written) -> Generator[None]:
     """Write and count each batch in a second thread, while the next one is ranked; at most two are in memory."""
 
     def write(lists: Recommendations) -> None:
@@ -244,8 +245,9 @@ def batch_size(k: int, most: int) -> int:
 def to_stream(batches: Iterable[Recommendations], file: IO[bytes], ending: str) -> Written:
     """Write lists to an open stream such as stdout."""
     writer, done, begin = FORMATS[ending](file), Written(), time.perf_counter()
-    for _ in _written(batches, writer, done):
-        pass
+    with closing(_written(batches, writer, done)) as steps:
+        for _ in steps:
+            pass
     writer.close()
     done.seconds = time.perf_counter() - begin
     return done
