@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import SHARED, splits
+from choosing import data_folder
+from defaults import splits
 from measure import machine
 from numpy.typing import NDArray
 from run import say
@@ -130,9 +131,7 @@ def main() -> None:
         at = words.index("--peer-python")
         peer_python = words[at + 1]
         del words[at : at + 2]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    folder = data_folder(words)
     split = splits(folder)["ml-1m"]()
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"models": {}}
     results |= {"data": "ml-1m", "metric": METRIC, "machine": machine()}

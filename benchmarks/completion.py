@@ -19,7 +19,8 @@ from typing import Any
 
 import documents
 import numpy as np
-from defaults import SHARED, splits
+from choosing import METRIC, SHARED, score, standard_error
+from defaults import splits
 from measure import machine
 from run import say
 
@@ -35,7 +36,6 @@ WIDTH = 10
 ITERATIONS = 20
 POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 RANKING = ("lastfm, items ≥ 5 users", "ml-100k")
-METRIC = "ndcg@100"
 
 
 def gaps(folder: Path) -> list[dict[str, float]]:
@@ -85,18 +85,11 @@ def ranking(split: Split) -> dict[str, Any]:
     for name, values in per_user.items():
         gain = values - per_user["0"]
         rows[name] |= {
-            "mean": float(values.mean()), "sem": _sem(values), "gain": float(gain.mean()), "gain_sem": _sem(gain),
+            "mean": float(values.mean()), "sem": standard_error(values),
+            "gain": float(gain.mean()), "gain_sem": standard_error(gain),
         }  # fmt: skip
         say(f"  item_power {name}: {rows[name]}")
     return rows
-
-
-def score(model: Any, users: Any) -> Any:
-    return od.evaluate(model, users, [METRIC]).per_user[METRIC]
-
-
-def _sem(values: Any) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def main(folder: Path) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 import documents
 import numpy as np
-from defaults import METRIC, SHARED, splits
+from choosing import data_folder
+from defaults import METRIC, splits
 from measure import machine
 from run import say
 
@@ -95,9 +96,7 @@ def study(folder: Path, name: str) -> dict[str, Any]:
 
 def main() -> None:
     words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    folder = data_folder(words)
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
     for name in NAMES:
         if words and name not in words:

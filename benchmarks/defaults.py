@@ -18,6 +18,7 @@ from typing import Any
 
 import documents
 import numpy as np
+from choosing import data_folder
 from measure import machine
 from run import say
 
@@ -26,7 +27,6 @@ from offdiag.data.split import Split
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
-SHARED = HERE.parent.parent / "shared" / "data"
 METRIC = "ndcg@100"
 L2_STEPS = (0.25, 0.5, 2.0, 4.0)
 DROPOUTS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -101,9 +101,7 @@ def loaders(folder: Path) -> dict[str, Callable[[], Data]]:
 def studies(results_file: Path, names: tuple[str, ...], study: Callable[[Split], Any], **facts: Any) -> None:
     """Study each data set named on the command line, or these; the file keeps the results of earlier runs."""
     words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    folder = data_folder(words)
     results: dict[str, Any] = json.loads(results_file.read_text()) if results_file.exists() else {"data": {}}
     results |= facts | {"machine": machine()}
     for name in words or names:
@@ -149,9 +147,7 @@ def study(train: Any, test: Any, known: dict[str, Any] | None) -> dict[str, Any]
 
 def main() -> None:
     words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    folder = data_folder(words)
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
     for name, load in loaders(folder).items():
         if words and name not in words:

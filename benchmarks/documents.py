@@ -19,6 +19,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "why": ("README.md", ("speed", "table1-ml-1m")),
     "speed": ("docs/performance.md", ("speed",)),
     "defaults": ("docs/performance.md", ("defaults",)),
+    "batch-output": ("docs/performance.md", ("batch_output",)),
     "compression-sizes": ("docs/compression.md", ("compression",)),
     "compression-choices": ("docs/compression.md", ("compression",)),
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),

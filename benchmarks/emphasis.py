@@ -15,6 +15,7 @@ from typing import Any
 
 import documents
 import numpy as np
+from choosing import METRIC, score, standard_error
 from defaults import studies
 from run import say
 
@@ -26,7 +27,6 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "emphasis.json"
 PAGE = HERE.parent / "docs" / "theory" / "emphasis.md"
 DATA = ("lastfm, items ≥ 5 users", "ml-1m")
-METRIC = "ndcg@100"
 KEPT_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 DROPOUTS = (0.3, 0.5, 0.7)
 SEEDS = (0, 1, 2)
@@ -46,17 +46,17 @@ def study(split: Split) -> dict[str, Any]:
             models = [tried[best]]
             if not linear:
                 models += [make(linear, kept_weight, best, seed).fit(split.train) for seed in SEEDS[1:]]
-            found = [od.evaluate(model, split.test, [METRIC]).per_user[METRIC] for model in models]
+            found = [score(model, split.test) for model in models]
             per_user[name] = np.mean(found, axis=0)  # a user's mean over the seeds
             rows[name] = {
                 "kept_weight": kept_weight, "linear": linear, "dropout": best, "validation": values[best],
-                "mean": float(per_user[name].mean()), "sem": _sem(per_user[name]),
+                "mean": float(per_user[name].mean()), "sem": standard_error(per_user[name]),
                 "spread_of_seeds": float(np.std([f.mean() for f in found], ddof=1)) if len(found) > 1 else None,
             }  # fmt: skip
             say(f"  {name}: {rows[name]['mean']:.4f} ± {rows[name]['sem']:.4f}, dropout {best}")
     for name, row in rows.items():
         gain = per_user[name] - per_user[f"{name.split()[0]} 1"]
-        row["minus_no_emphasis"], row["minus_no_emphasis_sem"] = float(gain.mean()), _sem(gain)
+        row["minus_no_emphasis"], row["minus_no_emphasis_sem"] = float(gain.mean()), standard_error(gain)
     edlae = od.evaluate(od.EDLAE().fit(split.train), split.test, [METRIC])
     return {
         "users": split.train.n_users, "items": split.train.n_items, "interactions": split.train.nnz,
@@ -68,10 +68,6 @@ def make(linear: bool, kept_weight: float, dropout: float, seed: int) -> Any:
     if linear:
         return od.LowRankEDLAE(rank=WIDTH, kept_weight=kept_weight, dropout=dropout, seed=seed)
     return od.EmphasizedDAE(width=WIDTH, kept_weight=kept_weight, dropout=dropout, seed=seed)
-
-
-def _sem(values: Any) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def picture(results: dict[str, Any]) -> bytes:

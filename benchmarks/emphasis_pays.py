@@ -20,6 +20,7 @@ from typing import Any
 
 import documents
 import numpy as np
+from choosing import data_folder
 from measure import machine
 from numpy.typing import NDArray
 from run import say
@@ -33,7 +34,6 @@ from offdiag.plots import papers
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "emphasis_pays.json"
-SHARED = HERE.parent.parent / "shared" / "data"
 FIGURE = HERE.parent / "docs" / "papers" / "steck2020" / "emphasis_pays.png"
 METRIC = "ndcg@100"
 ITEMS, USERS, LEAST = 1_000, 8_000, 5  # an item needs this many users, a user this many items
@@ -154,10 +154,11 @@ def picture(results: dict[str, Any]) -> bytes:
     axes[0, 0].set_xticks(SHARES_OF_ITEMS, [f"{share:g}" for share in SHARES_OF_ITEMS])
     axes[0, 1].set(title="Thinned", xlabel="per cent of the matrix that is filled")
     axes[0, 1].set_xticks([0.02, 0.04, 0.08, 0.12], ["2", "4", "8", "12"])
-    for axis in axes.flat:
+    places: tuple[dict[str, Any], ...] = ({"loc": "lower center", "ncols": 2}, {"loc": "upper right"})  # free of bars
+    for axis, legend in zip(axes.flat, places, strict=True):
         axis.minorticks_off()
         axis.axhline(0, color="black", lw=0.8)
-        axis.legend(frameon=False, fontsize=7.5)
+        axis.legend(frameon=False, fontsize=7.5, **legend)
     return papers.rendered(figure, "png")
 
 
@@ -179,9 +180,7 @@ def renew() -> None:
 def main(words: list[str]) -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
     if words != ["figure"]:
-        folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-        if not folder.is_dir():
-            raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+        folder = data_folder(words)
         for name in words or READERS:
             inter = READERS[name](folder)
             for kept in KEPT.get(name, (1.0,)):

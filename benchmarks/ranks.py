@@ -17,7 +17,8 @@ from typing import Any
 
 import documents
 import numpy as np
-from defaults import SHARED, loaders
+from choosing import SHARED
+from defaults import loaders
 from measure import machine
 from run import say
 

@@ -11,11 +11,14 @@ without a penalty. Writes results/rivals.json and the table of docs/theory/rival
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import documents
 import numpy as np
+from choosing import METRIC, best_of_grid, score, standard_error
 from defaults import studies
 from run import say
 
@@ -28,10 +31,7 @@ from offdiag.weights import LowRank
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "rivals.json"
 DATA = ("lastfm, items ≥ 5 users", "ml-100k")
-METRIC = "ndcg@100"
 RANK = 100
-DROPOUTS = (0.3, 0.5, 0.7)
-L2_STEPS = (0.03, 0.125, 0.5, 2.0)  # times the l2 that "auto" would choose
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 TRAINING: dict[str, Any] = {"batch_users": 50, "learning_rate": 0.05}
 STEPS = 500
@@ -41,7 +41,7 @@ GROUP = 10  # items per group of similar items, as in Figure 1
 def study(split: Split) -> dict[str, Any]:
     assert split.validation is not None
     groups = similar_groups(od.EDLAE().fit(split.train).weights_, GROUP)
-    models = {name: chosen(kind, split) for name, kind in (("DLAE", od.LowRankDLAE), ("EDLAE", od.LowRankEDLAE))}
+    models = {"DLAE": chosen(od.LowRankDLAE, split), "EDLAE": chosen(od.LowRankEDLAE, split, iterations=100)}
     base = models["DLAE"]
     validation = {name: score(model, split.validation).mean() for name, model in models.items()}
     strengths: dict[str, float | None] = dict.fromkeys(models)
@@ -59,14 +59,14 @@ def study(split: Split) -> dict[str, Any]:
     for name, model in models.items():
         gain = per_user[name] - per_user["DLAE"]
         rows[name] = {
-            "strength": strengths[name], "mean": float(per_user[name].mean()), "sem": _sem(per_user[name]),
-            "minus_dlae": float(gain.mean()), "minus_dlae_sem": _sem(gain), **cosines(model.weights_, groups),
+            "strength": strengths[name], "mean": float(per_user[name].mean()), "sem": standard_error(per_user[name]),
+            "minus_dlae": float(gain.mean()), "minus_dlae_sem": standard_error(gain), **cosines(model.weights_, groups),
         }  # fmt: skip
         say(f"  {name}: {rows[name]}")
     control = per_user["DLAE, trained on sampled masks"]
     for rival in sampled.REGULARISERS:
         gain = per_user[rival] - control
-        rows[rival] |= {"minus_control": float(gain.mean()), "minus_control_sem": _sem(gain)}
+        rows[rival] |= {"minus_control": float(gain.mean()), "minus_control_sem": standard_error(gain)}
     return {
         "users": split.train.n_users, "items": split.train.n_items, "test_users": len(per_user["DLAE"]),
         "settings": {name: models[name].settings_ for name in ("DLAE", "EDLAE")},
@@ -74,17 +74,10 @@ def study(split: Split) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def chosen(kind: type[Any], split: Split) -> Any:
+def chosen(kind: Callable[..., Any], split: Split, **more: Any) -> Any:
     """The best of a grid of dropout and l2 on validation users."""
-    base = kind(rank=RANK).fit(split.train).settings_["l2"]
-    tried = [
-        kind(rank=RANK, dropout=p, l2=base * step, iterations=100).fit(split.train)
-        if kind is od.LowRankEDLAE
-        else kind(rank=RANK, dropout=p, l2=base * step).fit(split.train)
-        for p in DROPOUTS
-        for step in L2_STEPS
-    ]
-    best = max(tried, key=lambda model: score(model, split.validation).mean())
+    l2 = kind(rank=RANK).fit(split.train).settings_["l2"]
+    best, _ = best_of_grid(partial(kind, rank=RANK, **more), l2, split)
     say(f"  {kind.__name__}: {best.settings_}")
     return best
 
@@ -100,19 +93,11 @@ def trained(base: Any, split: Split, **penalty: Any) -> Any:
     return model
 
 
-def score(model: Any, users: Any) -> Any:
-    return od.evaluate(model, users, [METRIC]).per_user[METRIC]
-
-
 def cosines(weights: LowRank, groups: Any) -> dict[str, float]:
     """The median over groups of similar items of the median cosine of their embeddings, in both gauges."""
     U, V = balanced(weights)
     embeddings = {"encoder": weights.U, "decoder": weights.V, "balanced_encoder": U, "balanced_decoder": V}
     return {name: float(np.nanmedian(median_cosines(E, groups))) for name, E in embeddings.items()}
-
-
-def _sem(values: Any) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 if __name__ == "__main__":

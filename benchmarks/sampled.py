@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import documents
+from choosing import SHARED
 from measure import machine
 from run import say
 
@@ -27,7 +28,6 @@ from offdiag.weights import LowRank
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "sampled.json"
-SHARED = HERE.parent.parent / "shared" / "data"
 SETTINGS: dict[str, Any] = {"dropout": 0.33, "l2": 300.0, "user_power": 0.0}
 TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
 RANK = 200

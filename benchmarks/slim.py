@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import METRIC, SHARED, splits
+from choosing import SHARED
+from defaults import METRIC, splits
 from measure import machine, measured
 from numpy.typing import NDArray
 from run import say

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from defaults import SHARED, splits
+from choosing import SHARED
+from defaults import splits
 from measure import machine, measured
 from run import say
 

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import documents
 import results_page
+from choosing import SHARED
 from measure import machine
 from run import say
 
 from offdiag.papers.steck2020 import rows, sources, table1, table1_page
 
 HERE = Path(__file__).parent
-SHARED = HERE.parent.parent / "shared" / "data"
 SCALE = HERE / "results" / "steck2020_scale.json"
 KEPT = Path(tempfile.gettempdir()) / "offdiag-table1"
 FOLDERS = {"ml-100k": "ml-100k", "ml-1m": "ml-1m", "lastfm": "lastfm-hetrec2011", "citeulike-a": "citeulike-a"}

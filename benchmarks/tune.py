@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import SHARED, splits
+from choosing import data_folder
+from defaults import splits
 from measure import machine
 from run import say
 from scipy import sparse
@@ -110,9 +111,7 @@ def ties(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     words = sys.argv[1:]
-    folder = Path(words.pop(0)) if words and Path(words[0]).is_dir() else SHARED
-    if not folder.is_dir():
-        raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
+    folder = data_folder(words)
     if words and words[0].startswith("--run="):
         task = {"offdiag": tune_offdiag, "irspack": tune_irspack}[words[0].removeprefix("--run=")]
         sys.stdout.write(json.dumps(task(folder, int(words[1]))) + "\n")

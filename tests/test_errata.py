@@ -103,7 +103,7 @@ def test_e12_only_what_the_inputs_can_explain_is_shrunk():
 def test_e14_corollary_3_2_needs_the_odds_of_dropping():
     rng = np.random.default_rng(0)
     Y, U, A, keep = rng.standard_normal((3, 5)), rng.standard_normal((3, 4)), rng.standard_normal((4, 5)), 0.3
-    masks, chances = montecarlo.enumerate_masks(keep, 4)
+    masks, chances = montecarlo.enumerate_masks(4, drop=1 - keep)
     mean = montecarlo.exact_mean(lambda z: np.sum((Y - U @ ((z / keep)[:, None] * A)) ** 2), masks, chances)
     fit, squares = np.sum((Y - U @ A) ** 2), np.sum(np.sum(U**2, axis=0) * np.sum(A**2, axis=1))
     assert mean == pytest.approx(fit + (1 - keep) / keep * squares)

@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import polars as pl
 import pytest
 
 import offdiag as od
-from offdiag import list_files, ranking
+from offdiag import list_files
+from offdiag.ranking import heaps
 
 READERS = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".ndjson": pl.read_ndjson}
 
@@ -27,7 +29,7 @@ def model(inter):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 7)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 7)
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -100,10 +102,63 @@ def test_an_unknown_ending_is_one_line(model, inter, tmp_path, name):
 
 
 def test_progress_counts_the_lists(model, inter, tmp_path, monkeypatch):
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 100)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 100)
     seen = []
     model.recommend_to(tmp_path / "top.csv", inter, progress=lambda *words: seen.append(words))
     assert seen == [("recommending", pytest.approx(n / 3)) for n in (1, 2, 3)]
+
+
+class Sink:
+    """A writer that waits for the next batch in its first call and fails in its ``fail``-th."""
+
+    def __init__(self, next_batch, fail=0):
+        self.next_batch, self.fail, self.calls = next_batch, fail, 0
+
+    def write(self, frame):
+        self.calls += 1
+        assert self.next_batch.wait(10), "the next batch is ranked only after this one is written"
+        if self.calls == self.fail:
+            raise OSError("no space left")
+
+    def close(self):
+        pass
+
+
+def test_a_batch_is_ranked_while_the_one_before_is_written(model, inter, tmp_path, monkeypatch):
+    begun = threading.Event()
+    monkeypatch.setitem(list_files.FORMATS, ".csv", lambda file: Sink(begun))
+    lists = [model.recommend(inter, k=5)] * 3
+
+    def batches():
+        yield lists[0]
+        begun.set()
+        yield from lists[1:]
+
+    assert list_files.write(batches(), tmp_path / "top.csv").n_lists == 900
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("fail", [1, 3, 43])
+def test_a_failed_write_ends_the_run_and_leaves_nothing(model, inter, tmp_path, monkeypatch, fail):
+    begun = threading.Event()
+    begun.set()
+    monkeypatch.setitem(list_files.FORMATS, ".csv", lambda file: Sink(begun, fail))
+    with pytest.raises(od.OffdiagError, match="no space left"):
+        model.recommend_to(tmp_path / "top.csv", inter)
+    assert os.listdir(tmp_path) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("offdiag-lists")]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_interrupted_run_ends_its_thread_and_leaves_nothing(model, inter, tmp_path):
+    def interrupt(stage, share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.recommend_to(tmp_path / "top.csv", inter, progress=interrupt)
+    assert caught.tb is not None, "the frames of the run are still alive"
+    assert os.listdir(tmp_path) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("offdiag-lists")]
 
 
 def test_batches_stay_small_when_lists_are_long():
@@ -115,8 +170,8 @@ def test_batches_stay_small_when_lists_are_long():
 SLOW_RUN = """
 import sys, time
 import offdiag as od
-from offdiag import list_files, ranking
-ranking.USERS_PER_PASS = 10
+from offdiag.ranking import heaps
+heaps.USERS_PER_PASS = 10
 inter = od.synthetic.interactions(300, 40, 3_000, seed=0)
 def wait(stage, fraction):
     print("begun", flush=True)
@@ -152,7 +207,7 @@ def test_a_killed_run_leaves_no_half_file(tmp_path, rows):
 def test_memory_does_not_grow_with_the_number_of_users(model, tmp_path, monkeypatch):
     import tracemalloc
 
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 256)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 256)
     peaks = []
     for n in (2_000, 16_000):
         X = od.synthetic.interactions(n, 40, 5 * n, seed=0).matrix

@@ -105,7 +105,7 @@ def test_unknown_ids_of_histories_precede_those_of_the_lists():
     with pytest.warns(od.UnknownItemsWarning):
         lists = fitted(NUMBERS).recommend([[3, 44], [5]], k=1, block=[77])
     assert lists.unknown == [[44, 77], [77]]
-    assert lists.unknown_in_histories == [[44], []]
+    assert lists.unknown_in_histories == [(44,), ()]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag import tables
@@ -128,3 +130,11 @@ def test_nan_and_masked_places_are_null_and_words_stay_words():
 def test_settings_of_two_types_become_text():
     assert tables.alike([1.5, None, 2]) == [1.5, None, 2]
     assert tables.alike(["auto", 0.5, None]) == ["auto", "0.5", None]
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_values_of_distinct_codes_give_the_column_back(codes):
+    column = np.array(codes, dtype=np.int64)
+    places, at = tables.distinct(column)
+    assert column[places].tolist() == sorted(set(codes))
+    assert column[places][at].tolist() == codes

@@ -88,14 +88,10 @@ def test_descent_ends_in_a_minimum_of_the_map():
 
 @pytest.fixture(scope="module")
 def browser():
-    from tests.fixtures.browser import CHROMIUM, sync_api
+    from tests.fixtures.browser import chromium
 
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ class Recommendations(tables.Tabular):
     items: np.ma.MaskedArray[Any, Any]  # (n, k) item ids
     scores: np.ma.MaskedArray[Any, Any]  # (n, k)
     indices: NDArray[np.int64]  # (n, k) columns of the catalogue
-    unknown_in_histories: list[list[Any]]  # per history, its ids that are not in the catalogue
+    unknown_in_histories: list[tuple[Any, ...]]  # per history, its ids that are not in the catalogue
     unknown_in_filters: list[Any] = field(default_factory=list)  # the same for allow and block
     user_ids: NDArray[Any] | None = field(default=None, repr=False)  # None: positions from 0
     reasons: Reasons | None = field(default=None, repr=False)
@@ -78,13 +78,14 @@ class Recommendations(tables.Tabular):
             places = range(self.indices.shape[1])
             return {key: self.users} | {f"{value}_{place + 1}": self.items[:, place] for place in places}
         real = self.indices >= 0
+        list_of, place = np.nonzero(real)
+        some, at = tables.distinct(self.indices[real])  # ids and titles of each item are converted once
+        items = tables.series(value, self.items.data[list_of[some], place[some]])
         columns: dict[str, Any] = {
-            key: np.repeat(self.users, self.lengths),
-            "rank": np.nonzero(real)[1] + 1,
-            value: self.items.data[real],
-        }
+            key: tables.series(key, self.users).gather(list_of), "rank": place + 1, value: items.gather(at)
+        }  # fmt: skip
         if self.titles is not None:
-            columns["title"] = tables.looked_up(columns[value], self.titles)
+            columns["title"] = tables.looked_up(items, self.titles).gather(at)
         columns["score"] = self.scores.data[real]
         if self.reasons is not None:
             columns |= {"reason": self.reasons.items[real], "reason_share": self.reasons.shares[real]}
@@ -157,7 +158,7 @@ def named_lists(
     indices: NDArray[np.int64],
     scores: NDArray[np.floating],
     item_ids: NDArray[Any],
-    unknown_in_histories: list[list[Any]],
+    unknown_in_histories: list[tuple[Any, ...]],
     unknown_in_filters: list[Any],
     **more: Any,
 ) -> Recommendations:

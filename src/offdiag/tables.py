@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag import checks
 from offdiag.errors import OffdiagError
@@ -109,6 +110,19 @@ def series(name: str, values: Any) -> pl.Series:
     else:
         made = pl.Series(name, np.ascontiguousarray(values))
     return made.fill_nan(None) if made.dtype.is_float() else made
+
+
+def distinct(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """One place of each code, and for each place its code's place among those.
+
+    A column of text that repeats, such as the items of many lists, is converted once per code:
+    ``series(name, values[places]).gather(at)``.
+    """
+    last = np.full(codes.max(initial=-1) + 1, -1, dtype=np.int64)
+    last[codes] = np.arange(len(codes))
+    places = last[last >= 0]
+    last[last >= 0] = np.arange(len(places))
+    return places, last[codes]
 
 
 def looked_up(ids: Any, texts: Mapping[str, str]) -> pl.Series:

@@ -24,7 +24,7 @@ def test_the_objective_is_the_mean_over_every_mask(seed, width, drop):
     rng = np.random.default_rng(seed)
     rows, columns, y = sample(seed)
     U, V = rng.standard_normal((5, width)), rng.standard_normal((4, width))
-    masks, chances = mc.enumerate_masks(1 - drop, width)
+    masks, chances = mc.enumerate_masks(width, drop=drop)
 
     def loss(z):
         return float(np.mean((y - np.sum(U[rows] * z / (1 - drop) * V[columns], axis=1)) ** 2))

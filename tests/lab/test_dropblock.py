@@ -219,7 +219,7 @@ def test_the_mean_loss_is_the_mean_over_every_mask(seed, block, k, drop):
 
 def test_sampled_masks_agree_within_four_standard_errors():
     Y, X, U, V = net(1, 4, 5, 6, 12)
-    masks = montecarlo.dropblock(0.6, 12, 3, 20_000, np.random.default_rng(2))
+    masks = montecarlo.dropblock(12, 3, 20_000, np.random.default_rng(2), drop=0.4)
     losses = np.array([np.sum((Y - (U * (z / 0.6)) @ V.T @ X) ** 2) for z in masks])
     found = montecarlo.estimate(losses)
     assert abs(found.mean - dropblock.expected_loss(Y, U, V, X, 3, 0.4)) < 4 * found.standard_error

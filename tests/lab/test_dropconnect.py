@@ -85,7 +85,7 @@ def test_the_tolerance_of_agreement_is_a_cosine():
 
 def test_sampled_masks_agree_within_four_standard_errors():
     Y, U, V, A = net(2, 4, 5, 7, 6)
-    masks = montecarlo.dropconnect(0.4, V.shape, 20_000, np.random.default_rng(0))
+    masks = montecarlo.dropconnect(V.shape, 20_000, np.random.default_rng(0), drop=0.6)
     losses = np.array([np.sum((Y - U @ (Z * V / 0.4).T @ A) ** 2) for Z in masks])
     found = montecarlo.estimate(losses)
     assert abs(found.mean - dropconnect.expected_loss(Y, U, V, A, 0.6)) < 4 * found.standard_error

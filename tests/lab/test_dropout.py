@@ -43,7 +43,7 @@ def lowest(M, width, drop, tied=False, S=None, starts=4):
 def test_the_expected_loss_is_the_mean_over_every_mask(seed, a, d, n, keep):
     rng = np.random.default_rng(seed)
     Y, U, A = rng.standard_normal((a, n)), rng.standard_normal((a, d)), rng.standard_normal((d, n))
-    masks, chances = mc.enumerate_masks(keep, d)
+    masks, chances = mc.enumerate_masks(d, drop=1 - keep)
     exact = mc.exact_mean(lambda z: float(np.sum((Y - U @ (z[:, None] / keep * A)) ** 2)), masks, chances)
     mean, cov = mc.moments(masks, chances)
     assert dropout.expected_loss(Y, U, A, mean, cov) == pytest.approx(exact, rel=1e-11)
@@ -65,7 +65,7 @@ def test_the_objective_is_the_mean_over_masks_and_inputs(seed, d1, d2, width, dr
     rng = np.random.default_rng(seed)
     M, U, V = rng.standard_normal((d1, d2)), rng.standard_normal((d1, width)), rng.standard_normal((d2, width))
     X = rng.standard_normal((d2, 5))  # five equally likely inputs
-    masks, chances = mc.enumerate_masks(1 - drop, width)
+    masks, chances = mc.enumerate_masks(width, drop=drop)
 
     def loss(z):
         return float(np.mean(np.sum((M @ X - U @ (z[:, None] / (1 - drop) * (V.T @ X))) ** 2, axis=0)))
@@ -183,8 +183,8 @@ def test_the_deep_recursion_is_the_one_of_the_deep_module():
 
 def two_layer_mean(X, U, V, input_drop, hidden_drop, block=1):
     """E‖X − net(X)‖² over every mask of the input and of the hidden layer."""
-    z, chance = mc.enumerate_masks(1 - input_drop, len(U))
-    y, also = mc.enumerate_masks(1 - hidden_drop, U.shape[1], block)
+    z, chance = mc.enumerate_masks(len(U), drop=input_drop)
+    y, also = mc.enumerate_masks(U.shape[1], block, drop=hidden_drop)
     total = 0.0
     for one, c in zip(z, chance, strict=True):
         hidden = (X * one / (1 - input_drop)) @ U

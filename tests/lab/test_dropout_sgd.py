@@ -48,7 +48,7 @@ def test_the_compiled_steps_are_those_of_the_algorithm(seed, d1, d2, width, batc
 def test_the_mean_step_is_half_the_gradient_of_the_objective():
     rng = np.random.default_rng(7)
     M, U, V, drop = rng.standard_normal((3, 2)), rng.standard_normal((3, 2)), rng.standard_normal((2, 2)), 0.3
-    masks, chances = mc.enumerate_masks(1 - drop, 2)
+    masks, chances = mc.enumerate_masks(2, drop=drop)
     X = np.sqrt(2) * np.concatenate([np.eye(2), -np.eye(2)])  # four inputs whose second moment is I
     step = np.zeros_like(U)
     for z, chance in zip(masks, chances, strict=True):

@@ -21,7 +21,7 @@ def rows(seed, n=8, m=5):
 def every_group_mask(groups, drop):
     """All masks that keep or drop whole groups, (2ⁿ, m), with their probabilities."""
     _, place = np.unique(groups, return_inverse=True)
-    z, chances = mc.enumerate_masks(1 - drop, place.max() + 1)
+    z, chances = mc.enumerate_masks(place.max() + 1, drop=drop)
     return z[:, place], chances
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offdiag import lab
+from offdiag.errors import OffdiagError
 from offdiag.lab import montecarlo as mc
 from tests.fixtures.mistakes import rejects
 
@@ -27,14 +28,14 @@ def products(masks):
 
 @pytest.mark.parametrize("keep", [0.2, 0.7])
 def test_dropout_keeps_units_independently(keep):
-    masks = mc.dropout(keep, 5, DRAWS, 1)
+    masks = mc.dropout(5, DRAWS, 1, drop=1 - keep)
     assert masks.shape == (DRAWS, 5)
     assert set(np.unique(masks)) == {0.0, 1.0}
     assert_mean(products(masks), np.where(np.eye(5) == 1, keep, keep**2))
 
 
 def test_dropblock_drops_whole_blocks_and_only_those():
-    masks = mc.dropblock(0.6, 6, 3, DRAWS, np.random.default_rng(2))
+    masks = mc.dropblock(6, 3, DRAWS, np.random.default_rng(2), drop=0.4)
     assert (masks[:, [0, 0, 3, 3]] == masks[:, [1, 2, 4, 5]]).all()
     block = np.repeat([0, 1], 3)
     assert_mean(products(masks), np.where(block[:, None] == block, 0.6, 0.36))
@@ -43,7 +44,7 @@ def test_dropblock_drops_whole_blocks_and_only_those():
 @pytest.mark.parametrize("block", [1, 2, 3, 5])
 def test_overlapping_blocks_keep_each_unit_with_the_given_chance(block):
     keep, width = 0.6, 6
-    masks = mc.overlapping(keep, width, block, DRAWS, 3)
+    masks = mc.overlapping(width, block, DRAWS, 3, drop=1 - keep)
     apart = np.abs(np.subtract.outer(np.arange(width), np.arange(width)))
     # units at distance a have block + min(a, block) seeds between them
     assert_mean(products(masks), keep ** (1 + np.minimum(apart, block) / block))
@@ -51,15 +52,15 @@ def test_overlapping_blocks_keep_each_unit_with_the_given_chance(block):
 
 def test_without_padding_edge_units_have_fewer_seeds():
     keep, width, block = 0.5, 5, 3
-    masks = mc.overlapping(keep, width, block, DRAWS, 4, padded=False)
+    masks = mc.overlapping(width, block, DRAWS, 4, padded=False, drop=1 - keep)
     seeds = np.array([1, 2, 3, 2, 1])  # blocks begin at 0, 1 and 2
     assert_mean(masks, keep ** (seeds / block))
-    whole = mc.overlapping(keep, 3, 3, DRAWS, 4, padded=False)
+    whole = mc.overlapping(3, 3, DRAWS, 4, padded=False, drop=1 - keep)
     assert (np.ptp(whole, axis=1) == 0).all()
 
 
 def test_dropconnect_masks_weights_one_by_one():
-    masks = mc.dropconnect(0.3, (2, 3), DRAWS, 5)
+    masks = mc.dropconnect((2, 3), DRAWS, 5, drop=0.7)
     assert masks.shape == (DRAWS, 2, 3)
     assert_mean(products(masks.reshape(DRAWS, 6)), np.where(np.eye(6) == 1, 0.3, 0.09))
 
@@ -81,14 +82,14 @@ def test_emphasised_weights_follow_the_masks():
 
 
 def test_a_seed_gives_the_same_masks_and_a_generator_moves_on():
-    assert (mc.dropout(0.5, 4, 9, 1) == mc.dropout(0.5, 4, 9, np.random.default_rng(1))).all()
+    assert (mc.dropout(4, 9, 1, drop=0.5) == mc.dropout(4, 9, np.random.default_rng(1), drop=0.5)).all()
     rng = np.random.default_rng(1)
-    assert (mc.dropout(0.5, 40, 9, rng) != mc.dropout(0.5, 40, 9, rng)).any()
+    assert (mc.dropout(40, 9, rng, drop=0.5) != mc.dropout(40, 9, rng, drop=0.5)).any()
 
 
 @given(keeps, st.integers(1, 4), st.integers(1, 3))
 def test_the_enumeration_holds_every_mask_with_its_chance(keep, blocks, block):
-    masks, chances = mc.enumerate_masks(keep, blocks * block, block)
+    masks, chances = mc.enumerate_masks(blocks * block, block, drop=1 - keep)
     truth = {}
     for bits in itertools.product([0.0, 1.0], repeat=blocks):
         truth[tuple(np.repeat(bits, block))] = float(np.prod(np.where(np.array(bits) == 1, keep, 1 - keep)))
@@ -105,15 +106,15 @@ def test_sampled_and_exact_means_agree():
     def loss(z):
         return float(np.sum((Y - U @ (z[:, None] / 0.7 * A)) ** 2))
 
-    exact = mc.exact_mean(loss, *mc.enumerate_masks(0.7, 4))
-    sampled = mc.mean_loss(loss, mc.dropout(0.7, 4, 4000, rng))
+    exact = mc.exact_mean(loss, *mc.enumerate_masks(4, drop=0.3))
+    sampled = mc.mean_loss(loss, mc.dropout(4, 4000, rng, drop=0.3))
     assert sampled.draws == 4000
     assert abs(sampled.mean - exact) < 4 * sampled.standard_error
     assert sampled.standard_error < 0.05 * exact
 
 
 def test_the_loss_of_impossible_masks_is_not_computed():
-    masks, chances = mc.enumerate_masks(1.0, 3)
+    masks, chances = mc.enumerate_masks(3, drop=0)
     seen = []
     assert mc.exact_mean(lambda z: seen.append(z) or float(z.sum()), masks, chances) == 3
     assert len(seen) == 1
@@ -121,35 +122,38 @@ def test_the_loss_of_impossible_masks_is_not_computed():
 
 @given(keeps, st.integers(1, 3), st.integers(1, 3))
 def test_moments_of_the_enumeration_are_those_of_the_mask(keep, blocks, block):
-    mean, cov = mc.moments(*mc.enumerate_masks(keep, blocks * block, block))
+    mean, cov = mc.moments(*mc.enumerate_masks(blocks * block, block, drop=1 - keep))
     assert np.allclose(mean, keep, atol=1e-14)
     expected = keep * (1 - keep) * np.kron(np.eye(blocks), np.ones((block, block)))
     assert np.allclose(cov, expected, atol=1e-14)
 
 
 def test_moments_of_a_sample_weigh_all_masks_alike():
-    masks = mc.dropout(0.5, 3, 100, 9)
+    masks = mc.dropout(3, 100, 9, drop=0.5)
     mean, cov = mc.moments(masks)
     assert np.allclose(mean, masks.mean(axis=0))
     assert np.allclose(cov, np.cov(masks.T, bias=True))
 
 
 test_mistakes_get_a_message_of_one_line = rejects(
-    (lambda: mc.dropout(0.0, 3, 2, 0), r"keep.*\(0, 1\].*0.0"),
-    (lambda: mc.dropout(1.5, 3, 2, 0), r"keep.*1.5"),
-    (lambda: mc.dropout(float("nan"), 3, 2, 0), r"keep.*nan"),
-    (lambda: mc.dropout(True, 3, 2, 0), r"keep.*True"),
-    (lambda: mc.dropout(0.5, 0, 2, 0), r"width.*at least 1.*0"),
-    (lambda: mc.dropout(0.5, 3, 0, 0), r"draws.*at least 1.*0"),
-    (lambda: mc.dropout(0.5, 2.5, 1, 0), r"width.*2.5"),
-    (lambda: mc.dropblock(0.5, 7, 3, 2, 0), r"multiple of the block.*7.*3"),
-    (lambda: mc.overlapping(0.5, 2, 3, 2, 0, padded=False), r"block of 3.*width of 2"),
+    (lambda: mc.dropout(3, 2, 0, drop=1), r"drop.*\[0, 1\).*1"),
+    (lambda: mc.dropout(3, 2, 0, drop=-0.5), r"drop.*-0.5"),
+    (lambda: mc.dropout(3, 2, 0, drop=float("nan")), r"drop.*nan"),
+    (lambda: mc.dropout(3, 2, 0, drop=True), r"drop.*True"),
+    (lambda: mc.dropout(3, 2, 0), r"drop.*is missing"),
+    (lambda: mc.dropout(3, 2, 0, drop=0.4, keep=0.6), r"give drop or keep, not both"),
+    (lambda: mc.dropout(3, 2, 0, keep=0.0), r"keep.*\(0, 1\].*0.0"),
+    (lambda: mc.dropout(0, 2, 0, drop=0.5), r"width.*at least 1.*0"),
+    (lambda: mc.dropout(3, 0, 0, drop=0.5), r"draws.*at least 1.*0"),
+    (lambda: mc.dropout(2.5, 1, 0, drop=0.5), r"width.*2.5"),
+    (lambda: mc.dropblock(7, 3, 2, 0, drop=0.5), r"multiple of the block.*7.*3"),
+    (lambda: mc.overlapping(2, 3, 2, 0, padded=False, drop=0.5), r"block of 3.*width of 2"),
     (lambda: mc.gaussian(-1.0, (2,), 2, 0), r"variance.*-1"),
     (lambda: mc.gaussian(float("nan"), (2,), 2, 0), r"variance.*nan"),
     (lambda: mc.emphasised(1.0, (2,), 2, 0, 0.5), r"drop.*\[0, 1\).*1.0"),
     (lambda: mc.emphasised(0.5, (2,), 2, 0, -1), r"kept_weight.*-1"),
-    (lambda: mc.enumerate_masks(0.5, 21), r"2\^21 masks"),
-    (lambda: mc.enumerate_masks(0.5, 5, 2), r"multiple of the block"),
+    (lambda: mc.enumerate_masks(21, drop=0.5), r"2\^21 masks"),
+    (lambda: mc.enumerate_masks(5, 2, drop=0.5), r"multiple of the block"),
     (lambda: mc.mean_loss(np.sum, np.ones((1, 2))), r"at least 2 masks.*1"),
     (lambda: mc.exact_mean(np.sum, np.ones((2, 2)), np.array([0.5, 0.4])), r"add up to 1.*0.9"),
     (lambda: mc.moments(np.ones((2, 2)), np.ones(3) / 3), r"one number per mask"),
@@ -158,22 +162,22 @@ test_mistakes_get_a_message_of_one_line = rejects(
     (lambda: mc.estimate([1.0]), r"at least 2 samples.*\(1,\)"),
     (lambda: mc.estimate([]), r"at least 2 samples"),
     (lambda: mc.estimate(["a", "b"]), r"samples must be a list of numbers"),
-    (lambda: mc.dropout(0.5, 3, 2, -1), r"rng must be.*seed.*-1"),
-    (lambda: mc.dropout(0.5, 3, 2, "a"), r"rng must be.*'a'"),
+    (lambda: mc.dropout(3, 2, -1, drop=0.5), r"rng must be.*seed.*-1"),
+    (lambda: mc.dropout(3, 2, "a", drop=0.5), r"rng must be.*'a'"),
     (lambda: mc.gaussian(1.0, (2,), 2, None), r"rng must be.*None"),
     (lambda: mc.gaussian("a", (2,), 2, 0), r"variance.*'a'"),
     (lambda: mc.gaussian(10**400, (2,), 2, 0), r"variance.*in \[0, 1e\+100\]"),
     (lambda: mc.gaussian(1.0, "ab", 2, 0), r"shape must be a list.*'ab'"),
-    (lambda: mc.dropconnect(0.5, None, 2, 0), r"shape must be a list.*None"),
-    (lambda: mc.dropconnect(0.5, (2, 0), 2, 0), r"shape.*at least 1.*0"),
-    (lambda: mc.dropconnect(1e-320, (2,), 2, 0), r"keep must be at least 1e-100"),
+    (lambda: mc.dropconnect(None, 2, 0, drop=0.5), r"shape must be a list.*None"),
+    (lambda: mc.dropconnect((2, 0), 2, 0, drop=0.5), r"shape.*at least 1.*0"),
+    (lambda: mc.dropconnect((2,), 2, 0, keep=1e-320), r"keep must be at least 1e-100"),
     (lambda: mc.emphasised(0.5, (2,), 2, 0, "a"), r"kept_weight.*'a'"),
     (lambda: mc.moments(np.ones((2, 2)), np.array([1.5, -0.5])), r"one number per mask"),
 )
 
 
 def test_one_number_is_a_shape_of_one_axis():
-    assert np.array_equal(mc.dropconnect(0.5, 3, 4, 1), mc.dropconnect(0.5, (3,), 4, 1))
+    assert np.array_equal(mc.dropconnect(3, 4, 1, drop=0.5), mc.dropconnect((3,), 4, 1, drop=0.5))
     assert mc.gaussian(1.0, np.int64(3), 4, 1).shape == (4, 3)
 
 
@@ -181,3 +185,28 @@ def test_every_module_of_the_lab_is_an_attribute():
     for name in ("descent", "frames", "resnet", "montecarlo"):
         assert name in dir(lab)
         assert getattr(lab, name).__name__ == f"offdiag.lab.{name}"
+
+
+OLDER = {
+    "dropout": (4, 9, 1),
+    "dropblock": (6, 3, 9, 1),
+    "overlapping": (6, 3, 9, 1),
+    "dropconnect": ((2, 3), 9, 1),
+    "enumerate_masks": (4, 2),
+}
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_keep_is_an_older_name_that_warns_at_the_line_of_the_caller(name):
+    draw = getattr(mc, name)
+    with pytest.warns(FutureWarning, match=r"keep=0.25 is the older name; use drop=0.75") as caught:
+        older = draw(*OLDER[name], keep=0.25)
+    assert caught[0].filename == __file__
+    for one, other in zip(older, draw(*OLDER[name], drop=0.75), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_a_call_of_the_older_form_is_an_error_not_another_rate(name):
+    with pytest.raises((TypeError, OffdiagError)):
+        getattr(mc, name)(0.25, *OLDER[name])

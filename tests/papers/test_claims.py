@@ -44,3 +44,8 @@ def test_every_expectation_says_what_and_why(paper, size):
         assert len(bound["why"]) >= 8, name
         kinds = [set(bound) >= {"value", "tolerance"}, "at_most" in bound, "at_least" in bound]
         assert sum(kinds) == 1, name
+
+
+def test_two_paired_standard_errors_decide():
+    assert claims.alike(claims.Gap(0.0199, 0.01)) == claims.alike(claims.Gap(-0.0199, 0.01)) == "holds"
+    assert claims.alike(claims.Gap(0.0201, 0.01)) == claims.alike(claims.Gap(-0.0201, 0.01)) == "does not hold"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -98,6 +99,19 @@ def drop(value: Any, name: str = "drop") -> float:
     """The probability of dropping, in [0, 1)."""
     found: float = checks.number(f"{name}, the probability of dropping a unit,", value, 0, 1, below=True)
     return found
+
+
+def drop_or_keep(drop_: Any, keep_: Any, *, stacklevel: int = 3) -> float:
+    """The probability of dropping; from ``keep``, the older name of the argument, with a warning."""
+    if keep_ is None:
+        if drop_ is None:
+            raise OffdiagError("drop, the probability that a unit is dropped, is missing; give e.g. drop=0.5")
+        return drop(drop_)
+    if drop_ is not None:
+        raise OffdiagError(f"give drop or keep, not both: received drop={drop_!r} and keep={keep_!r}; drop is 1 − keep")
+    p = 1 - keep(keep_)
+    warnings.warn(f"keep={keep_!r} is the older name; use drop={p:g}", FutureWarning, stacklevel=stacklevel)
+    return p
 
 
 def odds(value: Any, name: str = "drop") -> float:

@@ -6,7 +6,6 @@ A is b×N: the inputs, or the output of the layers before. ``drop`` is the proba
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,15 +247,7 @@ def sgd(
 
 def _odds(drop: Any, keep: Any) -> float:
     """drop/(1 − drop) from either argument."""
-    if keep is None:
-        if drop is None:
-            raise OffdiagError("drop, the probability that a connection is cut, is missing; give e.g. drop=0.5")
-        return checks.odds(drop)
-    if drop is not None:
-        raise OffdiagError(f"give drop or keep, not both: received drop={drop!r} and keep={keep!r}; drop is 1 − keep")
-    theta = checks.keep(keep)
-    warnings.warn(f"keep={keep!r} is the older name; use drop={1 - theta:g}", FutureWarning, stacklevel=4)
-    return (1 - theta) / theta
+    return checks.odds(checks.drop_or_keep(drop, keep, stacklevel=5))
 
 
 def _mean_loss(Y: Matrix, U: Matrix, V: Matrix, A: Matrix, odds: float) -> float:

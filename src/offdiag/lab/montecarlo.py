@@ -1,7 +1,9 @@
 """Random masks, the mean of a loss over them, and the standard error of that mean; all masks of a small layer.
 
 A mask is an array of zeros and ones (kept), drawn with ``rng``, a NumPy generator or a seed. Masks are not divided by
-their mean: "inverted" dropout is ``mask / keep``. ``gaussian`` draws additive noise instead.
+their mean: "inverted" dropout is ``mask / (1 - drop)``. ``gaussian`` draws additive noise instead.
+
+``keep`` = 1 − drop is the older name of the argument; it still works as a keyword, with a warning.
 """
 
 from __future__ import annotations
@@ -54,58 +56,71 @@ def estimate(samples: NDArray[np.floating]) -> Estimate:
     return Estimate(float(np.mean(samples, dtype=np.float64)), spread / float(np.sqrt(len(samples))), len(samples))
 
 
-def dropout(keep: float, width: int, draws: int, rng: Random) -> Matrix:
-    """(draws, width): every unit is kept with probability ``keep``, independently.
+def dropout(width: int, draws: int, rng: Random, *, drop: float | None = None, keep: float | None = None) -> Matrix:
+    """(draws, width): every unit is dropped with probability ``drop``, independently.
 
     Example:
-        >>> od.lab.montecarlo.dropout(0.5, width=3, draws=1, rng=0)
+        >>> od.lab.montecarlo.dropout(width=3, draws=1, rng=0, drop=0.5)
         array([[0., 1., 1.]])
     """
-    return dropconnect(keep, (whole("width", width, 1),), draws, rng)
+    return _masks(1 - checks.drop_or_keep(drop, keep), (whole("width", width, 1),), draws, rng)
 
 
-def dropblock(keep: float, width: int, block: int, draws: int, rng: Random) -> Matrix:
+def dropblock(
+    width: int, block: int, draws: int, rng: Random, *, drop: float | None = None, keep: float | None = None
+) -> Matrix:
     """(draws, width): units form a grid of blocks, each kept or dropped as a whole [Pal20 Eq. 3].
 
     Example:
-        >>> od.lab.montecarlo.dropblock(0.5, width=4, block=2, draws=1, rng=0)
+        >>> od.lab.montecarlo.dropblock(width=4, block=2, draws=1, rng=0, drop=0.5)
         array([[0., 0., 1., 1.]])
     """
+    theta = 1 - checks.drop_or_keep(drop, keep)
     width, block = whole("width", width, 1), whole("block", block, 1)
-    return np.repeat(dropout(keep, checks.blocks(width, block), draws, rng), block, axis=1)
+    return np.repeat(_masks(theta, (checks.blocks(width, block),), draws, rng), block, axis=1)
 
 
-def overlapping(keep: float, width: int, block: int, draws: int, rng: Random, padded: bool = True) -> Matrix:
+def overlapping(
+    width: int,
+    block: int,
+    draws: int,
+    rng: Random,
+    *,
+    drop: float | None = None,
+    padded: bool = True,
+    keep: float | None = None,
+) -> Matrix:
     """(draws, width): blocks may begin anywhere; a unit is kept if no block that covers it is dropped [Pal20 sec. 5.3].
 
     A block begins at each position (a seed) and is kept with probability θ′. A unit is covered by ``block`` seeds, so
-    θ′ = keep^(1/block) keeps it with probability ``keep``. Without padding, blocks lie entirely inside the layer:
+    θ′ = θ^(1/block) keeps it with probability θ = 1 − drop. Without padding, blocks lie entirely inside the layer:
     units near its ends are covered by fewer seeds and are kept more often.
 
     Example:
-        >>> od.lab.montecarlo.overlapping(0.5, width=4, block=2, draws=1, rng=0)
+        >>> od.lab.montecarlo.overlapping(width=4, block=2, draws=1, rng=0, drop=0.5)
         array([[1., 1., 1., 0.]])
     """
+    theta = 1 - checks.drop_or_keep(drop, keep)
     width, block = whole("width", width, 1), whole("block", block, 1)
     if not padded and block > width:
         raise OffdiagError(f"a block of {block} does not fit into a width of {width}; make it smaller, or pad")
     # the paper prints the inverse relation of θ and θ′, which would drop almost nothing
-    spared = checks.keep(keep) ** (1 / block)
-    seeds = dropout(spared, width + block - 1 if padded else width - block + 1, draws, rng)
+    seeds = _masks(theta ** (1 / block), (width + block - 1 if padded else width - block + 1,), draws, rng)
     if not padded:  # seeds outside never drop anything
         seeds = np.pad(seeds, ((0, 0), (block - 1, block - 1)), constant_values=1.0)
     return np.asarray(np.lib.stride_tricks.sliding_window_view(seeds, block, axis=1).min(axis=2))
 
 
-def dropconnect(keep: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Matrix:
-    """(draws, *shape): every weight of a layer is kept with probability ``keep``, independently.
+def dropconnect(
+    shape: Sequence[int] | int, draws: int, rng: Random, *, drop: float | None = None, keep: float | None = None
+) -> Matrix:
+    """(draws, *shape): every weight of a layer is dropped with probability ``drop``, independently.
 
     Example:
-        >>> od.lab.montecarlo.dropconnect(0.5, (2, 2), draws=1, rng=0).tolist()
+        >>> od.lab.montecarlo.dropconnect((2, 2), draws=1, rng=0, drop=0.5).tolist()
         [[[0.0, 1.0], [1.0, 1.0]]]
     """
-    keep = checks.keep(keep)
-    return (checks.random(rng).random(_shape(shape, draws)) < keep).astype(np.float64)
+    return _masks(1 - checks.drop_or_keep(drop, keep), shape, draws, rng)
 
 
 def gaussian(variance: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Matrix:
@@ -131,7 +146,7 @@ def emphasised(
         (array([[0., 1., 1.]]), array([[1. , 0.1, 0.1]]))
     """
     kept_weight = number("kept_weight", kept_weight, 0, checks.LARGEST)
-    kept = dropconnect(1 - checks.drop(drop), shape, draws, rng)
+    kept = _masks(1 - checks.drop(drop), shape, draws, rng)
     return kept, np.where(kept == 1, kept_weight, 1.0)
 
 
@@ -148,27 +163,30 @@ def mean_loss(loss: Callable[[Any], float], masks: Iterable[Any]) -> Estimate:
     return estimate(losses)
 
 
-def enumerate_masks(keep: float, width: int, block: int = 1) -> tuple[Matrix, Matrix]:
+def enumerate_masks(
+    width: int, block: int = 1, *, drop: float | None = None, keep: float | None = None
+) -> tuple[Matrix, Matrix]:
     """All masks of a layer, (2ⁿ, width), and their probabilities, (2ⁿ,); n = width/block blocks are on or off.
 
     Example:
-        >>> od.lab.montecarlo.enumerate_masks(0.75, width=2)[1]
+        >>> od.lab.montecarlo.enumerate_masks(width=2, drop=0.25)[1]
         array([0.0625, 0.1875, 0.1875, 0.5625])
     """
-    keep, width, block = checks.keep(keep), whole("width", width, 1), whole("block", block, 1)
+    p = checks.drop_or_keep(drop, keep)
+    width, block = whole("width", width, 1), whole("block", block, 1)
     n = checks.blocks(width, block)
     if n > MOST:
         raise OffdiagError(f"{n} units that can be dropped have 2^{n} masks; at most {MOST} units, or draw masks")
     masks = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
     kept = masks.sum(axis=1)
-    return np.repeat(masks, block, axis=1), keep**kept * (1 - keep) ** (n - kept)
+    return np.repeat(masks, block, axis=1), (1 - p) ** kept * p ** (n - kept)
 
 
 def exact_mean(loss: Callable[[Matrix], float], masks: Matrix, chances: Matrix) -> float:
     """Σ probability·loss(mask) over an enumeration; masks that cannot occur are skipped.
 
     Example:
-        >>> od.lab.montecarlo.exact_mean(np.sum, *od.lab.montecarlo.enumerate_masks(0.75, width=2))
+        >>> od.lab.montecarlo.exact_mean(np.sum, *od.lab.montecarlo.enumerate_masks(width=2, drop=0.25))
         1.5
     """
     masks, chances = _enumeration(masks, chances)
@@ -179,7 +197,7 @@ def moments(masks: Matrix, chances: Matrix | None = None) -> tuple[Matrix, Matri
     """Mean (width,) and covariance (width, width) of the units; without ``chances``, all masks have equal weight.
 
     Example:
-        >>> od.lab.montecarlo.moments(*od.lab.montecarlo.enumerate_masks(0.5, width=2, block=2))[1].tolist()
+        >>> od.lab.montecarlo.moments(*od.lab.montecarlo.enumerate_masks(width=2, block=2, drop=0.5))[1].tolist()
         [[0.25, 0.25], [0.25, 0.25]]
     """
     masks = checks.matrix(masks, "masks")
@@ -189,6 +207,11 @@ def moments(masks: Matrix, chances: Matrix | None = None) -> tuple[Matrix, Matri
     mean = chances @ masks
     off = masks - mean
     return mean, off.T @ (chances[:, None] * off)
+
+
+def _masks(theta: float, shape: Sequence[int] | int, draws: int, rng: Random) -> Matrix:
+    """Ones with probability theta."""
+    return (checks.random(rng).random(_shape(shape, draws)) < theta).astype(np.float64)
 
 
 def _enumeration(masks: Any, chances: Any) -> tuple[Matrix, Matrix]:

@@ -1,4 +1,4 @@
-"""Figures: results, ranks and searches as SVG; the theory papers with matplotlib."""
+"""Figures: results and searches as SVG; the theory papers with matplotlib."""
 
 from offdiag.plots.results import comparison, contributions, curve, distribution, popularity
 from offdiag.plots.svg import Figure

@@ -40,14 +40,10 @@ def service(folder, titles):
 @pytest.fixture(scope="package")
 def browser():
     """Closed before other tests run: the event loop of playwright would be in their way."""
-    from tests.fixtures.browser import CHROMIUM, sync_api
+    from tests.fixtures.browser import chromium
 
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture

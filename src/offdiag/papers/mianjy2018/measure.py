@@ -31,7 +31,7 @@ def regulariser(seed: int) -> Numbers:
     lam = (1 - theta) / theta
     white = np.sqrt(d2) * np.concatenate([np.eye(d2), -np.eye(d2)])  # equally likely inputs with E xxᵀ = I
     skewed = rng.standard_normal((6, d2)) * [3.0, 1.0, 0.3]
-    masks, chances = montecarlo.enumerate_masks(theta, r)
+    masks, chances = montecarlo.enumerate_masks(r, drop=1 - theta)
 
     def mean_loss(X: Matrix) -> float:
         def loss(z: Matrix) -> float:

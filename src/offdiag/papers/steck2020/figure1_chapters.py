@@ -39,8 +39,9 @@ def accuracy(figure: Figure1) -> Chapter:
     chapter.draw(
         "figure1",
         f"Figure 1 of the paper, made again on {figure.source}. Left: {figure.metric} by rank, ± one standard error; "
-        f"the last point is the full-rank model. Centre and right, at rank {figure.rank:,}: how alike the embeddings "
-        f"of {GROUP} similar items are, in the balanced gauge.",
+        f"the last point is the full-rank model. Centre ({EDLAE}) and right ({DLAE}), at rank {figure.rank:,}: how "
+        f"alike the embeddings of {GROUP} similar items are, in the balanced gauge. The author's notebook draws its "
+        f"centre histogram for the zero-diagonal model instead, which is in the figure of the gauges.",
         figures.figure1(figure),
     )
     return chapter

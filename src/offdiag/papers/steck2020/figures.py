@@ -22,7 +22,10 @@ LETTERS = {"encoder": "U", "decoder": "V"}
 
 
 def figure1(figure: Figure1) -> Figure:
-    """The three panels of the paper: accuracy by rank, cosines of EDLAE, cosines of DLAE."""
+    """Three panels as in the paper: accuracy by rank, cosines of EDLAE, cosines of DLAE.
+
+    The paper calls its centre panel "like in EDLAE"; its notebook draws the zero-diagonal model there.
+    """
     with papers.load_matplotlib().rc_context(papers.STYLE):
         drawn, axes = papers.panels(1, 3, width=3.6, height=3.3)
         _accuracy(axes[0, 0], figure)

@@ -41,7 +41,7 @@ def theorems(seed: int) -> Chapter:
 def enumerated(X: Matrix, B: Matrix, dropout: float, kept_weight: float) -> float:
     """The expected loss of emphasised denoising (Eq. 1 and 2), divided by the mean weight of an entry."""
     keep = 1 - dropout
-    masks, chances = montecarlo.enumerate_masks(keep, ITEMS)
+    masks, chances = montecarlo.enumerate_masks(ITEMS, drop=1 - keep)
     total = 0.0
     for mask, chance in zip(np.asarray(masks) > 0, np.asarray(chances).ravel(), strict=True):
         # Masks of different users are independent, so their expected losses add up.
