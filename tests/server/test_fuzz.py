@@ -71,6 +71,7 @@ wrong = st.one_of(
 )
 values = {
     "history": st.lists(ids, max_size=70),
+    "histories": st.lists(st.lists(ids, max_size=5), max_size=5),
     "block": st.lists(ids, max_size=60),
     "allow": st.one_of(st.none(), st.lists(ids, max_size=60)),
     "k": st.integers(-1, 60),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,10 @@ THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
 MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
 MAX_RANKED_HISTORY = 200  # longest history for which the rank without each item is computed: the cost is quadratic
+LISTS_PER_TURN = 32  # of a batch: half of what the scorer ranks in one call, so that other requests share it
+MAX_BATCH_WITH_REASONS = 1000  # items in all lists of a batch with reasons
 POPULAR = "popular"  # what a list is based on if no item of the history is known
+FALLBACK_REASONS = ("empty", "unknown")  # the history has no items, or none that the model knows
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -69,27 +73,62 @@ def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> R
     return order[:k], served.shares[order[:k]]
 
 
+class Filter:
+    """Which items may be in the lists of a request."""
+
+    def __init__(self, served: ServedModel, asked: schemas.ListOptions) -> None:
+        self._served = served
+        self.block, unknown = served.columns(asked.block) if asked.block else ([], [])
+        self.allow: list[int] | None = None
+        others: list[Id] = []
+        if asked.allow is not None:
+            self.allow, others = served.columns(asked.allow)
+        self.unknown = [*unknown, *others]
+        self.is_short = self.allow is None and len(self.block) <= FEW_BLOCKED
+
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        return mask(self._served, self.block, self.allow) if self.block or self.allow is not None else None
+
+
 @question("/recommend", schemas.Recommend, schemas.Recommendations, history=[3, 7], k=5, reasons=2)
 async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommend) -> dict[str, Any]:
     """The best items for a history, best first."""
     if asked.reasons and asked.k > MAX_K_WITH_REASONS:
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
-    history, unknown = served.columns(asked.history)
-    block, more = served.columns(asked.block) if asked.block else ([], [])
-    allow, others = (None, []) if asked.allow is None else served.columns(asked.allow)
-    unknown = distinct_unknown(served, [*unknown, *more, *others], asked.strict)
-    if history and allow is None and len(block) <= FEW_BLOCKED:
-        found, scores = await scorer.top_k(served, history, asked.k + len(block), asked.exclude_seen)
-        if block:
-            kept = ~np.isin(found, block)
+    return await _one_list(scorer, served, asked.history, Filter(served, asked), asked)
+
+
+@question("/batch", schemas.Batch, schemas.Batched, histories=[[3, 7], [5]], k=5)
+async def batch(scorer: Scorer, served: ServedModel, asked: schemas.Batch) -> dict[str, Any]:
+    """The best items for each of many histories: for each the answer that /recommend gives."""
+    wanted = len(asked.histories) * asked.k
+    if asked.reasons and wanted > MAX_BATCH_WITH_REASONS:
+        most = f"at most {MAX_BATCH_WITH_REASONS} items in one batch with reasons"
+        raise Refusal(422, f"{most}, received {wanted}; send fewer histories, or a smaller k")
+    only, answers = Filter(served, asked), []
+    for first in range(0, len(asked.histories), LISTS_PER_TURN):
+        async with scorer.parts:
+            part = asked.histories[first : first + LISTS_PER_TURN]
+            answers += await asyncio.gather(*(_one_list(scorer, served, history, only, asked) for history in part))
+    return {"answers": answers}
+
+
+async def _one_list(
+    scorer: Scorer, served: ServedModel, ids: list[Id], only: Filter, asked: schemas.ListOptions
+) -> dict[str, Any]:
+    history, unknown = served.columns(ids)
+    unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
+    if not history:
+        found, scores = popular(served, asked.k, only.allowed)
+    elif only.is_short:
+        found, scores = await scorer.top_k(served, history, asked.k + len(only.block), asked.exclude_seen)
+        if only.block:
+            kept = ~np.isin(found, only.block)
             found, scores = found[kept][: asked.k], scores[kept][: asked.k]
     else:
-        allowed = None if allow is None and not block else mask(served, block, allow)
-        if history:
-            found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, allowed)
-        else:
-            found, scores = popular(served, asked.k, allowed)
+        found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, only.allowed)
     items = entries(served, found, "score", scores)
     if asked.reasons:
         at = np.array(history, np.int64)
@@ -98,7 +137,13 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
                 item["reasons"] = reasons(served, at, column, asked.reasons)
                 if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
-    return {"model": served.name, "items": items, "unknown": unknown, "fallback": None if history else POPULAR}
+    fallback, why = fallback_of(history, ids)
+    return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback, "fallback_reason": why}
+
+
+def fallback_of(known: list[int], ids: list[Id]) -> tuple[str | None, str | None]:
+    """What a list is made from if not from the history, and why."""
+    return (None, None) if known else (POPULAR, FALLBACK_REASONS[bool(ids)])
 
 
 def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
@@ -203,13 +248,15 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
             other_rank = None if there is None else int(place[there]) or None
             entries.append({**served.item(column), "score": scores[column], "rank": rank, "other_rank": other_rank})
         lists.append(entries)
+    fallbacks = [fallback_of(history, asked.history) for history in histories]
     shared = len({entry["id"] for entry in lists[0]} & {entry["id"] for entry in lists[1]})
     return {
         "models": [served.name for served in pair],
         "lists": lists,
         "shared": shared,
         "unknown": unknown,
-        "fallback": [None if history else POPULAR for history in histories],
+        "fallback": [fallback for fallback, _ in fallbacks],
+        "fallback_reason": [reason for _, reason in fallbacks],
     }
 
 
