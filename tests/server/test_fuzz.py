@@ -37,7 +37,7 @@ def described(service):
 
 
 OPERATIONS = [
-    *[("GET", path) for path in ("/health", "/metrics", "/model", "/items")],
+    *[("GET", path) for path in ("/health", "/metrics", "/model", "/items", "/examples")],
     *[("POST", question.path) for question in QUESTIONS],
 ]
 

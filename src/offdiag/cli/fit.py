@@ -84,7 +84,7 @@ def fit(
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
-    result = ledger = None
+    result = popular = ledger = None
     inter: Interactions | Parts
     reports: list[Report] = []
     with console.working() as work:
@@ -97,9 +97,10 @@ def fit(
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
                 result = measure(learner, split, metric or DEFAULT_METRICS, work)
+                popular = measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
-        save(learner, out, ledger, key_file, result, work)
+        save(learner, out, ledger, key_file, result, work, popular)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
     ended = outputs.outcome(vars(learner))
@@ -175,14 +176,20 @@ def measure(learner: Recommender, split: Split, metrics: Sequence[str], work: co
 
 def save(
     learner: Recommender, out: str, ledger: Ledger | None, key_file: str | None, result: Result | None,
-    work: console.Work,
+    work: console.Work, popular: Result | None = None,
 ) -> None:  # fmt: skip
-    """Save a fitted model, updatable if it has a ledger; a note says if its fit was interrupted."""
+    """Save a fitted model, updatable if it has a ledger, with its metrics next to those of popularity.
+
+    A note says if its fit was interrupted.
+    """
     from offdiag import persist
     from offdiag.living import past
 
     if ledger is not None:
         past.keep_ledger(learner, ledger)
-    persist.save(learner, out, metrics=result, updatable=ledger is not None, key=key_file, progress=work)
+    metrics = None if result is None else result.to_dict()
+    if metrics is not None and popular is not None:
+        metrics["popularity"] = popular.to_dict()
+    persist.save(learner, out, metrics=metrics, updatable=ledger is not None, key=key_file, progress=work)
     if getattr(learner, "stopped_", None) == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")

@@ -166,6 +166,11 @@ def _add_state_paths(app: FastAPI, store: Store, counts: Counters, searches: Poo
         """Items whose title contains every word; case and accents are ignored."""
         return json_reply(await searches.run(answers.search, store.get(model), q, offset, limit))
 
+    @app.get("/examples", tags=["state"], responses=_responses({404: POSTED[404], 422: POSTED[422]}, schemas.Examples))
+    async def examples(model: Model = None) -> Response:
+        """Histories to try the model with, made up from its weights: no user's data."""
+        return json_reply(await searches.run(answers.examples, store.get(model)))
+
 
 def _add_question(
     app: FastAPI,

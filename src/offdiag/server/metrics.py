@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from offdiag.server.answers import FALLBACK_REASONS, QUESTIONS
+from offdiag.server.answers import QUESTIONS
+from offdiag.server.lists import FALLBACK_REASONS
 from offdiag.server.model import ServedModel
 
 PATHS = (
-    *("/", "/static", "/health", "/metrics", "/model", "/items"),
+    *("/", "/static", "/health", "/metrics", "/model", "/items", "/examples"),
     *(question.path for question in QUESTIONS),
     *("/docs", "/openapi.json", "unknown"),
 )

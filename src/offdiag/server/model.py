@@ -23,10 +23,12 @@ from offdiag.files import container, switch
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
 from offdiag.server.titles import Search
+from offdiag.weights import Weights
 
 Id = int | str  # of an item, as in JSON
 Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
 ATTEMPTS = 5
+EXAMPLES, EXAMPLE_LENGTH, NEAR = 4, 3, 40  # made-up histories, their items, and items too similar for another
 SAFE = 2**53 - 1  # the largest integer that every JSON parser keeps exact
 
 
@@ -64,6 +66,8 @@ class ServedModel:
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.card = self._valid_card()
+        known = self.about.get("popularity_counts_users") is True
+        self.users = np.clip(popularity / max(self.card["n_users"], 1), 0.0, 1.0) if known else None
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
         if self.n_items:
             self._warm()
@@ -71,6 +75,10 @@ class ServedModel:
     @cached_property
     def search(self) -> Search:
         return Search(self.titles, self.order.tolist())
+
+    @cached_property
+    def examples(self) -> list[list[int]]:
+        return made_up_histories(self.weights, self.order.tolist())
 
     def columns(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
         """Columns of the known ids, ascending and distinct, and the unknown ids as received."""
@@ -155,5 +163,30 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
     if not isinstance(stored, dict):
         return None
     mean, sem = (stored["mean"], stored.get("sem")) if isinstance(stored.get("mean"), dict) else (stored, None)
-    errors = {name: value for name, value in sem.items() if is_number(value)} if isinstance(sem, dict) else {}
-    return {name: {"mean": value, "sem": errors.get(name)} for name, value in mean.items() if is_number(value)} or None
+    baseline = stored.get("popularity")
+    errors, popular = _numbers(sem), _numbers(baseline.get("mean") if isinstance(baseline, dict) else None)
+    return {
+        name: {"mean": value, "sem": errors.get(name), "popularity": popular.get(name)}
+        for name, value in _numbers(mean).items()
+    } or None
+
+
+def _numbers(values: Any) -> dict[str, float]:
+    return {name: value for name, value in values.items() if is_number(value)} if isinstance(values, dict) else {}
+
+
+def made_up_histories(weights: Weights, order: list[int]) -> list[list[int]]:
+    """Columns of items that go together: each history is a popular item and its best recommendations.
+
+    Items near an earlier example start none of their own, so that examples differ.
+    """
+    m, near, found = len(order), set[int](), list[list[int]]()
+    for first in order:
+        if first in near:
+            continue
+        alike = ranking.top_k(weights, rows([np.array([first], np.int32)], m), min(NEAR, m))[0][0].tolist()
+        found.append([first, *(column for column in alike[: EXAMPLE_LENGTH - 1] if column >= 0)])
+        near.update([first, *alike])
+        if len(found) == EXAMPLES:
+            break
+    return found

@@ -142,8 +142,14 @@ class Item(BaseModel):
     title: str
 
 
+Users = Annotated[
+    float | None, about("Share of the users who have it; left out if the training data does not tell.", ge=0, le=1)
+]
+
+
 class Popular(Item):
     popularity: Annotated[float, about("Sum of the item's column in the training data.")]
+    users: Users = None
 
 
 class Found(BaseModel):
@@ -160,6 +166,7 @@ class Scored(Item):
 
 
 class Recommended(Scored):
+    users: Users = None  # in lists of popular items
     reasons: Annotated[list[Reason] | None, about("Strongest first; only if asked for.")] = None
 
 
@@ -230,6 +237,14 @@ class Comparison(BaseModel):
 class Metric(BaseModel):
     mean: float | None
     sem: float | None
+    popularity: Annotated[float | None, about("The mean for the list of popular items, if it was measured.")] = None
+
+
+class Examples(BaseModel):
+    model: str
+    examples: Annotated[
+        list[list[Item]], about("Histories made up from popular items and what goes with them: no user's data.")
+    ]
 
 
 class Card(BaseModel):
