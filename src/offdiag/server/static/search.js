@@ -1,6 +1,6 @@
 // The search field: a combobox that is driven by arrows, Enter and Escape, or by the pointer.
 
-import { $, count, h } from "./dom.js";
+import { $, count, h, share } from "./dom.js";
 import { get, latest } from "./api.js";
 import { keyOf } from "./state.js";
 
@@ -53,7 +53,7 @@ export function search({ model, has, pick, failed, say }) {
           onclick: () => choose(item),
         },
         h("span", { class: "name" }, item.title),
-        h("span", { class: "soft" }, has(item.id) ? "in your history" : `${count(item.popularity)} ×`)),
+        h("span", { class: "soft" }, has(item.id) ? "in your history" : typeof item.users === "number" ? `${share(item.users)} of users` : `popularity ${count(item.popularity)}`)),
       ),
     );
     const rest = reply.total - found.length;
