@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import catalogue, memory, wording
+from offdiag import memory, model_list, wording
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
@@ -124,7 +124,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         arrays = {name: container.array(mapped, header, name) for name in header.tensors}
         item_ids = _decode_ids(arrays, about)
         popularity = arrays["popularity"].copy()
-        model: Recommender = catalogue.model_class(about["model"])(**about["params"])
+        model: Recommender = model_list.model_class(about["model"])(**about["params"])
         weights = KINDS[about["weights"]].from_arrays(
             {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")},
             len(item_ids),
@@ -177,8 +177,8 @@ def _contents(
     import offdiag
 
     name = type(model).__name__
-    if name not in catalogue.MODELS or type(model) is not catalogue.model_class(name):
-        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(catalogue.MODELS)}")
+    if name not in model_list.MODELS or type(model) is not model_list.model_class(name):
+        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(model_list.MODELS)}")
     if getattr(model, "weights_", None) is None:
         raise OffdiagError(f"cannot save this {name} because it is not fitted: call fit(X) first")
     if metrics is not None and not isinstance(metrics, Mapping):
