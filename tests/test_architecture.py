@@ -27,6 +27,7 @@ GROUPS = [
         "gramian.layout",
         "tables",
         "notebook",
+        "title_search",
     },
     {"metrics", "weights", "protocols", "_kernels"},
     {"data", "gramian", "solvers"},

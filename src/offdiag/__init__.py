@@ -12,6 +12,7 @@ from offdiag.model_list import MODELS
 __version__ = "0.1.0"
 
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
+    "Catalogue": "offdiag.data.catalogue",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",
     "InterruptedFitWarning": "offdiag.errors",
@@ -28,6 +29,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "gram": "offdiag.gramian.packed",
     "load": "offdiag.persist",
     "read": "offdiag.data.read",
+    "read_catalogue": "offdiag.data.read_catalogue",
     "tune": "offdiag.tuning",
 }
 _MODULES = {
