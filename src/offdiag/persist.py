@@ -1,8 +1,8 @@
 """Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user rows.
 
-The file holds the class name and its settings, the item ids, the popularity, the weights as they are in memory, and
-any metrics given (layout: ``offdiag.files.container``). Data that only `update` and `forget` need goes into a second,
-encrypted file (``offdiag.living.state``).
+The file holds the class name and its settings, the item ids, the catalogue if there is one, the popularity, the weights
+as they are in memory, and any metrics given (layout: ``offdiag.files.container``). Data that only `update` and
+`forget` need goes into a second, encrypted file (``offdiag.living.state``).
 """
 
 import dataclasses
@@ -10,15 +10,16 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import catalogue, memory, wording
+from offdiag import memory, model_list, wording
+from offdiag.data.catalogue import NAMES, Catalogue
 from offdiag.data.ids import MAX_LENGTH
+from offdiag.data.texts import Texts
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
 from offdiag.progress import Progress
@@ -122,9 +123,9 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
     about = header.about
     try:
         arrays = {name: container.array(mapped, header, name) for name in header.tensors}
-        item_ids = _decode_ids(arrays, about)
+        item_ids = _decode_ids(arrays, "item_ids", about["item_ids_dtype"], about["n_items"])
         popularity = arrays["popularity"].copy()
-        model: Recommender = catalogue.model_class(about["model"])(**about["params"])
+        model: Recommender = model_list.model_class(about["model"])(**about["params"])
         weights = KINDS[about["weights"]].from_arrays(
             {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")},
             len(item_ids),
@@ -138,6 +139,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
         for name, value in learned.items():
             setattr(model, name, value)
+        model._catalogue = _decode_catalogue(arrays, about.get("catalogue"))
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
@@ -178,13 +180,14 @@ def _contents(
     from offdiag.living.past import popularity_counts_users
 
     name = type(model).__name__
-    if name not in catalogue.MODELS or type(model) is not catalogue.model_class(name):
-        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(catalogue.MODELS)}")
+    if name not in model_list.MODELS or type(model) is not model_list.model_class(name):
+        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(model_list.MODELS)}")
     if getattr(model, "weights_", None) is None:
         raise OffdiagError(f"cannot save this {name} because it is not fitted: call fit(X) first")
     if metrics is not None and not isinstance(metrics, Mapping):
         metrics = metrics.to_dict()
-    ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_))
+    ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_), "item_ids")
+    products, products_about = _encode_catalogue(model.catalogue_)
     apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
@@ -197,12 +200,13 @@ def _contents(
         "n_items": len(model.item_ids_),
         "popularity_counts_users": popularity_counts_users(model),
         "item_ids_dtype": ids_dtype,
+        "catalogue": products_about,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),
         "offdiag_version": offdiag.__version__,
         "format_version": container.VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
+    tensors = ids | products | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 
@@ -228,33 +232,65 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
     raise OffdiagError(f"cannot save the {what} {value!r}: expected a finite number, text, true, false or none")
 
 
-def _encode_ids(ids: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], str]:
-    """Item ids as tensors, and the dtype to restore them with."""
+def _encode_ids(ids: NDArray[Any], name: str) -> tuple[dict[str, NDArray[Any]], str]:
+    """Item ids as tensors of this name, and the dtype to restore them with."""
     if ids.dtype.kind in "iu":
-        return {"item_ids": ids}, ids.dtype.newbyteorder("=").name
+        return {name: ids}, ids.dtype.newbyteorder("=").name
     texts = ids.tolist()
     if ids.ndim != 1 or not all(isinstance(text, str) for text in texts):
         raise OffdiagError(f"cannot save item ids of type {ids.dtype}: expected whole numbers or text")
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     width = ids.dtype.itemsize // 4 if ids.dtype.kind == "U" else max(map(len, texts), default=1)
-    utf8 = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    return {"item_ids.offsets": offsets, "item_ids.utf8": utf8}, f"U{max(width, 1)}"
+    return _text_tensors(name, Texts.of(texts)), f"U{max(width, 1)}"
 
 
-def _decode_ids(tensors: dict[str, NDArray[Any]], about: dict[str, Any]) -> NDArray[Any]:
-    if "item_ids" in tensors:
-        ids = tensors["item_ids"].astype(about["item_ids_dtype"])  # a copy: ids are used on every call
+def _decode_ids(tensors: dict[str, NDArray[Any]], name: str, dtype: str, n: int) -> NDArray[Any]:
+    if name in tensors:
+        ids = tensors[name].astype(dtype)  # a copy: ids are used on every call
     else:
-        offsets, utf8 = tensors["item_ids.offsets"].tolist(), tensors["item_ids.utf8"].tobytes()
-        if offsets[0] != 0 or offsets[-1] != len(utf8):
-            raise ValueError("the item ids do not fit their offsets")
-        pairs = pairwise(offsets)
-        texts = [utf8[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in pairs]
-        ids = np.array(texts, dtype=_text_type(about["item_ids_dtype"], texts))
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != about["n_items"]:
+        column = Texts(tensors[f"{name}.offsets"], tensors[f"{name}.utf8"])
+        column.check(n, name)
+        texts = column.to_list()
+        ids = np.array(texts, dtype=_text_type(dtype, texts))
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != n:
         raise ValueError("the item ids do not fit the model")
     return ids
+
+
+def _encode_catalogue(catalogue: Catalogue | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any] | None]:
+    """The products as tensors, and what the header says about them."""
+    if catalogue is None:
+        return {}, None
+    tensors, ids_dtype = _encode_ids(catalogue.items, "catalogue.items")
+    for name, column in catalogue.data.items():
+        tensor = f"catalogue.{name}"
+        tensors |= _text_tensors(tensor, column) if isinstance(column, Texts) else {tensor: column}
+    return tensors, {"n_rows": len(catalogue), "columns": list(catalogue.columns), "ids_dtype": ids_dtype}
+
+
+def _decode_catalogue(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | None) -> Catalogue | None:
+    """The products; their texts stay in the file until they are read."""
+    if about is None:
+        return None
+    n = about["n_rows"]
+    items = _decode_ids(tensors, "catalogue.items", about["ids_dtype"], n)
+    if np.any(items[1:] <= items[:-1]):
+        raise ValueError("the items of the catalogue are not in ascending order")
+    data: dict[str, Texts | NDArray[np.float64]] = {}
+    for name in (name for name in NAMES if name in about["columns"]):
+        tensor = f"catalogue.{name}"
+        if tensor in tensors:
+            if name != "price" or tensors[tensor].shape != (n,) or tensors[tensor].dtype != np.float64:
+                raise ValueError(f"the column {name} does not fit the catalogue")
+            data[name] = tensors[tensor]
+            continue
+        texts = Texts(tensors[f"{tensor}.offsets"], tensors[f"{tensor}.utf8"])
+        texts.check(n, tensor)
+        data[name] = texts
+    return Catalogue(items, data)
+
+
+def _text_tensors(name: str, texts: Texts) -> dict[str, NDArray[Any]]:
+    return {f"{name}.offsets": texts.offsets, f"{name}.utf8": texts.utf8}
 
 
 def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:

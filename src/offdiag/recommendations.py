@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import notebook, tables
+from offdiag import checks, notebook, tables
+from offdiag.data.catalogue import NAMES, Catalogue
 
 if TYPE_CHECKING:
     from offdiag.list_files import Written
@@ -51,7 +52,8 @@ class Recommendations(tables.Tabular):
     unknown_in_filters: list[Any] = field(default_factory=list)  # the same for allow and block
     user_ids: NDArray[Any] | None = field(default=None, repr=False)  # None: positions from 0
     reasons: Reasons | None = field(default=None, repr=False)
-    titles: Mapping[str, str] | None = field(default=None, repr=False)  # by id as text
+    catalogue: Catalogue | None = field(default=None, repr=False)  # whose columns are shown with the items
+    shown: tuple[str, ...] = field(default=("title",), repr=False)  # columns of the catalogue
     popular: NDArray[np.bool_] = field(
         default_factory=lambda: np.zeros(0, np.bool_), repr=False
     )  # lists of popular items
@@ -62,15 +64,33 @@ class Recommendations(tables.Tabular):
         """The id of each list's user; its position from 0 where ids are not known."""
         return np.arange(len(self.indices)) if self.user_ids is None else self.user_ids
 
-    def with_titles(self, titles: Mapping[Any, str]) -> Recommendations:
+    def with_catalogue(self, catalogue: Catalogue | None, columns: Sequence[str] = ("title",)) -> Recommendations:
+        """The same lists with these columns of a catalogue in their tables; lists of a model have those of its own.
+
+        Example:
+            >>> model = od.Popularity().fit(np.array([[1, 0, 1], [1, 1, 0]]))
+            >>> shop = od.read_catalogue({"id": [0], "title": ["Alien"], "price": [9.5]})
+            >>> model.recommend([[1]], k=1).with_catalogue(shop, ["title", "price"]).to_dicts()
+            [{'user': 0, 'rank': 1, 'item': 0, 'title': 'Alien', 'price': 9.5, 'score': 0.5}]
+        """
+        for name in columns:
+            checks.choice("a column of a catalogue", name, NAMES)
+        return replace(self, catalogue=catalogue, shown=tuple(columns))
+
+    def with_titles(self, titles: Mapping[Any, str] | Catalogue) -> Recommendations:
         """The same lists with the titles of their items, by id; an id and its text are the same here.
+
+        Items without one keep the title that they have in the catalogue.
 
         Example:
             >>> model = od.Popularity().fit(np.array([[1, 0, 1], [1, 1, 0]]))
             >>> model.recommend([[1]], k=1).with_titles({0: "Alien"}).to_dicts()[0]["title"]
             'Alien'
         """
-        return replace(self, titles={str(item): title for item, title in titles.items()})
+        if isinstance(titles, Catalogue):
+            return self.with_catalogue(titles, self.shown)
+        known = Catalogue.of([], {}) if self.catalogue is None else self.catalogue
+        return self.with_catalogue(known.with_titles(titles), self.shown)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         key, value = self.names
@@ -83,12 +103,32 @@ class Recommendations(tables.Tabular):
             "rank": np.nonzero(real)[1] + 1,
             value: self.items.data[real],
         }
-        if self.titles is not None:
-            columns["title"] = tables.looked_up(columns[value], self.titles)
+        columns |= self._products(columns[value], self.indices[real])
         columns["score"] = self.scores.data[real]
         if self.reasons is not None:
-            columns |= {"reason": self.reasons.items[real], "reason_share": self.reasons.shares[real]}
+            columns["reason"] = self.reasons.items[real]
+            if "title" in columns and self.catalogue is not None:
+                columns["reason_title"] = self._titles(columns["reason"])
+            columns["reason_share"] = self.reasons.shares[real]
         return columns
+
+    def _products(self, items: NDArray[Any], indices: NDArray[np.int64]) -> dict[str, Any]:
+        """The columns of the catalogue for the rows of a table; each item is looked up once."""
+        if self.catalogue is None:
+            return {}
+        names = [name for name in self.shown if name in self.catalogue.columns]
+        ids: NDArray[Any] = np.empty(int(indices.max(initial=-1)) + 1, dtype=items.dtype)
+        present = np.zeros(len(ids), dtype=np.bool_)
+        ids[indices], present[indices] = items, True
+        place = np.cumsum(present) - 1
+        return {name: self.catalogue.series(name, ids[present])[place[indices]] for name in names}
+
+    def _titles(self, items: Any) -> Any:
+        """The titles of some items of histories, null where there is none."""
+        assert self.catalogue is not None
+        distinct = tables.series("", items).drop_nulls().unique().to_list()
+        named = zip(distinct, self.catalogue.column("title", distinct), strict=True)
+        return tables.looked_up(items, {str(item): str(title) for item, title in named if title is not None})
 
     def _repr_html_(self) -> str:
         n, k = self.indices.shape

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import ranking
+from offdiag.data.catalogue import with_titles
 from offdiag.evaluation import Comparison, HasTargets, evaluate
 from offdiag.progress import Progress, reporter
 from offdiag.rerank import Rerank, check
@@ -104,7 +105,8 @@ class Reranked:
             [[0, 2]]
         """
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        lists = ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        return lists.with_catalogue(self.model.catalogue_)
 
     def recommend_to(
         self,
@@ -133,7 +135,8 @@ class Reranked:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
+            rows_per_file=rows_per_file, titles=with_titles(self.model.catalogue_, titles), strict=strict,
+            progress=reporter(progress),
         )  # fmt: skip
 
     def cost(
