@@ -175,10 +175,10 @@ def _full_ranking(
 
 
 def search(served: ServedModel, query: str, offset: int, limit: int) -> dict[str, Any]:
-    found, total = served.search(query, offset, limit)
-    columns = np.array(found, np.int64)
+    hits = served.search(query, offset, limit)
+    columns = np.array(hits.columns, np.int64)
     items = lists.entries(served, columns, "popularity", served.model.popularity_[columns])
-    return {"items": lists.with_users(served, columns, items), "total": total}
+    return {"items": lists.with_users(served, columns, items), "total": hits.total, "exact": hits.exact}
 
 
 def examples(served: ServedModel) -> dict[str, Any]:

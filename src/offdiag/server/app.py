@@ -78,7 +78,7 @@ def create(
     _add_state_paths(app, store, counts, searches)
     for question in answers.QUESTIONS:
         _add_question(app, question, store, scorer, slow, limits, counts)
-    _add_pages(app)
+    _add_pages(app, store)
     return Middleware(app, counts, limits, token, access_log, store, hosts, lifespan)
 
 
@@ -163,7 +163,7 @@ def _add_state_paths(app: FastAPI, store: Store, counts: Counters, searches: Poo
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         model: Model = None,
     ) -> Response:
-        """Items whose title contains every word; case and accents are ignored."""
+        """Items whose title contains every word, ignoring case and accents; if there are none, the nearest titles."""
         return json_reply(await searches.run(answers.search, store.get(model), q, offset, limit))
 
     @app.get("/examples", tags=["state"], responses=_responses({404: POSTED[404], 422: POSTED[422]}, schemas.Examples))
@@ -224,10 +224,11 @@ def _describe_body(question: answers.Question, limits: Limits) -> dict[str, Any]
     return {"required": True, "content": {"application/json": {"schema": schema, "example": question.example}}}
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, store: Store) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        return HTMLResponse((STATIC / "index.html").read_bytes(), headers=pages.SAFE)
+        pictured = any("image" in served.shown for served in store.models)
+        return HTMLResponse((STATIC / "index.html").read_bytes(), headers=pages.headers(pictured))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

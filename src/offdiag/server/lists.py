@@ -91,11 +91,11 @@ def fallback_of(known: list[int], ids: list[Id]) -> tuple[str | None, str | None
 
 def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
     """Items with a number each, for a list of an answer."""
-    ids, titles = served.json_ids, served.titles
-    return [
-        {"id": ids[column], "title": titles[column], name: value}
-        for column, value in zip(columns.tolist(), values.tolist(), strict=True)
-    ]
+    pairs = zip(columns.tolist(), values.tolist(), strict=True)
+    if served.shown:
+        return [{**served.item(column), name: value} for column, value in pairs]
+    ids, titles = served.json_ids, served.titles  # without a catalogue, much faster
+    return [{"id": ids[column], "title": titles[column], name: value} for column, value in pairs]
 
 
 def with_users(served: ServedModel, columns: NDArray[np.int64], items: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -21,6 +21,14 @@ SAFE = {
 }
 
 
+def headers(pictured: bool) -> dict[str, str]:
+    """Of the page: pictures of other hosts may be shown only if a catalogue names some."""
+    if not pictured:
+        return SAFE
+    policy = SAFE["content-security-policy"].replace("img-src 'self'", "img-src 'self' https:")
+    return SAFE | {"content-security-policy": policy}
+
+
 class Static(StaticFiles):
     """The files of the page, always sent whole and revalidated each time, so that old and new ones are never mixed."""
 

@@ -138,8 +138,15 @@ class Error(BaseModel):
 
 
 class Item(BaseModel):
+    """What is shown of an item; fields that its catalogue does not have are left out."""
+
     id: Id
     title: str
+    category: str | None = None
+    image: Annotated[str | None, about("Address of a picture.")] = None
+    price: Annotated[float | str | None, about("As in the catalogue: a number, or text with a currency.")] = None
+    link: Annotated[str | None, about("Address of the item's own page.")] = None
+    group: Annotated[str | None, about("Items of one group are variants of each other.")] = None
 
 
 Users = Annotated[
@@ -155,6 +162,7 @@ class Popular(Item):
 class Found(BaseModel):
     items: list[Popular]
     total: Annotated[int, about("How many there are, on this page and others.")]
+    exact: Annotated[bool, about("False: no title has all words, and these are the nearest titles.")]
 
 
 class Reason(Item):
@@ -259,6 +267,7 @@ class Card(BaseModel):
     created: str
     bytes: int
     updatable: Annotated[bool, about("Whether the file holds the counts that update and forget need.")]
+    columns: Annotated[list[str], about("What its catalogue says about items: title, category, image, …")]
     loaded: str
     fingerprint: Annotated[str, about("Of all numbers in the file: equal files, equal fingerprints.")]
     models: Annotated[list[str], about("Names of all models served here.")]

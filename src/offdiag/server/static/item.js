@@ -2,6 +2,8 @@
 
 import { h } from "./dom.js";
 
+const prices = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
 /** The address if it is complete and of one of these kinds, else null: "javascript:" and the like never get onto the page. */
 function address(text, kinds) {
   if (typeof text !== "string") return null;
@@ -30,7 +32,8 @@ export const hasPictures = (items) => items.some((item) => address(item.image, [
 /** Category, price and link in one line; null if there are none. */
 export function facts(item) {
   const href = address(item.link, ["https:", "http:"]);
-  const texts = [item.category, item.price].filter((value) => value !== null && value !== undefined && value !== "");
+  const price = typeof item.price === "number" ? prices.format(item.price).replace(/\.00$/, "") : item.price;
+  const texts = [item.category, price].filter(Boolean);
   if (!texts.length && !href) return null;
   return h("p", { class: "facts" },
     texts.map((text) => h("span", {}, String(text))),
