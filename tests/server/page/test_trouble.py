@@ -166,3 +166,5 @@ def test_a_model_without_reasons_still_recommends(browser, folder):
         page.locator("#results .title").first.click()
         expect(page.locator("#results .panel").first).to_contain_text("gives no reasons")
         expect(page.locator("#card")).to_contain_text("Nothing was measured")
+        page.locator("#clear").click()  # its file does not tell whether the sums count users
+        expect(page.locator("#results .item").first).to_contain_text("% of all interactions")

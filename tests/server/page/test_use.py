@@ -88,8 +88,6 @@ def test_popular_items_say_how_many_users_have_them(visit, exact):
     expect(page.locator("#results .item").first).to_contain_text(f"{share:.2g} % of users have it")
     track, bar = (page.locator(f"#results .popularity {part}").first.bounding_box() for part in (".track", ".bar"))
     assert bar["width"] / track["width"] == pytest.approx(share / 100, abs=0.02)
-    page.select_option("#model", "sparse")  # its file does not tell whether its sums count users
-    expect(page.locator("#results .item").first).to_contain_text("% of all interactions")
 
 
 def test_reasons_are_bars_with_the_exact_contributions(visit, exact, popular, titles):
