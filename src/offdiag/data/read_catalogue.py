@@ -188,10 +188,10 @@ def _cells(column: pl.Series, role: str, notes: list[str]) -> pl.Series:
                 f"such as {first[:60]!r}"
             )
         return clean.set(bad, None)
-    long = clean.str.len_chars() > most
+    long = (clean.str.len_chars() > most).fill_null(False)
     if long.any():
         notes.append(f"the {role} of {_rows(int(long.sum()))} was cut at {most:,} characters")
-        clean = clean.set(long.fill_null(False), clean.str.head(most - 1) + "…")
+        clean = (clean.str.head(most - 1) + "…").zip_with(long, clean)
     return clean
 
 
