@@ -122,8 +122,8 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
         writer.replace_text(aside / "report.html", writer.render(study))
-        beside = study.results["EDLAE"].to_dict() | {"popularity": study.results["Popularity"].to_dict()}
-        persist.save(study.model, aside / "model.od", metrics=beside, progress=work)
+        measured = study.results["EDLAE"].to_dict() | {"popularity": study.results["Popularity"].to_dict()}
+        persist.save(study.model, aside / "model.od", metrics=measured, progress=work)
         if with_data:
             is_new = np.isin(inter.user_ids, study.split.test.user_ids)
             _write_table(inter.select_users(~is_new), aside / "train.csv")

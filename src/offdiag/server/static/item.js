@@ -37,5 +37,5 @@ export function facts(item) {
   if (!texts.length && !href) return null;
   return h("p", { class: "facts" },
     texts.map((text) => h("span", {}, String(text))),
-    href ? h("a", { href, target: "_blank", rel: "noopener noreferrer", "aria-label": `Open ${item.title} in a new tab` }, "open ↗") : null);
+    href ? h("a", { href, target: "_blank", rel: "noopener noreferrer", "aria-label": `Open ${item.title} in a new tab` }, h("span", { class: "open-word" }, "open "), "↗") : null);
 }

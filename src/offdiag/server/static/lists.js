@@ -4,6 +4,8 @@ import { bar, column, count, h, iconButton, scaleOf, share } from "./dom.js";
 import { facts, hasPictures, picture } from "./item.js";
 import { keyOf } from "./state.js";
 
+const listClass = (pictured) => (pictured ? "items pictured" : "items");
+
 /** The list of one model. */
 export function oneList(reply, act, popular) {
   const shown = reply.items.flatMap((item) => (item.reasons ?? []).map((reason) => reason.contribution));
@@ -11,7 +13,7 @@ export function oneList(reply, act, popular) {
   const write = column(shown);
   const score = column(reply.items.map((item) => item.score), false);
   const pictured = hasPictures(reply.items);
-  return h("ol", { class: "items" }, reply.items.map((item, n) =>
+  return h("ol", { class: listClass(pictured) }, reply.items.map((item, n) =>
     row(item, n + 1, reply.model, act, {
       pictured,
       score: popular ? null : score(item.score),
@@ -42,7 +44,7 @@ export function twoLists(reply, act) {
     const id = `list-${side}`;
     return h("div", { class: "column" },
       h("h3", { id }, model),
-      h("ol", { class: "items", "aria-labelledby": id }, items.map((item) =>
+      h("ol", { class: listClass(pictured), "aria-labelledby": id }, items.map((item) =>
         row(item, item.rank, model, act, { ...difference(item, items.length), score: null, side, pictured }))));
   });
   const most = Math.max(...reply.lists.map((items) => items.length));
@@ -62,7 +64,7 @@ export function mergedList(reply, act) {
   const k = Math.max(...reply.lists.map((items) => items.length));
   const merged = [...found.values()].sort((a, b) => a.best - b.best || a.side - b.side);
   const pictured = hasPictures(reply.lists.flat());
-  return h("ol", { class: "items merged" }, merged.map(({ item, ranks, side }, n) =>
+  return h("ol", { class: `${listClass(pictured)} merged` }, merged.map(({ item, ranks, side }, n) =>
     row(item, n + 1, reply.models[side], act, { score: null, side, place: false, pictured, below: h("p", { class: "ranks" },
       reply.models.map((model, at) => {
         const rank = ranks[at];

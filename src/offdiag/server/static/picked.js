@@ -36,7 +36,7 @@ export function showPicked(state, titleOf, act) {
     fill("history", state.history, chosen);
     fill("blocked", state.block, kept);
   });
-  if ($("history").childElementCount > before) $("history").scrollLeft = $("history").scrollWidth; // on a phone it is one line
+  if (before && $("history").childElementCount > before) $("history").scrollLeft = $("history").scrollWidth; // on a phone it is one line
   $("history-empty").hidden = state.history.length > 0;
   $("clear").hidden = state.history.length < 2;
   $("blocked-box").hidden = state.block.length === 0;
