@@ -1,5 +1,6 @@
 """Titles are found by parts of their words, or in spite of typing errors."""
 
+import threading
 import unicodedata
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offdiag.server import search as search_module
+from offdiag.server.limits import Refusal
 from offdiag.server.search import MOST_NEAR, Search
 from offdiag.title_search import TitleIndex
+from tests.fixtures.serving import until
 
 
 def plain(text):
@@ -47,6 +51,25 @@ def test_the_nearest_titles_are_offered_for_a_typing_error():
     assert search("alchemist", 0, 10) == ([1, 2], 2, True)
     assert search("fulmetal alchmist", 1, 1) == (hits.columns[1:], 2, False)
     assert search("xqzw", 0, 10) == ([], 0, True)
+
+
+def test_a_search_does_not_wait_long_for_the_index(monkeypatch):
+    monkeypatch.setattr(search_module, "PATIENCE", 0.01)
+    go = threading.Event()
+
+    class Slow(TitleIndex):
+        def __init__(self, titles):
+            go.wait(20)
+            super().__init__(titles)
+
+    monkeypatch.setattr(search_module, "TitleIndex", Slow)
+    search = Search(["Alien", "Brazil"], [0, 1])
+    assert search("ali", 0, 5) == ([0], 1, True)
+    with pytest.raises(Refusal, match="still being prepared"):
+        search("alein", 0, 5)
+    go.set()
+    until(lambda: search._index.done())
+    assert search("alein", 0, 5) == ([0], 1, False)
 
 
 @pytest.mark.slow

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from offdiag.server.limits import Refusal
 from offdiag.title_search import TitleIndex
 
 BETWEEN = "\x00"  # separates titles and occurs in none of them
+PATIENCE = 2.0  # seconds that a search waits for the index of similar titles
 MOST_NEAR = 50  # titles offered for a query that none contains
 
 
@@ -38,8 +42,26 @@ class Search:
         self.starts = [0, *accumulate(len(part) + 1 for part in parts)]
 
     @cached_property
-    def _nearest(self) -> TitleIndex:
-        return TitleIndex([self._titles[column] for column in self.order])
+    def _index(self) -> Future[TitleIndex]:
+        """Made in a thread of its own from the first search on: of many titles it takes seconds, and others wait."""
+        found: Future[TitleIndex] = Future()
+
+        def make() -> None:
+            try:
+                found.set_result(TitleIndex([self._titles[column] for column in self.order]))
+            except Exception as error:  # passed to those who wait
+                found.set_exception(error)
+
+        threading.Thread(target=make, name="offdiag titles", daemon=True).start()
+        return found
+
+    def _nearest(self, query: str) -> list[int]:
+        try:
+            index = self._index.result(PATIENCE)
+        except TimeoutError:
+            text = "no title has all these words, and the search for similar ones is still being prepared"
+            raise Refusal(503, f"{text}; try again in a moment", retry_after="2") from None
+        return [place for place, _ in index.find(query, MOST_NEAR)]
 
     def __call__(self, query: str, offset: int, limit: int) -> Hits:
         """The titles that contain every word of the query, or else those nearest to it.
@@ -50,6 +72,7 @@ class Search:
         words = sorted(set(wanted.split()), key=len, reverse=True)
         if not words:
             return Hits(list(self.order[offset : offset + limit]), len(self.order), True)
+        _ = self._index  # likely to be complete when it is needed
         first: list[int] = []
         rest: list[int] = []
         for place in self._matches(words):
@@ -57,7 +80,7 @@ class Search:
             (first if begins else rest).append(place)
         found, exact = first + rest, True
         if not found:
-            found = [place for place, _ in self._nearest.find(query, MOST_NEAR)]
+            found = self._nearest(query)
             exact = not found
         return Hits([self.order[place] for place in found[offset : offset + limit]], len(found), exact)
 

@@ -34,32 +34,32 @@ function table(rows) {
 function metrics(measured) {
   const rows = Object.entries(measured ?? {}).filter(([, metric]) => typeof metric.mean === "number");
   if (!rows.length) return [h("p", { class: "soft" }, "Nothing was measured before this model was saved.")];
-  const next = rows.some(([, metric]) => typeof metric.popularity === "number");
+  const baseline = rows.some(([, metric]) => typeof metric.popularity === "number");
   return [
     h("div", { class: "metrics" }, rows.map(([name, metric]) => measurement(name, metric))),
     h("p", { class: "soft" }, "On users it had not seen, ± one standard error. A bar that fills its track would be 1; the thin line is the "
-      + `95 % interval.${next ? " The lower bar shows popular items to everyone." : ""}`),
+      + `95 % interval.${baseline ? " The lower bar shows popular items to everyone." : ""}`),
   ];
 }
 
 /** A bar on a track from 0 to 1, over that of the popular items; a metric that is not a share has no bar. */
 function measurement(name, { mean, sem, popularity }) {
-  const next = typeof popularity === "number";
+  const baseline = typeof popularity === "number";
   const text = sem ? `${mean.toFixed(4)} ± ${sem.toFixed(4)}` : mean.toFixed(4);
-  const other = next ? `popularity ${popularity.toFixed(4)}` : "";
+  const other = baseline ? `popularity ${popularity.toFixed(4)}` : "";
   const words = [h("span", { class: "name" }, name), h("span", { class: "amount" }, text)];
-  if (![mean, popularity ?? 0].every((value) => value >= 0 && value <= 1)) return h("div", { class: "metric" }, words, other ? h("span", { class: "soft next" }, other) : null);
+  if (![mean, popularity ?? 0].every((value) => value >= 0 && value <= 1)) return h("div", { class: "metric" }, words, other ? h("span", { class: "soft baseline" }, other) : null);
   const x = (value) => WIDTH * Math.min(Math.max(value, 0), 1);
   const [low, high] = [x(mean - Z95 * (sem ?? 0)), x(mean + Z95 * (sem ?? 0))];
-  const height = next ? 22 : 14;
-  const label = `${name}: ${text}${next ? `; ${other}` : ""}, on a scale from 0 to 1`;
+  const height = baseline ? 22 : 14;
+  const label = `${name}: ${text}${baseline ? `; ${other}` : ""}, on a scale from 0 to 1`;
   const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label, preserveAspectRatio: "none", height },
     s("rect", { class: "whole", x: 0, y: 2, width: WIDTH, height: 10, rx: 2 }),
     s("rect", { class: "mean", x: 0, y: 2, width: x(mean), height: 10, rx: 2 }),
     sem ? s("path", { class: "error", d: `M${low} 7H${high}M${low} 3V11M${high} 3V11` }) : null,
-    next ? [s("rect", { class: "whole", x: 0, y: 14, width: WIDTH, height: 6, rx: 2 }),
+    baseline ? [s("rect", { class: "whole", x: 0, y: 14, width: WIDTH, height: 6, rx: 2 }),
       s("rect", { class: "popularity", x: 0, y: 14, width: x(popularity), height: 6, rx: 2 })] : null);
-  return h("div", { class: "metric" }, words, drawing, other ? h("span", { class: "soft next" }, other) : null);
+  return h("div", { class: "metric" }, words, drawing, other ? h("span", { class: "soft baseline" }, other) : null);
 }
 
 function size(bytes) {
