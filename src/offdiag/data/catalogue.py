@@ -133,6 +133,18 @@ class Catalogue(tables.Tabular):
             return [None] * len(items)
         return [None if place < 0 else self._cell(name, place) for place in self.places(items).tolist()]
 
+    def select(self, items: Sequence[Any]) -> Catalogue:
+        """The rows of these items.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.Catalogue.of([7, 8], {"title": ["Alien", "Brazil"]}).select([8, 9])
+            Catalogue(1 item: title)
+        """
+        places = [place for place in self.places(items).tolist() if place >= 0]
+        cells = {name: [self._cell(name, place) for place in places] for name in self.data}
+        return Catalogue.of(self.items[places], cells, self.notes, self.source)
+
     def series(self, name: str, items: Sequence[Any] | NDArray[Any]) -> pl.Series:
         """The same as a column of polars, whose type does not depend on the items.
 
@@ -221,7 +233,7 @@ class Catalogue(tables.Tabular):
         return {"item": self.items} | {name: self.series(name, self.items) for name in self.data}
 
     def __repr__(self) -> str:
-        return f"Catalogue({len(self):,} items: {', '.join(self.data)})"
+        return f"Catalogue({len(self):,} item{'s' * (len(self) != 1)}: {', '.join(self.data)})"
 
     def _repr_html_(self) -> str:
         first = Catalogue(self.items[: notebook.ROWS], {name: _head(self.data[name]) for name in self.data})

@@ -130,7 +130,7 @@ def _find(names: list[str], named: Mapping[str, Column], where: str) -> tuple[di
             "title=…"
         )
     unused = [name for name in names if name not in all_roles.values()]
-    if not guessed:
+    if not unused and all(role == column for role, column in guessed.items()):  # nothing to doubt
         return all_roles, []
     shown = ", ".join(f"{role}={column!r}" for role, column in all_roles.items())
     return all_roles, [f"columns found: {shown}" + (f"; not used: {_listed(unused)}" if unused else "")]
