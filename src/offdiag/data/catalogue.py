@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAMES = ("title", "category", "image", "price", "link", "group")  # in the order in which they are shown
 ADDRESSES = ("image", "link")
+CARD = ("image", "title", "price", "link")  # shown with lists in a notebook
 LONGEST = {"title": 500, "category": 500, "group": 500, "price": 50, "image": 2_000, "link": 2_000}  # characters
 FEW = 100  # items that are looked up one by one
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -238,7 +239,11 @@ class Catalogue(tables.Tabular):
     def _repr_html_(self) -> str:
         first = Catalogue(self.items[: notebook.ROWS], {name: _head(self.data[name]) for name in self.data})
         facts = {f"note {number}": note for number, note in enumerate(self.notes, 1)}
-        return notebook.card(f"Catalogue of {len(self):,} items", facts, first.to_polars(), n_rows=len(self))
+        return notebook.card(
+            f"Catalogue of {len(self):,} items", facts, first.to_polars(), n_rows=len(self),
+            links={"item": "link", "title": "link"},
+            pictures=("image",),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
