@@ -87,14 +87,11 @@ def fit(
     check_updatable(type(learner), updatable, event, columns, key_file)
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
-    if catalogue_columns is not None and catalogue is None:
-        raise OffdiagError("--catalogue-columns names columns of a table of products; add --catalogue FILE")
     start = time.perf_counter()
     result = ledger = None
-    shop = None
     if catalogue is not None:
         outputs.check_file(out, catalogue)
-        shop = products.read(catalogue, catalogue_columns, "--catalogue-columns")
+    shop = products.given(catalogue, catalogue_columns)
     inter: Interactions | Parts
     reports: list[Report] = []
     with console.working() as work:

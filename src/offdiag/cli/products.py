@@ -48,6 +48,13 @@ def read(source: str, columns: str | None = None, option: str = ATTACH, **how: A
     return found
 
 
+def given(catalogue: str | None, columns: str | None) -> Catalogue | None:
+    """The table of products of --catalogue and --catalogue-columns."""
+    if catalogue is None and columns is not None:
+        raise OffdiagError("--catalogue-columns names columns of a table of products; add --catalogue FILE")
+    return None if catalogue is None else read(catalogue, columns, "--catalogue-columns")
+
+
 @contextmanager
 def hints(option: str) -> Iterator[None]:
     """Errors inside name the columns of a catalogue by this option, not by an argument of Python."""
