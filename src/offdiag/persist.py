@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import memory, model_list, wording
-from offdiag.data.catalogue import NAMES, Catalogue
+from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import MAX_LENGTH
+from offdiag.data.product_cells import NAMES
 from offdiag.data.texts import Texts
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
@@ -284,7 +285,10 @@ def _decode_catalogue(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | 
         texts = Texts(tensors[f"{tensor}.offsets"], tensors[f"{tensor}.utf8"])
         texts.check(n, tensor)
         data[name] = texts
-    return Catalogue(items, data)
+    found = Catalogue(items, data)
+    if found.too_long() is not None:
+        raise ValueError(f"the texts of catalogue.{found.too_long()} are too long")
+    return found
 
 
 def _text_tensors(name: str, texts: Texts) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import checks, notebook, tables
-from offdiag.data.catalogue import CARD, NAMES, Catalogue
+from offdiag.data.catalogue import Catalogue
+from offdiag.data.product_cells import CARD, NAMES
 
 if TYPE_CHECKING:
     from offdiag.list_files import Written

@@ -81,7 +81,8 @@ def note_coverage(catalogue: Catalogue, model: Recommender) -> None:
 
 def shown(model: Recommender, titles: str | None, also: str | None) -> tuple[Catalogue | None, tuple[str, ...]]:
     """The catalogue of the lists, with given titles before those of the model, and the columns to show."""
-    from offdiag.data.catalogue import NAMES, with_titles
+    from offdiag.data.catalogue import with_titles
+    from offdiag.data.product_cells import NAMES
 
     found: Catalogue | None = model.catalogue_
     if titles is not None:
