@@ -33,7 +33,7 @@ GROUPS = [
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "rerank", "pair_filter", "list_files", "cluster", "lab"},
     {"models", "baselines", "living"},
-    {"evaluation", "reranked", "persist"},
+    {"evaluation", "reranked", "persist", "stored_items"},
     {"tuning", "diagnostics", "export"},
     {"plots", "report"},
     {"papers"},

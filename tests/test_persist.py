@@ -51,14 +51,6 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scratch") / "model.od"
 
 
-def titled(item_ids: Any = TITLES) -> Any:
-    shop = od.Catalogue.of(
-        ["Z", "Brazil", "🎬", "later"],
-        {"title": ["Last", "Brasil", None, "Later"], "price": [9.5, None, 1.0, 2.0], "image": ["z.png"] * 4},
-    )
-    return small(item_ids).with_catalogue(shop)
-
-
 def assert_refused(path: Path, *words: str) -> None:
     """The file is rejected, in one line that names it."""
     with pytest.raises(od.OffdiagError) as caught:
@@ -548,65 +540,3 @@ def test_a_save_keeps_permissions_and_follows_links(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o640
     assert od.load(tmp_path / "m").item_ids_.tolist() == TITLES.tolist()
-
-
-def test_a_catalogue_comes_back_with_the_model(tmp_path):
-    model = titled()
-    model.save(tmp_path / "model.od")
-    loaded = od.load(tmp_path / "model.od")
-    assert loaded.catalogue_.to_dicts() == model.catalogue_.to_dicts()
-    assert loaded.recommend([["Z"]], k=9).to_dicts() == model.recommend([["Z"]], k=9).to_dicts()
-    about = persist.describe(tmp_path / "model.od")["catalogue"]
-    assert about == {"n_rows": 4, "columns": ["title", "image", "price"], "ids_dtype": "U6"}
-    loaded.with_catalogue(None).save(tmp_path / "model.od")
-    assert od.load(tmp_path / "model.od").catalogue_ is None
-
-
-CELLS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6))
-
-
-@given(rows=st.dictionaries(st.integers(0, 9), st.tuples(CELLS, st.one_of(CELLS, st.floats(0, 1e9))), min_size=1))
-def test_any_catalogue_comes_back_cell_by_cell(rows, scratch):
-    rows = {0: rows.get(0, ("zero", None))} | rows
-    cells = {"title": [title for title, _ in rows.values()], "price": [price for _, price in rows.values()]}
-    shop = od.Catalogue.of(list(rows), cells)
-    small().with_catalogue(shop).save(scratch)
-    found = od.load(scratch).catalogue_
-    texts = not all(price is None or isinstance(price, float) for price in cells["price"])
-    for item, (title, price) in rows.items():
-        kept = {"title": title, "price": str(price) if texts and price is not None else price}
-        assert found.row(item) == {name: cell for name, cell in kept.items() if cell is not None}
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda about, arrays: about["catalogue"].update(n_rows=3),
-        lambda about, arrays: about["catalogue"].update(n_rows="4"),
-        lambda about, arrays: about["catalogue"].update(ids_dtype="U999999"),
-        lambda about, arrays: about["catalogue"].update(columns=["title", "link"]),
-        lambda about, arrays: about.update(catalogue=[1]),
-        lambda about, arrays: arrays.update({"catalogue.price": np.zeros(3)}),
-        lambda about, arrays: arrays.update({"catalogue.price": np.zeros(4, dtype=np.int64)}),
-        lambda about, arrays: arrays.update({"catalogue.title": np.zeros(4)}),
-        lambda about, arrays: arrays.update({"catalogue.title.offsets": np.array([0, 9, 3, 10, 15])}),
-        lambda about, arrays: arrays.update({"catalogue.title.utf8": np.full(15, 255, dtype=np.uint8)}),
-        lambda about, arrays: arrays.update({"catalogue.items.offsets": np.array([0, 7, 6, 11, 15])}),
-        lambda about, arrays: arrays.pop("catalogue.items.utf8"),
-    ],
-)
-def test_a_catalogue_that_makes_no_sense_is_refused(damage, tmp_path):
-    about, arrays = persist._contents(titled(), None)
-    damage(about, arrays)
-    ordered = dict(sorted(arrays.items(), key=lambda pair: -pair[1].dtype.itemsize))
-    with open(tmp_path / "model.od", "wb") as file:
-        container.write(file, about, ordered, None)
-    assert_refused(tmp_path / "model.od", "makes no sense")
-
-
-def test_repeated_items_of_a_catalogue_are_refused(tmp_path):
-    model = titled()
-    shop = model.catalogue_
-    model._catalogue = od.Catalogue(shop.items[[0, 0, 1, 2]], shop.data)
-    model.save(tmp_path / "model.od")
-    assert_refused(tmp_path / "model.od", "ascending")

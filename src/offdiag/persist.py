@@ -16,10 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import memory, model_list, wording
-from offdiag.data.catalogue import NAMES, Catalogue
-from offdiag.data.ids import MAX_LENGTH
-from offdiag.data.texts import Texts
+from offdiag import model_list, stored_items, wording
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
 from offdiag.progress import Progress
@@ -123,7 +120,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
     about = header.about
     try:
         arrays = {name: container.array(mapped, header, name) for name in header.tensors}
-        item_ids = _decode_ids(arrays, "item_ids", about["item_ids_dtype"], about["n_items"])
+        item_ids = stored_items.decode_ids(arrays, "item_ids", about["item_ids_dtype"], about["n_items"])
         popularity = arrays["popularity"].copy()
         model: Recommender = model_list.model_class(about["model"])(**about["params"])
         weights = KINDS[about["weights"]].from_arrays(
@@ -139,7 +136,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
         for name, value in learned.items():
             setattr(model, name, value)
-        model._catalogue = _decode_catalogue(arrays, about.get("catalogue"))
+        model._catalogue = stored_items.decode_catalogue(arrays, about.get("catalogue"))
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
@@ -186,8 +183,8 @@ def _contents(
         raise OffdiagError(f"cannot save this {name} because it is not fitted: call fit(X) first")
     if metrics is not None and not isinstance(metrics, Mapping):
         metrics = metrics.to_dict()
-    ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_), "item_ids")
-    products, products_about = _encode_catalogue(model.catalogue_)
+    ids, ids_dtype = stored_items.encode_ids(np.asarray(model.item_ids_), "item_ids")
+    products, products_about = stored_items.encode_catalogue(model.catalogue_)
     apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
@@ -230,74 +227,3 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, what, finite=finite) for item in value]
     raise OffdiagError(f"cannot save the {what} {value!r}: expected a finite number, text, true, false or none")
-
-
-def _encode_ids(ids: NDArray[Any], name: str) -> tuple[dict[str, NDArray[Any]], str]:
-    """Item ids as tensors of this name, and the dtype to restore them with."""
-    if ids.dtype.kind in "iu":
-        return {name: ids}, ids.dtype.newbyteorder("=").name
-    texts = ids.tolist()
-    if ids.ndim != 1 or not all(isinstance(text, str) for text in texts):
-        raise OffdiagError(f"cannot save item ids of type {ids.dtype}: expected whole numbers or text")
-    width = ids.dtype.itemsize // 4 if ids.dtype.kind == "U" else max(map(len, texts), default=1)
-    return _text_tensors(name, Texts.of(texts)), f"U{max(width, 1)}"
-
-
-def _decode_ids(tensors: dict[str, NDArray[Any]], name: str, dtype: str, n: int) -> NDArray[Any]:
-    if name in tensors:
-        ids = tensors[name].astype(dtype)  # a copy: ids are used on every call
-    else:
-        column = Texts(tensors[f"{name}.offsets"], tensors[f"{name}.utf8"])
-        column.check(n, name)
-        texts = column.to_list()
-        ids = np.array(texts, dtype=_text_type(dtype, texts))
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != n:
-        raise ValueError("the item ids do not fit the model")
-    return ids
-
-
-def _encode_catalogue(catalogue: Catalogue | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any] | None]:
-    """The products as tensors, and what the header says about them."""
-    if catalogue is None:
-        return {}, None
-    tensors, ids_dtype = _encode_ids(catalogue.items, "catalogue.items")
-    for name, column in catalogue.data.items():
-        tensor = f"catalogue.{name}"
-        tensors |= _text_tensors(tensor, column) if isinstance(column, Texts) else {tensor: column}
-    return tensors, {"n_rows": len(catalogue), "columns": list(catalogue.columns), "ids_dtype": ids_dtype}
-
-
-def _decode_catalogue(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | None) -> Catalogue | None:
-    """The products; their texts stay in the file until they are read."""
-    if about is None:
-        return None
-    n = about["n_rows"]
-    items = _decode_ids(tensors, "catalogue.items", about["ids_dtype"], n)
-    if np.any(items[1:] <= items[:-1]):
-        raise ValueError("the items of the catalogue are not in ascending order")
-    data: dict[str, Texts | NDArray[np.float64]] = {}
-    for name in (name for name in NAMES if name in about["columns"]):
-        tensor = f"catalogue.{name}"
-        if tensor in tensors:
-            if name != "price" or tensors[tensor].shape != (n,) or tensors[tensor].dtype != np.float64:
-                raise ValueError(f"the column {name} does not fit the catalogue")
-            data[name] = tensors[tensor]
-            continue
-        texts = Texts(tensors[f"{tensor}.offsets"], tensors[f"{tensor}.utf8"])
-        texts.check(n, tensor)
-        data[name] = texts
-    return Catalogue(items, data)
-
-
-def _text_tensors(name: str, texts: Texts) -> dict[str, NDArray[Any]]:
-    return {f"{name}.offsets": texts.offsets, f"{name}.utf8": texts.utf8}
-
-
-def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
-    """The dtype of text ids; its stated width is the memory per id, so it is checked."""
-    dtype = np.dtype(name)
-    longest = max(map(len, texts), default=1)
-    if dtype.kind != "U" or not 1 <= dtype.itemsize // 4 <= max(longest, MAX_LENGTH):
-        raise ValueError(f"the item ids cannot be of type {str(name)[:40]!r}")
-    memory.require(len(texts) * dtype.itemsize, f"the ids of {len(texts):,} items", "use shorter ids")
-    return dtype

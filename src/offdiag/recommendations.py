@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import checks, notebook, tables
-from offdiag.data.catalogue import NAMES, Catalogue
+from offdiag.data.catalogue import Catalogue
+from offdiag.data.product_cells import CARD, NAMES
 
 if TYPE_CHECKING:
     from offdiag.list_files import Written
@@ -135,7 +136,16 @@ class Recommendations(tables.Tabular):
         first = self._first(notebook.ROWS)
         title = f"{n:,} lists of up to {k:,} items"
         facts = {"left out": f"{n_unknown:,} ids that the model does not know"} if (n_unknown := self.n_unknown) else {}
-        return notebook.card(title, facts, first.to_polars(), n_rows=int(self.lengths.sum()))
+        if self.catalogue is not None:  # there is more room for them than on a terminal
+            first = replace(first, shown=(*CARD, *(name for name in self.shown if name not in CARD)))
+        return notebook.card(
+            title,
+            facts,
+            first.to_polars(),
+            n_rows=int(self.lengths.sum()),
+            pictures=("image",),
+            links={self.names[1]: "link", "title": "link"},
+        )
 
     @property
     def n_unknown(self) -> int:

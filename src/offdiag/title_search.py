@@ -18,13 +18,14 @@ MOST_HITS = 250_000  # occurrences of trigrams that are counted, those of rare t
 LONGEST_QUERY = 100  # characters
 LONGEST_TITLE = 160  # characters that are compared
 _BITS = 21  # of a code point
-_BLANK = ord(" ")
+_WORD = re.compile(r"\w+")
 
 
 def fold(text: str) -> str:
     """Words without case, accents and punctuation: "Amélie!" and "AMELIE" are the same."""
-    plain = unicodedata.normalize("NFKD", text)
-    return " ".join(re.findall(r"\w+", "".join(c for c in plain if not unicodedata.combining(c)).casefold()))
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return " ".join(_WORD.findall(text.casefold()))
 
 
 class TitleIndex:
@@ -54,8 +55,9 @@ class TitleIndex:
         codes, owner = codes[inside], owner[inside]
         order = np.argsort(codes, kind="stable")
         self._owner = owner[order]
-        self._codes, first = np.unique(codes[order], return_index=True)
-        self._first = np.append(first, len(codes))
+        codes = codes[order]
+        new = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
+        self._codes, self._first = codes[new], np.append(new, len(codes))
 
     def find(self, text: str, limit: int = 10) -> list[tuple[int, float]]:
         """The best titles as (position, score): 1 for the same words, above 0.7 for good matches, none below 0.4."""

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag.data.catalogue import FEW, NAMES, Catalogue, is_address, with_titles
+from offdiag.data.catalogue import FEW, Catalogue, with_titles
+from offdiag.data.product_cells import NAMES
 from offdiag.data.texts import Texts
 
 SHOP = Catalogue.of(
@@ -66,33 +67,10 @@ def test_given_titles_come_first_and_others_stay():
     assert with_titles(None, None) is None
 
 
-def test_coverage_counts_both_sides():
-    found = SHOP.coverage(np.array([7, 8, 31, 32]))
-    assert (found.n_items, found.n_covered, found.without_row, found.rows_without_item) == (4, 2, [31, 32], 1)
-    assert found.notes == (
-        "2 of 4 items have no row in the catalogue: 31, 32",
-        "1 row is of an item that the model does not know",
-    )
-    assert SHOP.coverage(np.array([7, 8, 30])).notes == ()
-
-
-@pytest.mark.parametrize("text", ["https://a.example/b?c=d", "HTTP://a", "/x.png", "x.png", "//cdn.example/x", "a b"])
-def test_addresses_of_the_web_and_relative_ones_are_shown(text):
-    assert is_address(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "java\nscript:alert(1)",
-        "java\tscript:x", "\x01javascript:x", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "mailto:a@b",
-        "x" * 3000, "https://a/\u202egnp.exe",
-    ],
-)  # fmt: skip
-def test_other_addresses_are_not_shown(text):
-    assert not is_address(text)
-    column = Texts.of([text])  # as a file could hold it
-    assert Catalogue(np.array([7]), {"link": column, "image": column}).row(7) == {}
+def test_control_characters_of_a_file_are_not_shown():
+    column = Texts.of(["\x1b[31mred\x07", "\n", "zero\u200bwidth"])
+    shop = Catalogue(np.array([7, 8, 9]), {"title": column})
+    assert shop.column("title", [7, 8, 9]) == ["[31mred", None, "zero\u200bwidth"]
 
 
 def test_a_table_keeps_the_type_of_an_empty_column():
@@ -130,6 +108,9 @@ def test_a_catalogue_of_other_items_is_refused():
         model.catalogue_ = other
     with pytest.raises(od.OffdiagError, match=r"received dict.*read_catalogue"):
         model.catalogue_ = {"item": [7]}
+    long = Catalogue.of([7], {"title": ["x" * 5000]})
+    with pytest.raises(od.OffdiagError, match="at most 500 characters in the column 'title'"):
+        model.catalogue_ = long
     assert model.catalogue_ is None
     with pytest.raises(od.OffdiagError, match="not fitted"):
         od.EASE().catalogue_ = SHOP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,19 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import notebook, tables, wording
+from offdiag.data.coverage import Coverage
 from offdiag.data.ids import is_whole_text, of_type, positions, text_array
+from offdiag.data.product_cells import ADDRESSES, LONGEST, NAMES, is_address, shown_text
 from offdiag.data.texts import Texts
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
 
-NAMES = ("title", "category", "image", "price", "link", "group")  # in the order in which they are shown
-ADDRESSES = ("image", "link")
-LONGEST = {"title": 500, "category": 500, "group": 500, "price": 50, "image": 2_000, "link": 2_000}  # characters
 FEW = 100  # items that are looked up one by one
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-
 _LOG = logging.getLogger("offdiag")
 
 Column = Texts | NDArray[np.float64]  # texts, or prices that are numbers
@@ -133,6 +129,18 @@ class Catalogue(tables.Tabular):
             return [None] * len(items)
         return [None if place < 0 else self._cell(name, place) for place in self.places(items).tolist()]
 
+    def select(self, items: Sequence[Any]) -> Catalogue:
+        """The rows of these items.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.Catalogue.of([7, 8], {"title": ["Alien", "Brazil"]}).select([8, 9])
+            Catalogue(1 item: title)
+        """
+        places = [place for place in self.places(items).tolist() if place >= 0]
+        cells = {name: [self._cell(name, place) for place in places] for name in self.data}
+        return Catalogue.of(self.items[places], cells, self.notes, self.source)
+
     def series(self, name: str, items: Sequence[Any] | NDArray[Any]) -> pl.Series:
         """The same as a column of polars, whose type does not depend on the items.
 
@@ -207,51 +215,43 @@ class Catalogue(tables.Tabular):
         arrays = [part for column in self.data.values() for part in (column if isinstance(column, Texts) else [column])]
         return int(self.items.nbytes) + sum(int(array.nbytes) for array in arrays)
 
+    def too_long(self) -> str | None:
+        """The name of a column with a text that is longer than allowed, if there is one.
+
+        Example:
+            >>> import offdiag as od
+            >>> od.Catalogue.of([7], {"title": ["Alien" * 1000]}).too_long()
+            'title'
+        """
+        texts = {name: column for name, column in self.data.items() if isinstance(column, Texts)}
+        # A character takes at most four bytes.
+        long = [name for name, column in texts.items() if np.diff(column.offsets).max(initial=0) > 4 * LONGEST[name]]
+        return next(iter(long), None)
+
     def _cell(self, name: str, place: int) -> Cell | None:
         column = self.data[name]
         if not isinstance(column, Texts):
             number = float(column[place])
             return None if np.isnan(number) else number
-        text = column.at(place)
-        if name in ADDRESSES and not is_address(text):  # a file may hold anything
-            return None
-        return text or None
+        text = column.at(place)  # a file may hold anything
+        if name in ADDRESSES:
+            return text if is_address(text) else None
+        return shown_text(text) or None
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         return {"item": self.items} | {name: self.series(name, self.items) for name in self.data}
 
     def __repr__(self) -> str:
-        return f"Catalogue({len(self):,} items: {', '.join(self.data)})"
+        return f"Catalogue({len(self):,} item{'s' * (len(self) != 1)}: {', '.join(self.data)})"
 
     def _repr_html_(self) -> str:
         first = Catalogue(self.items[: notebook.ROWS], {name: _head(self.data[name]) for name in self.data})
         facts = {f"note {number}": note for number, note in enumerate(self.notes, 1)}
-        return notebook.card(f"Catalogue of {len(self):,} items", facts, first.to_polars(), n_rows=len(self))
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Items of a model without a row, and rows without an item of the model."""
-
-    n_items: int
-    without_row: list[Any]
-    rows_without_item: int
-
-    @property
-    def n_covered(self) -> int:
-        return self.n_items - len(self.without_row)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader should know: nothing where all belong together."""
-        notes = []
-        if self.without_row:
-            listed = wording.shorten(self.without_row)
-            notes.append(f"{len(self.without_row):,} of {self.n_items:,} items have no row in the catalogue: {listed}")
-        if n := self.rows_without_item:
-            rows = "row is of an item" if n == 1 else "rows are of items"
-            notes.append(f"{n:,} {rows} that the model does not know")
-        return tuple(notes)
+        return notebook.card(
+            f"Catalogue of {len(self):,} items", facts, first.to_polars(), n_rows=len(self),
+            links={"item": "link", "title": "link"},
+            pictures=("image",),
+        )  # fmt: skip
 
 
 def with_titles(catalogue: Catalogue | None, titles: Mapping[Any, str] | None) -> Any:
@@ -265,6 +265,11 @@ def check_catalogue(catalogue: Any, item_ids: NDArray[Any]) -> None:
         raise OffdiagError(
             f"expected a catalogue, received {type(catalogue).__name__}; make one with od.read_catalogue(source)"
         )
+    if (long := catalogue.too_long()) is not None:
+        raise OffdiagError(
+            f"expected texts of at most {LONGEST[long]:,} characters in the column {long!r}, received a longer one; "
+            "od.read_catalogue(source) cuts them"
+        )
     coverage = catalogue.coverage(item_ids)
     if not coverage.n_covered:
         column = catalogue.source.get("item", "item")
@@ -275,14 +280,6 @@ def check_catalogue(catalogue: Any, item_ids: NDArray[Any]) -> None:
         )
     for note in coverage.notes:
         _LOG.info("%s", note)
-
-
-def is_address(text: str) -> bool:
-    """Whether a text may be shown as a link or an image: http, https or relative; never javascript: or data:."""
-    if not text or len(text) > LONGEST["link"] or not text.isprintable() or text != text.strip():
-        return False  # browsers ignore control characters within "java\nscript:", and white space before it
-    scheme = _SCHEME.match(text)
-    return scheme is None or scheme[1].lower() in ("http", "https")
 
 
 def _array(ids: list[Any]) -> NDArray[Any]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from offdiag import checks
 from offdiag.data import formats
-from offdiag.data.catalogue import ADDRESSES, LONGEST, NAMES, Catalogue, is_address
+from offdiag.data.catalogue import Catalogue
 from offdiag.data.columns import Column, Options
 from offdiag.data.delimited import whole_if_all
 from offdiag.data.failures import polars_failures
 from offdiag.data.frames import ALIASES, folded
 from offdiag.data.ids import checked_ids, plain_ids, text_array
+from offdiag.data.product_cells import ADDRESSES, CONTROL, LONGEST, NAMES, is_address
 from offdiag.data.whole_table import read_whole
 from offdiag.errors import OffdiagError
 
@@ -45,7 +46,6 @@ USUAL = {
         "family",
     ),
 }  # fmt: skip
-_CONTROL = r"[\x00-\x1f\x7f-\x9f]+"
 _SPACES = r"[\s\x00-\x1f\x7f-\x9f]+"
 
 
@@ -130,7 +130,7 @@ def _find(names: list[str], named: Mapping[str, Column], where: str) -> tuple[di
             "title=…"
         )
     unused = [name for name in names if name not in all_roles.values()]
-    if not guessed:
+    if not unused and all(role == column for role, column in guessed.items()):  # nothing to doubt
         return all_roles, []
     shown = ", ".join(f"{role}={column!r}" for role, column in all_roles.items())
     return all_roles, [f"columns found: {shown}" + (f"; not used: {_listed(unused)}" if unused else "")]
@@ -176,7 +176,7 @@ def _cells(column: pl.Series, role: str, notes: list[str]) -> pl.Series:
             return numbers.set(~numbers.is_finite(), None)
     text = _text(column)
     clean = _blank_is_null(text.str.replace_all(_SPACES, " ").str.strip_chars())
-    if changed := int(text.str.strip_chars().str.contains(_CONTROL).fill_null(False).sum()):
+    if changed := int(text.str.strip_chars().str.contains(CONTROL.pattern).fill_null(False).sum()):
         notes.append(f"control characters were removed from the {role} of {_rows(changed)}")
     most = LONGEST[role]
     if role in ADDRESSES:

@@ -119,11 +119,11 @@ def test_an_unreachable_service_is_reported_and_found_again(browser, folder):
         page.get_by_role("button", name=f"Add {first} to your history").click()
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
         expect(page.get_by_role("alert")).to_contain_text("from before")
-        expect(page.locator("main")).to_have_css("opacity", "0.7")  # what is shown is not the answer
+        expect(page.locator("#lists")).to_have_css("opacity", "0.7")  # what is shown is not the answer
         running.start()
         page.locator("#again").click()
         expect(page.get_by_role("alert")).to_be_hidden()
-        expect(page.locator("main")).to_have_css("opacity", "1")
+        expect(page.locator("#lists")).to_have_css("opacity", "1")
         assert first not in listed(page)
         page.clock.resume()
         running.stop(signal.SIGKILL)
