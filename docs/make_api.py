@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.cli import model_options
 from offdiag.models.recommender import Recommender
 from offdiag.tables import Tabular
@@ -50,7 +50,7 @@ def page() -> str:
     for family, title in FAMILIES.items():
         parts.append(f"## {title}\n")
         parts += [
-            entry(f"od.{name}", getattr(od, name)) for name, one in catalogue.MODELS.items() if one.family == family
+            entry(f"od.{name}", getattr(od, name)) for name, one in model_list.MODELS.items() if one.family == family
         ]
     parts += ["## What every model can do\n", *methods("model", Recommender)]
     parts += ["## Tables\n", "Interactions, splits, lists, results, explanations and studies are also tables.\n"]
@@ -63,7 +63,7 @@ def page() -> str:
 
 
 def others() -> list[str]:
-    return [name for name in od._HOMES if name not in catalogue.MODELS]
+    return [name for name in od._HOMES if name not in model_list.MODELS]
 
 
 def entry(title: str, value: Any) -> str:
@@ -93,7 +93,7 @@ def members(name: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The public names of a module."""
     listed = getattr(module, "__all__", None)
     for member in listed or [one for one in vars(module) if not one.startswith("_")]:
-        if member in catalogue.MODELS:  # it stands above
+        if member in model_list.MODELS:  # it stands above
             continue
         value = getattr(module, member)
         shown = inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value)

@@ -10,18 +10,30 @@ from pathlib import Path
 import pytest
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.weights import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "offdiag"
 GROUPS = [
-    {"errors", "catalogue", "checks", "progress", "memory", "wording", "files", "gramian.layout", "tables", "notebook"},
+    {
+        "errors",
+        "model_list",
+        "checks",
+        "progress",
+        "memory",
+        "wording",
+        "files",
+        "gramian.layout",
+        "tables",
+        "notebook",
+        "title_search",
+    },
     {"metrics", "weights", "protocols", "_kernels"},
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "rerank", "pair_filter", "list_files", "cluster", "lab"},
     {"models", "baselines", "living"},
-    {"evaluation", "reranked", "persist"},
+    {"evaluation", "reranked", "persist", "stored_items"},
     {"tuning", "diagnostics", "export"},
     {"plots", "report"},
     {"papers"},
@@ -318,7 +330,7 @@ def test_every_module_has_a_mirrored_test_file():
 
 def tables_of_models(tree):
     """The models that each literal collection of a file names, where it names at least three."""
-    models = {name: name for name in catalogue.MODELS} | catalogue.COMMANDS
+    models = {name: name for name in model_list.MODELS} | model_list.COMMANDS
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set):
             parts = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
@@ -329,9 +341,9 @@ def tables_of_models(tree):
 
 def test_the_models_stand_in_one_table():
     for path in modules():
-        if path.name == "catalogue.py" or "papers" in path.parts:  # a paper's rows are a table of its own
+        if path.name == "model_list.py" or "papers" in path.parts:  # a paper's rows are a table of its own
             continue
-        assert not list(tables_of_models(parsed(path))), f"{path.name}: take them from the catalogue"
+        assert not list(tables_of_models(parsed(path))), f"{path.name}: take them from model_list"
 
 
 def test_solvers_take_numbers_and_no_bag_of_settings():

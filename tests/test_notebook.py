@@ -86,3 +86,21 @@ def test_cells_are_short_and_gaps_are_empty():
 
 def test_this_is_not_a_notebook():
     assert not notebook.is_running()
+
+
+def test_a_card_of_products_shows_pictures_and_links():
+    shop = {
+        "item": [0, 1, 2], "title": ["Alien", "<i>Brazil", "Cube"], "price": [9.5, None, 2],
+        "img": ["a.png", None, None], "url": ["https://shop.example/?a=1&b=2", None, "javascript:alert(1)"],
+    }  # fmt: skip
+    model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]])).with_catalogue(shop)
+    for shown in (model.recommend([[1], [2]], k=2), model.catalogue_):
+        html = shown._repr_html_()
+        assert '<img src="a.png" alt=""' in html
+        assert '<a href="https://shop.example/?a=1&amp;b=2" rel="noopener noreferrer" target="_blank">Alien</a>' in html
+        assert "9.5" in html
+        assert "&lt;i&gt;Brazil" in html
+        assert '="javascript' not in html, "it may be named in a note"
+        assert "<th>link</th>" not in html, "the address itself is not shown"
+    assert "https://shop.example" not in model.with_catalogue(None).recommend([[1]])._repr_html_()
+    assert model.similar([1])._repr_html_().count("<img") == 1

@@ -137,3 +137,46 @@ def test_odd_ids_are_unknown_not_a_crash():
             lists = fitted(ids).recommend([[*odd[:-1], ids[1]]], k=2)
         assert len(lists.unknown[0]) == len(odd) - 1
         assert positions(odd, ids).tolist() == [-1] * len(odd)
+
+
+def products():
+    return od.Catalogue.of([0, 3, 9], {"title": ["Zero", "Three", None], "price": [1.0, None, 9.0]})
+
+
+@pytest.mark.parametrize("ids", [NUMBERS, NUMBERS.astype(np.uint8), NUMBERS.astype(np.str_)], ids=str)
+def test_cells_of_the_catalogue_stand_next_to_their_items(ids):
+    lists = (
+        fitted(ids).recommend([[ids[1].item()], [], ids.tolist()], k=4).with_catalogue(products(), ("price", "title"))
+    )
+    table = lists.to_polars()
+    assert table.columns == ["user", "rank", "item", "price", "title", "score"]
+    for row in table.to_dicts():
+        expected = products().row(row["item"])
+        assert (row["title"], row["price"]) == (expected.get("title"), expected.get("price"))
+    assert lists.to_polars("wide").columns == ["user", "item_1", "item_2", "item_3", "item_4"]
+    with pytest.raises(od.OffdiagError, match="'colour'"):
+        lists.with_catalogue(products(), ("colour",))
+
+
+def test_reasons_have_titles_too():
+    model = fitted(NUMBERS).with_catalogue(products())
+    table = model.recommend([[3], [5], []], k=2, reasons=True).to_polars()
+    assert table.columns == ["user", "rank", "item", "title", "score", "reason", "reason_title", "reason_share"]
+    for row in table.to_dicts():
+        assert row["reason_title"] == (None if row["reason"] is None else products().title(row["reason"]))
+
+
+def test_titles_that_are_given_come_before_the_catalogue():
+    lists = fitted(NUMBERS).with_catalogue(products()).recommend([[]], k=4).with_titles({"3": "Drei", 9: "Neun"})
+    assert dict(zip(lists.items.data[0].tolist(), lists.to_polars()["title"].to_list(), strict=True)) == {
+        0: "Zero", 3: "Drei", 5: None, 9: "Neun",
+    }  # fmt: skip
+
+
+def test_columns_have_one_type_whatever_the_items():
+    model = fitted(NUMBERS).with_catalogue(products())
+    some, none, empty = (
+        model.recommend(histories, k=4, allow=allow).with_catalogue(products(), ("title", "price")).to_polars().schema
+        for histories, allow in (([[]], None), ([[]], [5]), ([NUMBERS.tolist()], None))
+    )
+    assert some == none == empty

@@ -1,17 +1,18 @@
 """Recommendation with linear autoencoders that cannot learn the identity: item i is predicted from the others only.
 
 Names load on first use, so ``import offdiag`` costs nothing. Editors and mypy read ``__init__.pyi``, which is generated
-from the tables here and in ``offdiag.catalogue`` by docs/make_api.py.
+from the tables here and in ``offdiag.model_list`` by docs/make_api.py.
 """
 
 from importlib import import_module
 from typing import Any
 
-from offdiag.catalogue import MODELS
+from offdiag.model_list import MODELS
 
 __version__ = "0.1.0"
 
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
+    "Catalogue": "offdiag.data.catalogue",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",
     "InterruptedFitWarning": "offdiag.errors",
@@ -28,6 +29,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "gram": "offdiag.gramian.packed",
     "load": "offdiag.persist",
     "read": "offdiag.data.read",
+    "read_catalogue": "offdiag.data.read_catalogue",
     "tune": "offdiag.tuning",
 }
 _MODULES = {

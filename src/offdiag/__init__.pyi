@@ -9,8 +9,10 @@ from offdiag.baselines.popularity import Popularity
 from offdiag.baselines.slim import SLIM
 from offdiag.baselines.wmf import WMF
 from offdiag.data import datasets, prepare, split, synthetic
+from offdiag.data.catalogue import Catalogue
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read
+from offdiag.data.read_catalogue import read_catalogue
 from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
 from offdiag.evaluation import Result, evaluate
 from offdiag.gramian.packed import Gram, gram
@@ -28,6 +30,7 @@ from offdiag.tuning import Tuned, tune
 __version__: str
 __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "CDAE",
+    "Catalogue",
     "DLAE",
     "EASE",
     "EDLAE",
@@ -67,6 +70,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "load",
     "prepare",
     "read",
+    "read_catalogue",
     "spectral",
     "split",
     "synthetic",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,36 @@ def card(
     *,
     n_rows: int | None = None,
     note: str = "",
+    links: Mapping[str, str] | None = None,
+    pictures: Sequence[str] = (),
 ) -> str:
-    """A self-contained fragment of HTML; ``n_rows`` is the length of the whole table if only its beginning is given."""
-    rows = [] if table is None else [[cell(value) for value in row] for row in table.head(ROWS).rows()]
+    """A self-contained fragment of HTML; ``n_rows`` is the length of the whole table if only its beginning is given.
+
+    ``links`` gives for a column the one that holds the addresses of its links; ``pictures`` are columns of addresses.
+    The caller vouches for the addresses: they must not be able to run code.
+    """
+    links = {} if table is None else {shown: at for shown, at in (links or {}).items() if at in table.columns}
+    hidden = set(links.values()) - set(links)
+    first = [] if table is None else table.head(ROWS).to_dicts()
+    names = [] if table is None else [name for name in table.columns if name not in hidden]
+    rows = [[Cell(cell(row[name]), row.get(links.get(name, "")), name in pictures) for name in names] for row in first]
     total = n_rows if n_rows is not None else (0 if table is None else table.height)
     return _template().render(
         title=title,
         facts=[(name, cell(value)) for name, value in facts.items()],
-        columns=[] if table is None else [(name, kind.is_numeric()) for name, kind in table.schema.items()],
+        columns=[] if table is None else [(name, table.schema[name].is_numeric()) for name in names],
         rows=rows,
         more=f"{total - len(rows):,} more rows" if total > len(rows) else "",
         note=note,
     )
+
+
+class Cell(NamedTuple):
+    """What a cell of a table shows."""
+
+    text: str
+    link: str | None = None
+    picture: bool = False  # the text is its address
 
 
 def cell(value: Any) -> str:

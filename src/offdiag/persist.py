@@ -1,8 +1,8 @@
 """Saving a fitted model to one file, and loading it memory-mapped. No pickle, no code, no user rows.
 
-The file holds the class name and its settings, the item ids, the popularity, the weights as they are in memory, and
-any metrics given (layout: ``offdiag.files.container``). Data that only `update` and `forget` need goes into a second,
-encrypted file (``offdiag.living.state``).
+The file holds the class name and its settings, the item ids, the catalogue if there is one, the popularity, the weights
+as they are in memory, and any metrics given (layout: ``offdiag.files.container``). Data that only `update` and
+`forget` need goes into a second, encrypted file (``offdiag.living.state``).
 """
 
 import dataclasses
@@ -10,15 +10,13 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import catalogue, memory, wording
-from offdiag.data.ids import MAX_LENGTH
+from offdiag import model_list, stored_items, wording
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
 from offdiag.progress import Progress
@@ -122,9 +120,9 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
     about = header.about
     try:
         arrays = {name: container.array(mapped, header, name) for name in header.tensors}
-        item_ids = _decode_ids(arrays, about)
+        item_ids = stored_items.decode_ids(arrays, "item_ids", about["item_ids_dtype"], about["n_items"])
         popularity = arrays["popularity"].copy()
-        model: Recommender = catalogue.model_class(about["model"])(**about["params"])
+        model: Recommender = model_list.model_class(about["model"])(**about["params"])
         weights = KINDS[about["weights"]].from_arrays(
             {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")},
             len(item_ids),
@@ -138,6 +136,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
         for name, value in learned.items():
             setattr(model, name, value)
+        model._catalogue = stored_items.decode_catalogue(arrays, about.get("catalogue"))
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
@@ -175,15 +174,17 @@ def _contents(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag
+    from offdiag.living.past import popularity_counts_users
 
     name = type(model).__name__
-    if name not in catalogue.MODELS or type(model) is not catalogue.model_class(name):
-        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(catalogue.MODELS)}")
+    if name not in model_list.MODELS or type(model) is not model_list.model_class(name):
+        raise OffdiagError(f"cannot save a {name}: expected one of {', '.join(model_list.MODELS)}")
     if getattr(model, "weights_", None) is None:
         raise OffdiagError(f"cannot save this {name} because it is not fitted: call fit(X) first")
     if metrics is not None and not isinstance(metrics, Mapping):
         metrics = metrics.to_dict()
-    ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_))
+    ids, ids_dtype = stored_items.encode_ids(np.asarray(model.item_ids_), "item_ids")
+    products, products_about = stored_items.encode_catalogue(model.catalogue_)
     apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
@@ -194,13 +195,15 @@ def _contents(
         "weights": model.weights_.kind,
         "n_users": _plain(model.n_users_, "n_users_"),
         "n_items": len(model.item_ids_),
+        "popularity_counts_users": popularity_counts_users(model),
         "item_ids_dtype": ids_dtype,
+        "catalogue": products_about,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),
         "offdiag_version": offdiag.__version__,
         "format_version": container.VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
+    tensors = ids | products | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 
@@ -224,42 +227,3 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, what, finite=finite) for item in value]
     raise OffdiagError(f"cannot save the {what} {value!r}: expected a finite number, text, true, false or none")
-
-
-def _encode_ids(ids: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], str]:
-    """Item ids as tensors, and the dtype to restore them with."""
-    if ids.dtype.kind in "iu":
-        return {"item_ids": ids}, ids.dtype.newbyteorder("=").name
-    texts = ids.tolist()
-    if ids.ndim != 1 or not all(isinstance(text, str) for text in texts):
-        raise OffdiagError(f"cannot save item ids of type {ids.dtype}: expected whole numbers or text")
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    width = ids.dtype.itemsize // 4 if ids.dtype.kind == "U" else max(map(len, texts), default=1)
-    utf8 = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    return {"item_ids.offsets": offsets, "item_ids.utf8": utf8}, f"U{max(width, 1)}"
-
-
-def _decode_ids(tensors: dict[str, NDArray[Any]], about: dict[str, Any]) -> NDArray[Any]:
-    if "item_ids" in tensors:
-        ids = tensors["item_ids"].astype(about["item_ids_dtype"])  # a copy: ids are used on every call
-    else:
-        offsets, utf8 = tensors["item_ids.offsets"].tolist(), tensors["item_ids.utf8"].tobytes()
-        if offsets[0] != 0 or offsets[-1] != len(utf8):
-            raise ValueError("the item ids do not fit their offsets")
-        pairs = pairwise(offsets)
-        texts = [utf8[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in pairs]
-        ids = np.array(texts, dtype=_text_type(about["item_ids_dtype"], texts))
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU" or len(ids) != about["n_items"]:
-        raise ValueError("the item ids do not fit the model")
-    return ids
-
-
-def _text_type(name: str, texts: list[str]) -> np.dtype[Any]:
-    """The dtype of text ids; its stated width is the memory per id, so it is checked."""
-    dtype = np.dtype(name)
-    longest = max(map(len, texts), default=1)
-    if dtype.kind != "U" or not 1 <= dtype.itemsize // 4 <= max(longest, MAX_LENGTH):
-        raise ValueError(f"the item ids cannot be of type {str(name)[:40]!r}")
-    memory.require(len(texts) * dtype.itemsize, f"the ids of {len(texts):,} items", "use shorter ids")
-    return dtype

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import notebook, tables
+from offdiag import checks, notebook, tables
+from offdiag.data.catalogue import Catalogue
+from offdiag.data.product_cells import CARD, NAMES
 
 if TYPE_CHECKING:
     from offdiag.list_files import Written
@@ -51,7 +53,8 @@ class Recommendations(tables.Tabular):
     unknown_in_filters: list[Any] = field(default_factory=list)  # the same for allow and block
     user_ids: NDArray[Any] | None = field(default=None, repr=False)  # None: positions from 0
     reasons: Reasons | None = field(default=None, repr=False)
-    titles: Mapping[str, str] | None = field(default=None, repr=False)  # by id as text
+    catalogue: Catalogue | None = field(default=None, repr=False)  # whose columns are shown with the items
+    shown: tuple[str, ...] = field(default=("title",), repr=False)  # columns of the catalogue
     popular: NDArray[np.bool_] = field(
         default_factory=lambda: np.zeros(0, np.bool_), repr=False
     )  # lists of popular items
@@ -62,15 +65,33 @@ class Recommendations(tables.Tabular):
         """The id of each list's user; its position from 0 where ids are not known."""
         return np.arange(len(self.indices)) if self.user_ids is None else self.user_ids
 
-    def with_titles(self, titles: Mapping[Any, str]) -> Recommendations:
+    def with_catalogue(self, catalogue: Catalogue | None, columns: Sequence[str] = ("title",)) -> Recommendations:
+        """The same lists with these columns of a catalogue in their tables; lists of a model have those of its own.
+
+        Example:
+            >>> model = od.Popularity().fit(np.array([[1, 0, 1], [1, 1, 0]]))
+            >>> shop = od.read_catalogue({"id": [0], "title": ["Alien"], "price": [9.5]})
+            >>> model.recommend([[1]], k=1).with_catalogue(shop, ["title", "price"]).to_dicts()
+            [{'user': 0, 'rank': 1, 'item': 0, 'title': 'Alien', 'price': 9.5, 'score': 0.5}]
+        """
+        for name in columns:
+            checks.choice("a column of a catalogue", name, NAMES)
+        return replace(self, catalogue=catalogue, shown=tuple(columns))
+
+    def with_titles(self, titles: Mapping[Any, str] | Catalogue) -> Recommendations:
         """The same lists with the titles of their items, by id; an id and its text are the same here.
+
+        Items without one keep the title that they have in the catalogue.
 
         Example:
             >>> model = od.Popularity().fit(np.array([[1, 0, 1], [1, 1, 0]]))
             >>> model.recommend([[1]], k=1).with_titles({0: "Alien"}).to_dicts()[0]["title"]
             'Alien'
         """
-        return replace(self, titles={str(item): title for item, title in titles.items()})
+        if isinstance(titles, Catalogue):
+            return self.with_catalogue(titles, self.shown)
+        known = Catalogue.of([], {}) if self.catalogue is None else self.catalogue
+        return self.with_catalogue(known.with_titles(titles), self.shown)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         key, value = self.names
@@ -79,24 +100,46 @@ class Recommendations(tables.Tabular):
             return {key: self.users} | {f"{value}_{place + 1}": self.items[:, place] for place in places}
         real = self.indices >= 0
         list_of, place = np.nonzero(real)
-        some, at = tables.distinct(self.indices[real])  # ids and titles of each item are converted once
-        items = tables.series(value, self.items.data[list_of[some], place[some]])
+        some, at = tables.distinct(self.indices[real])  # ids and their columns are converted once per item
+        ids = self.items.data[list_of[some], place[some]]
         columns: dict[str, Any] = {
-            key: tables.series(key, self.users).gather(list_of), "rank": place + 1, value: items.gather(at)
-        }  # fmt: skip
-        if self.titles is not None:
-            columns["title"] = tables.looked_up(items, self.titles).gather(at)
+            key: tables.series(key, self.users).gather(list_of),
+            "rank": place + 1,
+            value: tables.series(value, ids).gather(at),
+        }
+        if self.catalogue is not None:
+            shown = [name for name in self.shown if name in self.catalogue.columns]
+            columns |= {name: self.catalogue.series(name, ids).gather(at) for name in shown}
         columns["score"] = self.scores.data[real]
         if self.reasons is not None:
-            columns |= {"reason": self.reasons.items[real], "reason_share": self.reasons.shares[real]}
+            columns["reason"] = self.reasons.items[real]
+            if "title" in columns and self.catalogue is not None:
+                columns["reason_title"] = self._titles(columns["reason"])
+            columns["reason_share"] = self.reasons.shares[real]
         return columns
+
+    def _titles(self, items: Any) -> Any:
+        """The titles of some items of histories, null where there is none."""
+        assert self.catalogue is not None
+        distinct = tables.series("", items).drop_nulls().unique().to_list()
+        named = zip(distinct, self.catalogue.column("title", distinct), strict=True)
+        return tables.looked_up(items, {str(item): str(title) for item, title in named if title is not None})
 
     def _repr_html_(self) -> str:
         n, k = self.indices.shape
         first = self._first(notebook.ROWS)
         title = f"{n:,} lists of up to {k:,} items"
         facts = {"left out": f"{n_unknown:,} ids that the model does not know"} if (n_unknown := self.n_unknown) else {}
-        return notebook.card(title, facts, first.to_polars(), n_rows=int(self.lengths.sum()))
+        if self.catalogue is not None:  # there is more room for them than on a terminal
+            first = replace(first, shown=(*CARD, *(name for name in self.shown if name not in CARD)))
+        return notebook.card(
+            title,
+            facts,
+            first.to_polars(),
+            n_rows=int(self.lengths.sum()),
+            pictures=("image",),
+            links={self.names[1]: "link", "title": "link"},
+        )
 
     @property
     def n_unknown(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import ranking, rerank
+from offdiag.data.catalogue import with_titles
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Comparison, HasTargets, evaluate
 from offdiag.progress import Progress, reporter
@@ -121,7 +122,8 @@ class Reranked:
             [[0, 2]]
         """
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        lists = ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        return lists.with_catalogue(self.model.catalogue_)
 
     def recommend_to(
         self,
@@ -150,7 +152,8 @@ class Reranked:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
+            rows_per_file=rows_per_file, titles=with_titles(self.model.catalogue_, titles), strict=strict,
+            progress=reporter(progress),
         )  # fmt: skip
 
     def cost(

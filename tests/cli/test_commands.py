@@ -26,8 +26,8 @@ def command_options():
 
 
 def test_no_command_is_missing_or_new():
-    names = "demo fit tune compress update forget serve evaluate recommend similar explain info datasets reproduce"
-    assert " ".join(COMMANDS) == names
+    names = "demo fit tune catalogue compress update forget serve evaluate recommend similar explain info datasets"
+    assert " ".join(COMMANDS) == f"{names} reproduce"
     assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import offdiag as od
+
 
 def test_the_demo_compares_explains_and_writes_everything(text_of, folder):
     out = text_of("demo", "--users", "400", "--items", "60", "--out", "shown")
@@ -36,3 +38,21 @@ def test_a_wrong_call_is_one_line(fails, folder):
 def test_the_files_of_the_demo_replace_ordinary_files_only(fails, tmp_path):
     os.mkfifo(tmp_path / "report.html")
     assert "ordinary file" in fails("demo", "--out", tmp_path)
+
+
+def test_the_report_shows_titles_in_place_of_ids(run, json_of, folder, tmp_path):
+    model = od.load(folder / "numbers.od")
+    rows = [f"{item},Film <{item}>" for item in model.item_ids_.tolist()[1:]]
+    (tmp_path / "products.csv").write_text("\n".join(["id,name", *rows]))
+    words = ["demo", folder / "numbers.csv", "--catalogue", tmp_path / "products.csv", "--out", tmp_path / "shown"]
+    code, out, err = run(*words)
+    assert code == 0, err
+    sample = json_of(*words, notes=True)["samples"][0]
+    html = (tmp_path / "shown" / "report.html").read_text()
+    for item in (*sample["history"], sample["recommended"][0]["item"]):
+        title = f"Film <{item}>" if item != model.item_ids_[0] else str(item)
+        assert f"  {title}" in out
+        assert f"<li>{title.replace('<', '&lt;').replace('>', '&gt;')}</li>" in html or item not in sample["history"]
+    assert "% from Film <" in out
+    assert "Why Film &lt;" in html
+    assert od.load(tmp_path / "shown" / "model.od").catalogue_.columns == ("title",)

@@ -1,10 +1,8 @@
 """How commands read tables, and ids that are typed."""
 
-import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag.cli import inputs
 
 
 def test_ratings_are_read_with_a_threshold_and_minimum_counts(json_of):
@@ -27,15 +25,6 @@ def test_typed_ids_become_numbers_if_the_ids_of_the_model_are(text_of, json_of):
     assert found["unknown"] == ["x", "99999999999999999999"]
     assert not {101, 102} & {i["item"] for i in found["items"]}
     text_of("similar", "numbers.od", "101", "-k", 2)
-
-
-def test_an_id_with_a_comma_is_quoted():
-    model = od.EASE(l2=1.0).fit(od.Interactions(
-        od.read(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])).matrix, np.arange(3), np.array(["Good, the Bad", "b", "c"])
-    ))  # fmt: skip
-    assert inputs.parse_history('"Good, the Bad", b', model) == ["Good, the Bad", "b"]
-    assert inputs.parse_history("Good, the Bad", model) == ["Good, the Bad"]
-    assert inputs.parse_history(" ", model) == []
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 import pytest
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 
 
 @pytest.mark.parametrize("name", ["low-rank-edlae", "low-rank-dlae", "zero-diagonal", "weight-decay"])
 def test_how_a_low_rank_fit_ended(text_of, json_of, name):
     found = json_of("fit", "train.csv", "-o", "ended.od", "--model", name, "--rank", 4)
     model = od.load("ended.od")
-    assert found["model"] == type(model).__name__ == catalogue.COMMANDS[name]
+    assert found["model"] == type(model).__name__ == model_list.COMMANDS[name]
     assert found["objective"] == model.objective_ > 0
     assert found["stopped"] == model.stopped_
     assert found["iterations"] == len(model.objectives_) - 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.cli import console, fit, tune
 from offdiag.tuning import ranges
 from tests.fixtures.tables import write_table
@@ -106,7 +106,7 @@ def test_other_models_are_tuned_too(json_of):
         ("popularity", []),
     ):
         said = json_of("tune", "train.csv", "--model", model, "--trials", 2, *options)
-        assert said["model"] == catalogue.COMMANDS[model]
+        assert said["model"] == model_list.COMMANDS[model]
         assert 0 < said["test"]["mean"]["ndcg@100"] < 1
     assert said["influence"] == []  # popularity has nothing to search
     assert len(said["trials"]) == 1
@@ -224,9 +224,9 @@ def test_the_page_on_tuning_names_what_is_searched():
         for model in models
         if model[0].isupper()
     }
-    assert listed == {name: ranges.searched(catalogue.model_class(name)) for name in catalogue.MODELS}
+    assert listed == {name: ranges.searched(model_list.model_class(name)) for name in model_list.MODELS}
     bounds = {name for settings, _ in names for name in settings if name[0].islower()}
-    assert bounds == {name for model in catalogue.MODELS for name in ranges.searched(catalogue.model_class(model))}
+    assert bounds == {name for model in model_list.MODELS for name in ranges.searched(model_list.model_class(model))}
 
 
 # Mistakes

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.cli import model_options
 from offdiag.models import fields
 
-NEEDS_TORCH = {name for name, entry in catalogue.MODELS.items() if entry.family == "nets"}
+NEEDS_TORCH = {name for name, entry in model_list.MODELS.items() if entry.family == "nets"}
 
 
 @fields.model
@@ -42,9 +42,9 @@ def test_a_new_field_is_checked_searched_documented_and_in_the_signature():
     assert Toy._valid_settings(Toy(zest=1))["zest"] == 1.0
 
 
-@pytest.mark.parametrize("name", catalogue.MODELS)
+@pytest.mark.parametrize("name", model_list.MODELS)
 def test_every_setting_of_every_model_is_explained(name):
-    model = catalogue.model_class(name)
+    model = model_list.model_class(name)
     assert list(fields.settings_of(model)) == list(model().get_params())
     for setting, known in fields.settings_of(model).items():
         assert known.help.endswith("."), (name, setting)
@@ -66,11 +66,11 @@ def wrong_values(known):
     return found + ([known.high if known.below else known.high + 1] if math.isfinite(known.high) else [])
 
 
-@pytest.mark.parametrize("name", catalogue.MODELS)
+@pytest.mark.parametrize("name", model_list.MODELS)
 def test_every_setting_of_every_model_is_checked_before_the_fit(name):
     if name in NEEDS_TORCH:
         pytest.importorskip("torch")
-    model = catalogue.model_class(name)
+    model = model_list.model_class(name)
     for setting, known in fields.settings_of(model).items():
         for value in [] if known.takes else wrong_values(known):
             message = rf"^{setting}( of {name})? must be .*received {re.escape(repr(value))}"
@@ -79,11 +79,11 @@ def test_every_setting_of_every_model_is_checked_before_the_fit(name):
             assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", catalogue.MODELS)
+@pytest.mark.parametrize("name", model_list.MODELS)
 def test_the_docstring_is_sentence_formula_use_and_an_example_that_runs(name):
     if name in NEEDS_TORCH:
         pytest.importorskip("torch")
-    model = catalogue.model_class(name)
+    model = model_list.model_class(name)
     parts = model.__doc__.split("\n\n")
     assert parts[0].count("\n") == 0
     assert any(sign in parts[1] for sign in "=≤‖")

@@ -101,15 +101,51 @@ def test_ids_of_the_other_type_mean_the_same_item(service, models, path, body):
 def test_lists_of_popular_items_are_marked_and_counted(service, ids):
     before = {kind: metric(service, f'offdiag_fallbacks_total{{history="{kind}"}}') for kind in ("empty", "unknown")}
     unknown = metric(service, "offdiag_unknown_ids_total")
-    assert service.post("/recommend", history=[ids[0], "?"], k=1).json()["fallback"] is None
-    assert service.post("/recommend", history=[], k=1).json()["fallback"] == "popular"
-    got = service.post("/recommend", history=["nobody's", "no one's", 7], k=1).json()
-    assert (got["fallback"], got["unknown"]) == ("popular", ["nobody's", "no one's", 7])
-    got = service.post("/compare", history=ids[:1], models=["exact", "sparse"]).json()
-    assert (got["fallback"], got["unknown"]) == ([None, "popular"], [[], ids[:1]])
+
+    def marks(path, **body):
+        answer = service.post(path, k=1, **body).json()
+        return answer["fallback"], answer["fallback_reason"], answer["unknown"]
+
+    assert marks("/recommend", history=[ids[0], "?"]) == (None, None, ["?"])
+    assert marks("/recommend", history=[]) == ("popular", "empty", [])
+    strangers = ["nobody's", "no one's", 7]
+    assert marks("/recommend", history=strangers) == ("popular", "unknown", strangers)
+    both = marks("/compare", history=ids[:1], models=["exact", "sparse"])
+    assert both == ([None, "popular"], [None, "unknown"], [[], ids[:1]])
     assert metric(service, 'offdiag_fallbacks_total{history="empty"}') == before["empty"] + 1
     assert metric(service, 'offdiag_fallbacks_total{history="unknown"}') == before["unknown"] + 2
     assert metric(service, "offdiag_unknown_ids_total") == unknown + 1 + 3 + 1
+
+
+@pytest.mark.parametrize("name", ["exact", "sparse", "low-rank"])
+def test_a_batch_gives_the_answers_of_single_requests(service, models, name):
+    model, rng = models[name], np.random.default_rng(2)
+    ids = model.item_ids_.tolist()
+    lengths = [0, 1, 3, 100, *rng.integers(1, 8, 40)]  # more than are ranked in one part
+    histories = [[ids[i] for i in rng.choice(len(ids), n, replace=False)] for n in lengths]
+    histories += [["nobody's"], [ids[3], "nobody's", ids[3]]]
+    before = [metric(service, f'offdiag_fallbacks_total{{history="{kind}"}}') for kind in ("empty", "unknown")]
+    for words in ({}, {"block": ids[:9]}, {"block": ids[:9], "exclude_seen": False}, {"allow": ids[20:40]}):
+        answer = service.post("/batch", histories=histories, k=5, model=name, **words)
+        assert answer.status_code == 200, answer.text
+        assert len(answer.json()["answers"]) == len(histories)
+        for history, got in zip(histories, answer.json()["answers"], strict=True):
+            one = service.post("/recommend", history=history, k=5, model=name, **words)
+            same([(item["id"], item["score"]) for item in got.pop("items")], listed(one))
+            assert got == {key: value for key, value in one.json().items() if key != "items"}
+    after = [metric(service, f'offdiag_fallbacks_total{{history="{kind}"}}') for kind in ("empty", "unknown")]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [8, 8]
+
+
+def test_a_batch_may_ask_for_reasons_and_be_strict(service, ids):
+    body = {"histories": [ids[:3], [], ids[3:5]], "k": 4, "reasons": 2}
+    for history, got in zip(body["histories"], service.post("/batch", **body).json()["answers"], strict=True):
+        assert got == service.post("/recommend", history=history, k=4, reasons=2).json()
+    assert service.post("/batch", histories=[]).json() == {"answers": []}
+    one_error(service.post("/batch", histories=[ids[:1], ["nobody's"]], strict=True), 404)
+    refused = service.post("/batch", histories=[[]] * 11, k=100, reasons=1)
+    one_error(refused, 422)
+    assert "at most 1000 items in one batch with reasons, received 1100" in refused.text
 
 
 def test_filters_may_name_unknown_items(service, ids):

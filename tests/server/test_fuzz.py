@@ -22,7 +22,13 @@ def service(tmp_path_factory):
     inter = od.synthetic.interactions(300, 40, 4_000, seed=6)
     od.EDLAE(dropout=0.5, l2=20.0).fit(inter).save(folder / "text.od", updatable=True)
     numbers = od.Interactions(inter.matrix, inter.user_ids, range(1, 41))
-    od.SparseEDLAE(neighbours=6).fit(numbers).save(folder / "numbers.od")
+    shop = {
+        "item": list(range(1, 39)),  # two items have no row
+        "title": [f"Film {i}" if i % 7 else None for i in range(1, 39)],
+        "image": [f"https://pictures.example/{i}.png" if i % 5 else None for i in range(1, 39)],
+        "price": [f"{i} €" if i % 3 else None for i in range(1, 39)],
+    }
+    od.SparseEDLAE(neighbours=6).fit(numbers).with_catalogue(shop).save(folder / "numbers.od")
     with Service(
         folder, "numbers.od", "text.od", "--max-k", 50, "--max-history", 60, "--max-filter", 60, "--max-body", 60_000
     ) as running:
@@ -37,7 +43,7 @@ def described(service):
 
 
 OPERATIONS = [
-    *[("GET", path) for path in ("/health", "/metrics", "/model", "/items")],
+    *[("GET", path) for path in ("/health", "/metrics", "/model", "/items", "/examples")],
     *[("POST", question.path) for question in QUESTIONS],
 ]
 
@@ -71,6 +77,7 @@ wrong = st.one_of(
 )
 values = {
     "history": st.lists(ids, max_size=70),
+    "histories": st.lists(st.lists(ids, max_size=5), max_size=5),
     "block": st.lists(ids, max_size=60),
     "allow": st.one_of(st.none(), st.lists(ids, max_size=60)),
     "k": st.integers(-1, 60),

@@ -25,6 +25,29 @@ def test_the_length_of_filters_is_limited(model, name):
     assert '"maxItems": 50' in json.dumps(body["properties"][name])
 
 
+@pytest.mark.parametrize(
+    ("histories", "k", "problem"),
+    [
+        ([[1]] * 4, 2, "histories: at most 3 histories, received 4"),
+        ([[1], [1] * 6], 2, "histories.1: at most 5 ids, received 6"),
+        ([[1]] * 3, 4, "at most 10 items in one batch, received 3 histories of k = 4; send several batches"),
+        ([[1] * 5] * 3, 3, None),
+    ],
+)
+def test_the_size_of_a_batch_is_limited(model, histories, k, problem):
+    limits = Limits(history=5, histories=3, items=10)
+    requests = [("POST", "/batch", {"histories": histories, "k": k}), ("GET", "/openapi.json", None)]
+    answer, openapi = call(create([model], limits=limits), *requests)
+    if problem is None:
+        assert answer.status_code == 200
+    else:
+        one_error(answer, 422)
+        assert answer.json()["error"] == problem
+    body = openapi.json()["paths"]["/batch"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["histories"]["maxItems"] == 3
+    assert body["properties"]["histories"]["items"]["maxItems"] == 5
+
+
 async def test_turns_are_taken_in_order_and_returned_on_cancel():
     turns, order = Turns(2), []
 

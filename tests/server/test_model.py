@@ -86,6 +86,9 @@ INVALID_METRICS = [
     {"mean": {"a": [1]}, "sem": [1]},
     {"mean": {"a": "x"}},
     {"mean": {"a": 0.5}, "sem": {"a": "x"}},
+    {"mean": {"a": 0.5}, "popularity": {"mean": {"a": [1]}}},
+    {"mean": {"a": 0.5}, "popularity": {"mean": "x"}},
+    {"mean": {"a": 0.5}, "popularity": 1},
     {"mean": []},
     {"a": None},
     [1],
@@ -98,4 +101,10 @@ def test_invalid_metrics_are_left_out_of_the_card(model, metrics):
     forge(model, metrics=metrics)
     (answer,) = call(create([model]), ("GET", "/model", None))
     assert answer.status_code == 200
-    assert answer.json()["metrics"] in (None, {"a": {"mean": 0.5, "sem": None}})
+    assert answer.json()["metrics"] in (None, {"a": {"mean": 0.5, "sem": None, "popularity": None}})
+
+
+def test_metrics_are_shown_next_to_those_of_popularity(model):
+    od.load(model).save(model, metrics={"mean": {"a": 0.5}, "sem": {"a": 0.1}, "popularity": {"mean": {"a": 0.2}}})
+    (answer,) = call(create([model]), ("GET", "/model", None))
+    assert answer.json()["metrics"] == {"a": {"mean": 0.5, "sem": 0.1, "popularity": 0.2}}

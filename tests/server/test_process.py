@@ -41,7 +41,7 @@ def test_an_invalid_model_file_is_one_clear_line(folder, workers):
 def test_an_invalid_option_is_one_clear_line(folder, fails):
     assert "NO_SUCH" in fails("serve", "model.od", "--token-env", "NO_SUCH")
     assert "choose another" in fails("serve", "model.od", "--host", "no.such.host.invalid")
-    assert "not a file" in refused(folder, "model.od", "--titles", "missing.csv")
+    assert "does not exist" in refused(folder, "model.od", "--titles", "missing.csv")
     assert "access log" in refused(folder, "model.od", "--access-log", "no/such/folder.log", "--port", 0)
     before = (folder / "model.od").read_bytes()
     assert "choose another name" in fails("serve", "model.od", "--access-log", "./model.od")

@@ -19,6 +19,10 @@ BAD = {
         *(b'{"history": [], "reasons": 6}', b'{"history": [], "kk": 5}'),
     ],
     ("/recommend", 404): [b'{"history": [], "model": "nope"}'],
+    ("/batch", 422): [
+        *(b'{"histories": %b}' % histories for histories in (b"null", b"[1]", b'["a"]', b"[[], null]", b"[[true]]")),
+        *(b'{"history": []}', b'{"histories": [], "k": 0}'),
+    ],
     ("/similar", 404): [b'{"item": "nope"}'],
     ("/similar", 422): [b'{"item": null}'],
     ("/explain", 404): [b'{"history": [], "item": 5}'],

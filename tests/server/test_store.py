@@ -179,9 +179,9 @@ def test_titles_are_reloaded(model, tmp_path):
     assert notes[0] == "model model: 1 of 90 items have a title"
     assert "; 1 of 90 items have a title" in notes[1]
     assert "still in use" in notes[2]
-    table.write_text("item,title\n500.0,As some programs write numbers\n")
+    table.write_text("item,title\nx500,Of another catalogue\n")
     assert store.reload() == 2
-    assert "0 of 90 items have a title; the ids of items are like '500', those of the titles like '500.0'" in notes[3]
+    assert "0 of 90 items have a title; the ids of items are like '500', those of the titles like 'x500'" in notes[3]
     table.write_text("item,title\n" + "".join(f"{n},Film {n}\n" for n in range(500, 590)))
     assert store.reload() == 2
     assert "title" not in notes[4]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.tuning import ranges
 
 
-@pytest.mark.parametrize("name", catalogue.MODELS)
+@pytest.mark.parametrize("name", model_list.MODELS)
 def test_the_bounds_of_every_model_hold_its_defaults(name):
-    model = catalogue.model_class(name)
+    model = model_list.model_class(name)
     scale = ranges.Scale(n_items=3000, n_interactions=10**6, mean_history=100.0, l2=500.0)
     space = ranges.space_of(model, scale, {}, {})
     fields = {name: field.default for name, field in model.__dataclass_fields__.items()}

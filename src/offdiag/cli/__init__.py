@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import typer
 
 COMMANDS = (
-    "demo", "fit", "tune", "compress", "update", "forget", "serve", "evaluate", "recommend", "similar", "explain",
-    "info", "datasets",
+    "demo", "fit", "tune", "catalogue", "compress", "update", "forget", "serve", "evaluate", "recommend", "similar",
+    "explain", "info", "datasets",
 )  # fmt: skip
 
 

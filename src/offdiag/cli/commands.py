@@ -10,12 +10,12 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
-from offdiag import catalogue
+from offdiag import model_list
 
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
 ModelFile = Annotated[str, Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
 ModelFiles = Annotated[list[str], Argument(metavar="MODEL", help="One or more model files.")]
-ModelName = Annotated[str, Option("--model", metavar="NAME", help=f"One of {', '.join(catalogue.COMMANDS)}.")]
+ModelName = Annotated[str, Option("--model", metavar="NAME", help=f"One of {', '.join(model_list.COMMANDS)}.")]
 DataFile = Annotated[str, Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
 DataOrSynthetic = Annotated[
     str | None, Argument(metavar="DATA", help="Your own table or a known data set. Default: synthetic data.")

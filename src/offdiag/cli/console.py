@@ -101,7 +101,7 @@ def as_options(text: str) -> str:
     """The library gives hints in Python, such as user='customer'; here that is --user 'customer'."""
     for flag, option in _FLAGS.items():
         text = text.replace(flag, option)
-    name = rf"(?<![\w.(?&/-])({'|'.join(_OPTIONS)})="
+    name = rf"(?<![\w.(?&/'-])({'|'.join(_OPTIONS)})="
     text = re.sub(name + r"(?=['\d…])", lambda found: f"--{found[1].replace('_', '-')} ", text)
     return re.sub(name + r"(?=\W|$)", lambda found: f"--{found[1].replace('_', '-')}", text)
 

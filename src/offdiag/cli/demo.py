@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from offdiag import wording
-from offdiag.cli import console, inputs, outputs
+from offdiag.cli import console, inputs, outputs, products
 from offdiag.cli.commands import DataOrSynthetic, Json, Seed
 from offdiag.cli.inputs import OptionalColumns
 from offdiag.errors import OffdiagError
@@ -35,6 +35,8 @@ PICKS = 5
 def demo(
     data: DataOrSynthetic = None,
     out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="Where the report and model go.")] = "demo",
+    catalogue: products.CatalogueFile = None,
+    catalogue_columns: products.CatalogueColumns = None,
     seed: Seed = 0,
     json: Json = False,
     columns: OptionalColumns = OptionalColumns(),  # noqa: B008 - frozen
@@ -45,9 +47,12 @@ def demo(
     """
     folder = Path(out)
     outputs.check_folder(folder, "report.html", "model.od", "train.csv", "new-users.csv")
+    shop = products.given(catalogue, catalogue_columns)
     with console.working() as work:
         inter, source = inputs.read_or_generate(data, columns, seed, work)
         study = run(inter, source, seed, work)
+        if shop is not None:
+            products.attach(study.model, shop)
         study = write(study, inter, folder, work, with_data=data is None)
     if json:
         console.show_json(as_json(study, folder))
@@ -122,7 +127,8 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
         writer.replace_text(aside / "report.html", writer.render(study))
-        persist.save(study.model, aside / "model.od", metrics=study.results["EDLAE"], progress=work)
+        measured = study.results["EDLAE"].to_dict() | {"popularity": study.results["Popularity"].to_dict()}
+        persist.save(study.model, aside / "model.od", metrics=measured, progress=work)
         if with_data:
             is_new = np.isin(inter.user_ids, study.split.test.user_ids)
             _write_table(inter.select_users(~is_new), aside / "train.csv")
@@ -198,7 +204,7 @@ def show(study: Study, folder: Path) -> None:
     console.show_table(head, rows)
     for line in writer.summary(study):
         console.say(line)
-    for sample in study.samples:
+    for sample in study.titled_samples:
         console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
         for item in sample.history:
             console.say(f"  {console.printable(item)}")

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from offdiag.cli import console, inputs
+from offdiag.cli import console, inputs, products
 from offdiag.cli.commands import Json, KeyFile, ModelFile
+from offdiag.cli.item_lookup import Lookup
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
+    from offdiag import Catalogue
     from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
 
@@ -23,7 +25,7 @@ THIRD_ITEMS = 10  # named in the reason of a pair; the others share one row
 
 def explain(
     model: ModelFile,
-    history: Annotated[str | None, Option(help="Item ids separated by commas.")] = None,
+    history: Annotated[str | None, Option(help="Item ids or titles separated by commas.")] = None,
     item: Annotated[str | None, Option(help="The item whose score is to be explained.")] = None,
     pair: Annotated[
         tuple[str, str] | None,
@@ -46,36 +48,37 @@ def explain(
     if pair is not None and given:
         raise OffdiagError(f"--pair explains two items on their own, received {' and '.join(given)} as well; leave out")
     fitted = od.load(model, key=key_file)
+    lookup, catalogue = Lookup(fitted), fitted.catalogue_
     if pair is not None:
-        reason = fitted.explain_pair(*inputs.parse_items(pair, fitted))
+        reason = fitted.explain_pair(*lookup.items(pair))
         if json:
             console.show_json(reason.to_dict())
         else:
-            show_pair(reason)
+            show_pair(reason, catalogue)
         return
-    (target,) = inputs.parse_items([item or ""], fitted)
-    explanation = fitted.explain([inputs.parse_history(history or "", fitted)], target)
+    (target,) = lookup.items([item or ""])
+    explanation = fitted.explain([lookup.history(history or "")], target)
     inputs.note_unknown(explanation.unknown)
     if json:
-        console.show_json(to_dict(explanation))
+        console.show_json(to_dict(explanation, catalogue))
     else:
-        show(explanation)
+        show(explanation, catalogue)
 
 
-def to_dict(reason: Explanation) -> dict[str, Any]:
+def to_dict(reason: Explanation, catalogue: Catalogue | None = None) -> dict[str, Any]:
     parts = zip(reason.items.tolist(), reason.contributions.tolist(), reason.rank_without.tolist(), strict=True)
-    return {
+    each = [{"item": item, "contribution": part, "rank_without": without or None} for item, part, without in parts]
+    about = {
         "item": reason.item,
         "score": reason.score,
         "rank": reason.rank,
-        "contributions": [
-            {"item": item, "contribution": part, "rank_without": without or None} for item, part, without in parts
-        ],
+        "contributions": [products.with_cells(one, catalogue, ("title",)) for one in each],
         "unknown": reason.unknown,
     }
+    return products.with_cells(about, catalogue, ("title",))
 
 
-def show(reason: Explanation) -> None:
+def show(reason: Explanation, catalogue: Catalogue | None = None) -> None:
     def change(without: int) -> str:
         if not without:
             return ""
@@ -83,9 +86,10 @@ def show(reason: Explanation) -> None:
             return f"rank {without:,}"
         return f"rank {reason.rank:,} → {without:,}" if without != reason.rank else f"rank {without:,}, as it is"
 
-    parts = list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
+    named = [products.label(item, catalogue) for item in reason.items.tolist()]
+    parts = list(zip(named, reason.contributions.tolist(), strict=True))
     changes = [change(without) for without in reason.rank_without.tolist()]
-    name = console.printable(reason.item)
+    name = console.printable(products.label(reason.item, catalogue))
     console.show_bars(f"score of {name}", reason.score, parts, more={"without this": changes})
     if reason.rank is None:
         console.say(f"{name} is in the history, so it is not recommended.")
@@ -93,9 +97,9 @@ def show(reason: Explanation) -> None:
         console.say(f"{name} has rank {reason.rank:,} among the items that are not in the history.")
 
 
-def show_pair(reason: PairReason) -> None:
+def show_pair(reason: PairReason, catalogue: Catalogue | None = None) -> None:
     """What two items have in common, in per cent: their own weight, each third item, and the rest."""
-    a, b = console.printable(reason.item), console.printable(reason.other)
+    a, b = (console.printable(products.label(item, catalogue)) for item in (reason.item, reason.other))
     console.say(f"weight of {a} on {b}: {reason.weight:+.4f}; if it were the only one: {reason.alone:+.4f}")
     if not reason.together:
         console.say("Nobody has both, so there is nothing in common to take apart.")
@@ -104,7 +108,8 @@ def show_pair(reason: PairReason) -> None:
     rows: list[tuple[str, float]] = [("its own weight", reason.direct * unit)]
     through = zip(reason.items[:THIRD_ITEMS].tolist(), reason.amounts[:THIRD_ITEMS].tolist(), strict=True)
     for item, amount in through:
-        rows.append((f"{item} itself" if item == reason.other else f"through {item}", amount * unit))
+        name = products.label(item, catalogue)
+        rows.append((f"{name} itself" if item == reason.other else f"through {name}", amount * unit))
     others = reason.amounts[THIRD_ITEMS:]
     if len(others):
         rows.append((f"through {len(others):,} others", float(others.sum()) * unit))

@@ -11,9 +11,10 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs
+from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs, products
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
+from offdiag.data.catalogue import check_catalogue
 from offdiag.errors import OffdiagError
 from offdiag.files import keys
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
+    "offdiag fit ratings.csv --catalogue films.csv -o films.od",
     "offdiag fit ratings.csv --model rdlae --set max_diagonal=0.2 -o films.od",
 )
 
@@ -48,6 +50,8 @@ def fit(
     keep: Annotated[
         int | None, Option(help="With --cluster, full-rank models: keep only this many weights per item.")
     ] = None,
+    catalogue: products.CatalogueFile = None,
+    catalogue_columns: products.CatalogueColumns = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
@@ -84,7 +88,10 @@ def fit(
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
-    result = ledger = None
+    result = popular = ledger = None
+    if catalogue is not None:
+        outputs.check_file(out, catalogue)
+    shop = products.given(catalogue, catalogue_columns)
     inter: Interactions | Parts
     reports: list[Report] = []
     with console.working() as work:
@@ -93,13 +100,19 @@ def fit(
         else:
             work.begin(f"reading {inputs.name_of(data)}")
             inter, ledger = read(data, columns, updatable, event)
+            if shop is not None:
+                with products.hints("--catalogue-columns"):
+                    check_catalogue(shop, inter.item_ids)  # before the long part
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
                 result = measure(learner, split, metric or DEFAULT_METRICS, work)
+                popular = measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
-        save(learner, out, ledger, key_file, result, work)
+        if shop is not None:
+            products.attach(learner, shop)
+        save(learner, out, ledger, key_file, result, work, popular)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)
     ended = outputs.outcome(vars(learner))
@@ -110,6 +123,7 @@ def fit(
         "users": inter.n_users,
         "items": inter.n_items,
         "interactions": inter.nnz,
+        "catalogue": products.facts(learner),
         "metrics": None if result is None else result.to_dict(),
         "seconds": time.perf_counter() - start,
         "file": out,
@@ -126,6 +140,7 @@ def fit(
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
             **outputs.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
+            **({"catalogue": products.facts_text(facts)} if (facts := about["catalogue"]) else {}),
             "time": wording.seconds(about["seconds"]),
             "saved to": outputs.saved_text(out),
             **outputs.key_pairs(out, key_file),
@@ -175,14 +190,20 @@ def measure(learner: Recommender, split: Split, metrics: Sequence[str], work: co
 
 def save(
     learner: Recommender, out: str, ledger: Ledger | None, key_file: str | None, result: Result | None,
-    work: console.Work,
+    work: console.Work, popular: Result | None = None,
 ) -> None:  # fmt: skip
-    """Save a fitted model, updatable if it has a ledger; a note says if its fit was interrupted."""
+    """Save a fitted model, updatable if it has a ledger, with its metrics next to those of popularity.
+
+    A note says if its fit was interrupted.
+    """
     from offdiag import persist
     from offdiag.living import past
 
     if ledger is not None:
         past.keep_ledger(learner, ledger)
-    persist.save(learner, out, metrics=result, updatable=ledger is not None, key=key_file, progress=work)
+    metrics = None if result is None else result.to_dict()
+    if metrics is not None and popular is not None:
+        metrics["popularity"] = popular.to_dict()
+    persist.save(learner, out, metrics=metrics, updatable=ledger is not None, key=key_file, progress=work)
     if getattr(learner, "stopped_", None) == "interrupted":
         console.note(f"interrupted; the best model found by then is saved to {out}")

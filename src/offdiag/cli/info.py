@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from offdiag.cli import console, inputs, outputs
+from offdiag.cli import console, inputs, outputs, products
 from offdiag.cli.commands import Json
 from offdiag.cli.inputs import Columns
 from offdiag.wording import size
@@ -60,7 +60,11 @@ def describe_model(path: str) -> dict[str, Any]:
 
     about = persist.describe(path)
     model = od.load(path)  # mapped, not read: this also detects a damaged file
-    return {"kind": "model", "file": path, **about, "most_popular": _top(model.item_ids_, model.popularity_)}
+    popular = _top(model.item_ids_, model.popularity_)
+    popular = [products.with_cells(one, model.catalogue_, ("title",)) for one in popular]
+    return {
+        "kind": "model", "file": path, **about, "most_popular": popular, "catalogue": products.facts(model),
+    }  # fmt: skip
 
 
 def describe_data(path: str, inter: Interactions) -> dict[str, Any]:
@@ -106,6 +110,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
         **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",
+        **({"catalogue": products.facts_text(about["catalogue"])} if about["catalogue"] else {}),
         **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
@@ -141,4 +146,4 @@ def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
 
 
 def _popular_text(about: dict[str, Any]) -> str:
-    return ", ".join(f"{top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])
+    return ", ".join(f"{top.get('title') or top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])

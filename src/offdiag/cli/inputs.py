@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -233,14 +232,6 @@ def parse_ids(texts: Iterable[str], model: Recommender) -> list[Any]:
     return [of_type(text, whole) for text in texts]
 
 
-def parse_history(text: str, model: Recommender) -> list[Any]:
-    """Ids separated by commas; an id that contains a comma is put in double quotes, or is the whole text."""
-    if text in set(map(str, model.item_ids_.tolist())):
-        return parse_ids([text], model)
-    (row,) = csv.reader([" ".join(text.splitlines())], skipinitialspace=True) if text.strip() else ([],)
-    return parse_ids([part.strip() for part in row if part.strip()], model)
-
-
 def read_ids(path: Path, model: Recommender) -> list[Any]:
     """A text file with one item id per line."""
     return parse_ids(read_lines(path), model)
@@ -258,39 +249,9 @@ def read_lines(path: Path) -> list[str]:
     return ids
 
 
-def parse_items(texts: Iterable[str], model: Recommender) -> list[Any]:
-    """Ids as typed; the model must know each of them."""
-    ids = parse_ids(texts, model)
-    for item in ids:
-        _check_item(item, model)
-    return ids
-
-
 def note_unknown(unknown: Sequence[Any], source: str = "") -> None:
-    """Ids that are not in the catalogue are reported, not silently dropped."""
+    """Ids that the model does not know are reported, not silently dropped."""
     if unknown:
         shown = list(dict.fromkeys(map(str, unknown)))
         more = f" and {len(shown) - 5:,} more" if len(shown) > 5 else ""
-        console.note(f"not in the model's catalogue, left out{source}: {', '.join(map(repr, shown[:5]))}{more}")
-
-
-def _check_item(item: Any, model: Recommender) -> None:
-    """Reject an item that the model does not know, and suggest similar names."""
-    known = model.item_ids_.tolist()
-    if item in set(known):
-        return
-    if model.item_ids_.dtype.kind in "iu":
-        hint = f"its ids are whole numbers such as {', '.join(map(str, known[:3]))}"
-    else:
-        close = _similar_names(str(item), known)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "offdiag info MODEL shows some ids"
-    raise OffdiagError(f"the model does not know the item {str(item)!r}; {hint}")
-
-
-def _similar_names(item: str, known: list[str], most: int = 3) -> list[str]:
-    """Ids that contain the text come first, then those a few letters away; case is ignored."""
-    lower = {name.lower(): name for name in reversed(known)}
-    wanted = item.lower()
-    inside = sorted((name for low, name in lower.items() if wanted and wanted in low), key=len)
-    near = difflib.get_close_matches(wanted, lower, n=most, cutoff=0.6)
-    return list(dict.fromkeys([*inside[:most], *(lower[low] for low in near)]))[:most]
+        console.note(f"not known to the model, left out{source}: {', '.join(map(repr, shown[:5]))}{more}")

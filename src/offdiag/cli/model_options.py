@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from offdiag import catalogue
+from offdiag import model_list
 from offdiag.cli import commands, console
 from offdiag.errors import OffdiagError
 
@@ -31,9 +31,9 @@ PANELS = {
 
 
 def model_class(name: str) -> type[Recommender]:
-    if name.lower() not in catalogue.COMMANDS:
-        raise OffdiagError(f"--model takes {', '.join(catalogue.COMMANDS)}, received {name!r}")
-    cls: type[Recommender] = catalogue.model_class(catalogue.COMMANDS[name.lower()])
+    if name.lower() not in model_list.COMMANDS:
+        raise OffdiagError(f"--model takes {', '.join(model_list.COMMANDS)}, received {name!r}")
+    cls: type[Recommender] = model_list.model_class(model_list.COMMANDS[name.lower()])
     return cls
 
 
@@ -61,7 +61,7 @@ def settings() -> dict[str, dict[str, Setting]]:
     from offdiag.models.fields import settings_of
 
     found: dict[str, dict[str, Setting]] = {}
-    for command in sorted(catalogue.COMMANDS, key=lambda name: name != DEFAULT):
+    for command in sorted(model_list.COMMANDS, key=lambda name: name != DEFAULT):
         for setting, known in settings_of(model_class(command)).items():
             if setting != "seed":  # --seed also chooses the held-out users
                 found.setdefault(setting, {})[command] = known
@@ -113,14 +113,14 @@ def _by_family(commands: Iterable[str]) -> list[str]:
     """The same models, with a complete family replaced by its name."""
     left = list(commands)
     for family in PANELS:
-        members = {entry.command for entry in catalogue.MODELS.values() if entry.family == family}
+        members = {entry.command for entry in model_list.MODELS.values() if entry.family == family}
         if members and members <= set(left):
             left = list(dict.fromkeys(family if command in members else command for command in left))
     return left
 
 
 def _family(models: Iterable[str]) -> str:
-    families = {catalogue.MODELS[catalogue.COMMANDS[command]].family for command in models}
+    families = {model_list.MODELS[model_list.COMMANDS[command]].family for command in models}
     return families.pop() if len(families) == 1 else SEVERAL
 
 

@@ -175,7 +175,11 @@ def note_lists(done: Written) -> None:
 
 def show_lists(table: pl.DataFrame) -> None:
     """The long table of lists, with few digits."""
+    import polars as pl
+
     digits = {"score": ".4f", "reason_share": ".0%"}
+    if table.schema.get("price") == pl.Float64:
+        digits["price"] = ",.2f"
     heads = [f">{name}" if name in (*digits, "rank") else name for name in table.columns]
     formats = [digits.get(name, "") for name in table.columns]
     rows = [["" if x is None else format(x, how) for x, how in zip(row, formats, strict=True)] for row in table.rows()]

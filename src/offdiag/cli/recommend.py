@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import console, inputs, outputs
+from offdiag.cli import console, inputs, outputs, products
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
 from offdiag.cli.inputs import Columns
+from offdiag.cli.item_lookup import Lookup
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
-    from offdiag import Interactions
+    from offdiag import Catalogue, Interactions
     from offdiag.models.recommender import Recommender
     from offdiag.ranking import Question
     from offdiag.recommendations import Recommendations
@@ -33,7 +34,8 @@ COST_SHARE = 0.2  # of each history, hidden for that
 def recommend(
     model: ModelFile,
     history: Annotated[
-        list[str] | None, Option(metavar="IDS", help='Item ids separated by commas ("" for none); once per user.')
+        list[str] | None,
+        Option(metavar="ITEMS", help='Ids or titles separated by commas ("" for none); once per user.'),
     ] = None,
     histories: Annotated[str | None, Option(metavar="DATA", help="A table of interactions: one list per user.")] = None,
     only_users: Annotated[
@@ -55,7 +57,8 @@ def recommend(
     ] = None,
     per: Annotated[str, Option(metavar="COLUMN", help="Column of --categories.")] = "category",
     reasons: Annotated[bool, Option("--reasons", help="Also the item of the history that adds most.")] = False,
-    titles: Annotated[str | None, Option(metavar="FILE", help="A table of items and titles, to show both.")] = None,
+    titles: products.Titles = None,
+    also: products.With = None,
     out: outputs.Out = None,
     rows_per_file: outputs.RowsPerFile = None,
     to: outputs.To = None,
@@ -80,16 +83,18 @@ def recommend(
         raise OffdiagError("--block and --block-pairs exclude each other; put the items of --block into the table")
     wanted = outputs.destination(out, rows_per_file, to, json, reads=[model, *([histories] if histories else [])])
     fitted = od.load(model)
+    catalogue, shown = products.shown(fitted, titles, also)
     rows: Any
     if histories is not None:
         rows = inputs.read_for(fitted, histories, columns)
         if only_users is not None:
             rows = rows.select_users(ids=_user_ids(only_users, rows))
     else:
-        rows = [inputs.parse_history(text, fitted) for text in history or []]
+        lookup = Lookup(fitted, catalogue)
+        rows = [lookup.history(text) for text in history or []]
     source: Recommender | Reranked = fitted
     if diversity or at_most is not None:
-        kinds = None if categories is None else _texts(categories, columns, per)
+        kinds = _categories(categories, per, fitted)
         source = od.Reranked(fitted, diversity=diversity, at_most=at_most, categories=kinds)
         if kinds is not None:
             _note_without("category", kinds, fitted)
@@ -110,13 +115,14 @@ def recommend(
         strict=strict,
         with_reasons=reasons,
     )
-    named = None if titles is None else _texts(titles, columns, "title")
     if json:
-        _show_json(question, rows, strict)
+        _show_json(_all(question, rows, strict), catalogue, shown)
     elif wanted is None:
-        _show(question, rows, named, strict, numbered=histories is None)
+        lists = _all(question, rows, strict).with_catalogue(catalogue, shown)
+        _show(lists, numbered=histories is None)
     else:
-        batches = question.batches(rows, titles=named, strict=strict, first=int(histories is None))
+        made = question.batches(rows, strict=strict, first=int(histories is None))
+        batches = (lists.with_catalogue(catalogue, shown) for lists in made)
         with console.working() as work:
             done = wanted.write(batches, work, len(rows) if histories is None else rows.n_users)
         inputs.note_unknown(list(done.unknown))
@@ -126,11 +132,14 @@ def recommend(
         _note_cost(source, rows if histories is not None else None, k)  # type: ignore[arg-type]
 
 
-def _show_json(question: Question, rows: Any, strict: bool) -> None:
-    lists = _all(question, rows, strict)
+def _show_json(lists: Recommendations, catalogue: Catalogue | None, shown: tuple[str, ...]) -> None:
     users = lists.users.tolist() if lists.user_ids is not None else range(1, len(lists) + 1)
     each = [
-        {"user": user, "items": [{"item": i, "score": s} for i, s in items], "unknown": unknown}
+        {
+            "user": user,
+            "items": [products.with_cells({"item": i, "score": s}, catalogue, shown) for i, s in items],
+            "unknown": unknown,
+        }
         for user, items, unknown in zip(users, lists, lists.unknown, strict=True)
     ]
     if lists.reasons is not None:
@@ -140,10 +149,9 @@ def _show_json(question: Question, rows: Any, strict: bool) -> None:
     console.show_json(each)
 
 
-def _show(question: Question, rows: Any, titles: Mapping[str, str] | None, strict: bool, *, numbered: bool) -> None:
+def _show(lists: Recommendations, *, numbered: bool) -> None:
     """A table on the terminal."""
-    lists = _all(question, rows, strict)
-    table = (lists if titles is None else lists.with_titles(titles)).to_polars()
+    table = lists.to_polars()
     if numbered:
         table = table.with_columns(table["user"] + 1)
     if len(lists) == 1:
@@ -178,11 +186,13 @@ def _alike(users: Sequence[Any], inter: Interactions) -> list[Any]:
     return [of_type(user, whole) for user in users]
 
 
-def _texts(path: str, columns: Columns, name: str) -> dict[str, str]:
-    """A column of a table by item, both as text."""
-    from offdiag.server import titles
-
-    return titles.read(path, item=columns.item or "item", title=name)
+def _categories(path: str | None, per: str, model: Recommender) -> dict[str, str] | None:
+    """The category of each item that has one, from a table or from the catalogue of the model."""
+    found = model.catalogue_ if path is None else products.read(path, f"category={per}")
+    if found is None or "category" not in found.columns:
+        return None
+    named = zip(found.items.tolist(), found.column("category", found.items), strict=True)
+    return {str(item): str(kind) for item, kind in named if kind is not None}
 
 
 def _note_without(noun: str, texts: Mapping[str, str], model: Recommender) -> None:

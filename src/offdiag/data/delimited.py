@@ -54,6 +54,34 @@ def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
     return _load(source, layout, types, options.text_ids, path.name)
 
 
+def read_all(path: Path, options: Options, wanted: Collection[Column] = ()) -> pl.DataFrame:
+    """All columns as text; `wanted` columns help to decide whether the first line is a header."""
+    import polars as pl
+
+    source = file_bytes(path, options.encoding)
+    first, *others = _head_lines(source[:HEAD], len(source) < HEAD, path.name)
+    separator = _separator(first, options, path.name)
+    fields, second = _fields(first, separator), _fields(others[0], separator) if others else None
+    plain = _plain_names(fields)
+    header = bool(plain) or (_has_header(fields, second, wanted) if options.header is None else options.header)
+    names = [name.strip() for name in plain or fields] if header else [f"column_{i + 1}" for i in range(len(fields))]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OffdiagError(f"expected distinct names of columns, received {twice!r} twice in {path.name}; rename one")
+    many = len(separator) > 1
+    expected = f"a table divided by {separator!r} with {len(names)} columns"
+    with polars_failures(expected, f"{path.name}, which could not be read", "check separator= and the quotes"):
+        frame = pl.read_csv(
+            source.replace(separator.encode(), b"\x1f") if many else source,
+            has_header=False,
+            skip_rows=int(header),
+            separator="\x1f" if many else separator,
+            schema=dict.fromkeys(names, pl.String),
+            quote_char=None if many else '"',
+        )
+    return frame.filter(~pl.all_horizontal(pl.all().is_null()))  # blank lines
+
+
 def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
     if not complete:
         head = head[: head.rfind(b"\n") + 1] or head
@@ -69,19 +97,8 @@ def _head_lines(head: bytes, complete: bool, name: str) -> list[str]:
 
 
 def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Layout:
-    chosen = options.separator if options.separator is not None else separator_of(lines[0])
-    if not chosen:
-        raise OffdiagError(
-            f"expected columns divided by a tab, comma, semicolon, |, :: or space, received {lines[0][:60]!r} as the "
-            f"first line of {name}; give separator=, or format= for lines of ids"
-        )
+    chosen = _separator(lines[0], options, name)
     first, second = _fields(lines[0], chosen), _fields(lines[1], chosen) if len(lines) > 1 else None
-    if len(first) < 2:
-        found = separator_of(lines[0])
-        advice = f"it looks divided by {found!r}" if found else "choose another separator"
-        raise OffdiagError(
-            f"expected columns divided by {chosen!r}, received one column {lines[0][:60]!r} in {name}; {advice}"
-        )
     columns = wanted(roles, options.more)
     plain = _plain_names(first)
     if plain or (_has_header(first, second, columns.values()) if options.header is None else options.header):
@@ -97,6 +114,23 @@ def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Lay
             f"its first line is {lines[0][:60]!r}"
         )
     return _Layout(chosen, False, names, find_columns(names, columns, name))
+
+
+def _separator(first: str, options: Options, name: str) -> str:
+    """The separator that is given, or that the first line suggests."""
+    chosen = options.separator if options.separator is not None else separator_of(first)
+    if not chosen:
+        raise OffdiagError(
+            f"expected columns divided by a tab, comma, semicolon, |, :: or space, received {first[:60]!r} as the "
+            f"first line of {name}; give separator=, or format= for lines of ids"
+        )
+    if len(_fields(first, chosen)) < 2:
+        found = separator_of(first)
+        advice = f"it looks divided by {found!r}" if found else "choose another separator"
+        raise OffdiagError(
+            f"expected columns divided by {chosen!r}, received one column {first[:60]!r} in {name}; {advice}"
+        )
+    return chosen
 
 
 def _plain_names(header: list[str]) -> list[str]:
@@ -188,7 +222,7 @@ def _load(source: Any, layout: _Layout, types: dict[str, Any], text_ids: bool, n
             text = column.str.strip_chars()
             text = text.set(text == "", None)
             if role in ("user", "item"):
-                text = text if text_ids else _whole_numbers(text)
+                text = text if text_ids else whole_if_all(text)
             columns[role] = _numbers_if_all(text) if role.startswith(MORE) else text
     return table_of(columns, name)
 
@@ -223,7 +257,7 @@ def _polars(source: Any, layout: _Layout, types: dict[str, Any]) -> pl.DataFrame
     return frame.select(**wanted)
 
 
-def _whole_numbers(column: pl.Series) -> pl.Series:
+def whole_if_all(column: pl.Series) -> pl.Series:
     """Text that holds only whole numbers without leading zeros becomes int64, also when written as 5.0."""
     point = r"^(-?\d{1,15})\.0+$"  # longer ones were rounded when written
     known = column.drop_nulls()
@@ -237,7 +271,7 @@ def _whole_numbers(column: pl.Series) -> pl.Series:
 def _numbers_if_all(column: pl.Series) -> pl.Series:
     import polars as pl
 
-    whole = _whole_numbers(column)
+    whole = whole_if_all(column)
     if whole.dtype != pl.String:
         return whole
     numbers = column.cast(pl.Float64, strict=False)

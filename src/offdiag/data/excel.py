@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offdiag import wording
-from offdiag.data.columns import Options, Roles
+from offdiag.data.columns import Column, Options, Roles
 from offdiag.data.failures import polars_failures
 from offdiag.data.frames import columns_of_frame
 from offdiag.data.table import Table
@@ -27,6 +28,11 @@ def read_excel(path: Path, columns: list[int] | None = None, name: str | None = 
     """The only sheet that is not empty: all columns, or those at certain positions; `name` is for messages."""
     frame = _sheet(path, name or path.name)
     return frame if columns is None else frame[:, columns]
+
+
+def read_whole_sheet(path: Path, options: Options, wanted: Collection[Column]) -> pl.DataFrame:
+    """All columns of the sheet that `table` names, or of the only one that is not empty."""
+    return _sheet(path, path.name, options.table)
 
 
 def _sheet(path: Path, where: str, wanted: str | None = None) -> pl.DataFrame:

@@ -6,7 +6,7 @@ which apply to every format, are in `text_files.PACKINGS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from offdiag.data.arrow_files import MAGIC, read_arrow
 from offdiag.data.cleaning import wanted
-from offdiag.data.columns import Options, Roles
-from offdiag.data.delimited import read_delimited
-from offdiag.data.excel import read_excel, read_sheet
+from offdiag.data.columns import Column, Options, Roles
+from offdiag.data.delimited import read_all, read_delimited
+from offdiag.data.excel import read_excel, read_sheet, read_whole_sheet
 from offdiag.data.frames import columns_at, columns_of_frame, find_columns
 from offdiag.data.json_files import read_json, read_json_lines
 from offdiag.data.lines import read_lines
@@ -48,6 +48,7 @@ class Format:
     `frame` is for formats that distinguish numbers from text. `schema` is for those of them that the workers of a
     cluster read in partitions: the type of each column and the number of rows, from the header of the file at a path.
     `verify` compares columns of such a file with the checksums stored in it, if the format has any.
+    `whole` reads all columns, for tables that are not interactions; formats of lines of ids have none.
     """
 
     read: Callable[[Path, Roles, Options], Table]
@@ -58,6 +59,7 @@ class Format:
     frame: FrameReader | None = None
     schema: Callable[[str, str], tuple[dict[str, str], int]] | None = None
     verify: Callable[[str, list[str], str], None] | None = None
+    whole: Callable[[Path, Options, Collection[Column]], pl.DataFrame] | None = None
 
 
 Schema = Callable[[str, str], tuple[dict[str, str], int]]
@@ -78,7 +80,10 @@ def typed(frame: FrameReader, about: str, *suffixes: str, schema: Schema | None 
         places = {role: chosen.index(position) for role, position in found.items()}
         return columns_at(frame(path, chosen), places, options.text_ids, path.name)
 
-    return Format(read, about, suffixes, frozenset({"text_ids"}), frame=frame, schema=schema)
+    def whole(path: Path, options: Options, wanted: Collection[Column]) -> pl.DataFrame:
+        return frame(path)
+
+    return Format(read, about, suffixes, frozenset({"text_ids"}), frame=frame, schema=schema, whole=whole)
 
 
 def _lines(form: str, layout: str, more: str = "") -> Format:
@@ -92,6 +97,7 @@ FORMATS: dict[str, Format] = {
         "columns divided by a tab, comma, semicolon, `|`, `::` or spaces; for every other file name",
         (".csv", ".tsv"),
         frozenset({"separator", "header", "text_ids", "encoding"}),
+        whole=read_all,
     ),
     "parquet": replace(
         typed(read_parquet, "for file names that end in .parquet or .pq", ".parquet", ".pq", schema=parquet_schema),
@@ -100,7 +106,12 @@ FORMATS: dict[str, Format] = {
     "jsonl": typed(read_json_lines, "a JSON object on each line; .jsonl and .ndjson", ".jsonl", ".ndjson"),
     "json": typed(read_json, "an array of records or an object of columns; .json", ".json"),
     "excel": Format(
-        read_sheet, "a sheet of a workbook; .xlsx", (".xlsx",), frozenset({"text_ids", "table"}), frame=read_excel
+        read_sheet,
+        "a sheet of a workbook; .xlsx",
+        (".xlsx",),
+        frozenset({"text_ids", "table"}),
+        frame=read_excel,
+        whole=read_whole_sheet,
     ),
     "arrow": typed(read_arrow, "Arrow IPC and Feather; .arrow, .feather and .ipc", ".arrow", ".feather", ".ipc"),
     "recbole": Format(
@@ -108,6 +119,7 @@ FORMATS: dict[str, Format] = {
         "columns named with their types, such as `user_id:token`, of which the name is used; .inter",
         (".inter",),
         frozenset({"separator", "text_ids", "encoding"}),
+        whole=read_all,
     ),
     "adjacency": _lines("adjacency", "user item item …"),
     "sequence": _lines("sequence", "user item item …", " in order; the place in the line is the time"),
@@ -147,6 +159,19 @@ def sniff(head: bytes) -> str:
 
 def read_file(path: Path, roles: Roles, options: Options) -> Table:
     """The rows of an existing file."""
+    return _format_for(path, options).read(path, roles, options)
+
+
+def read_whole(path: Path, options: Options, wanted: Collection[Column]) -> pl.DataFrame:
+    """All columns of an existing file; `wanted` are those that the caller names."""
+    form = _format_for(path, options)
+    if form.whole is None:
+        raise OffdiagError(f"expected a table with columns, received lines of ids in {path.name}; give format='csv'")
+    return form.whole(path, options, wanted)
+
+
+def _format_for(path: Path, options: Options) -> Format:
+    """The format of a file, which must have the options that are given."""
     form = find(path, options.format)
     if options.format is None and not is_known(path) and suffix(path) in _FOREIGN:
         known = ", ".join(FORMATS)
@@ -164,7 +189,7 @@ def read_file(path: Path, roles: Roles, options: Options) -> Table:
         raise OffdiagError(
             f"expected {option}= only with {', '.join(also)}, received it with {path.name}; leave it out"
         )
-    return form.read(path, roles, options)
+    return form
 
 
 def partitioned() -> dict[str, Format]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -20,8 +21,8 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     import polars as pl
 
-# Common names of these columns, in lower case without separators; used only for suggestions, never to guess.
-_ALIASES = {
+# Common names of these columns, in lower case without separators. Those of interactions are used only for suggestions.
+ALIASES = {
     "user": (
         "user", "userid", "uid", "username", "users", "customer", "customerid", "client", "clientid", "member",
         "memberid", "visitor", "visitorid", "reviewer", "reviewerid", "account", "accountid", "session",
@@ -70,12 +71,17 @@ def asked_for(role: str, column: Column) -> str:
 def _advice(names: list[Any], wanted: Mapping[str, Column]) -> str:
     tries = []
     for role, column in wanted.items():
-        alike = [n for n in names if str(n).lower().replace("_", "").replace(" ", "") in _ALIASES.get(role, ())]
+        alike = [n for n in names if folded(n) in ALIASES.get(role, ())]
         if alike and column not in names:
             tries.append(f"{role}={alike[0]!r}")
     if tries:
         return "try " + ", ".join(tries)
     return "name the columns to use, e.g. user=…, item=…, or give their positions from 0"
+
+
+def folded(name: Any) -> str:
+    """The name of a column as it is compared with common ones."""
+    return re.sub(r"[_\s-]", "", str(name).lower())
 
 
 def columns_of_frame(
@@ -88,6 +94,23 @@ def columns_of_frame(
         frame = frame.collect()
     names = list(frame.column_names if _package(frame) == "pyarrow" else frame.columns)
     return columns_at(frame, find_columns(names, wanted_columns(roles, more), where), text_ids, where)
+
+
+def polars_frame(frame: Any, where: str = "the table") -> pl.DataFrame:
+    """All columns of a table of any of the three libraries; columns of one name are an error."""
+    import polars as pl
+
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    names = [str(name) for name in (frame.column_names if _package(frame) == "pyarrow" else frame.columns)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OffdiagError(f"expected distinct names of columns, received {twice!r} twice in {where}; rename one")
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if _package(frame) == "pyarrow":
+        return pl.DataFrame({name: series_of_arrow(frame.column(at)) for at, name in enumerate(names)})
+    return pl.DataFrame({name: _from_pandas(frame.iloc[:, at], name, where) for at, name in enumerate(names)})
 
 
 def columns_at(frame: Any, positions: Mapping[str, int], text_ids: bool, where: str) -> Table:

@@ -98,6 +98,20 @@ def read_columns(
     return {role: whole.get_column(role) for role in wanted}
 
 
+def read_all(source: str, query: str | None = None, table: str | None = None) -> pl.DataFrame:
+    """All columns of a query or a table."""
+    import polars as pl
+
+    url, place = _connection_string(source), _place(source)
+    statement = _statement(query, table, [0], place)  # a position: all columns are selected
+    with _scrub_errors(url, place), closing(_tables(url, statement, place)) as tables:
+        parts = [
+            pl.DataFrame({name: series_of_arrow(each.column(at)) for at, name in enumerate(each.column_names)})
+            for each in tables
+        ]
+    return pl.concat(parts, how="vertical_relaxed")
+
+
 def _connection_string(source: str) -> str:
     if source == IN_MEMORY:
         return "duckdb://"

@@ -4,8 +4,9 @@ Layout: 8 bytes (little-endian length of the header), the header (JSON, padded w
 starts at a multiple of 64), then the tensors without gaps, wide types first so that each is aligned. Any
 safetensors reader opens it. It is written here, not by that library, because every byte is hashed while it
 is written and because weights of several gigabytes are streamed without a copy. Tensors:
-`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`; and in an
-updatable file of the first format `gram.*` and `ledger.*`. The header's `__metadata__` holds
+`item_ids` (integers), or `item_ids.utf8` with `item_ids.offsets` (text); `popularity`; `weights.*`; `catalogue.*`
+in the same two forms; and in an updatable file of the first format `gram.*` and `ledger.*`. The header's
+`__metadata__` holds
 
     format, format_version   checked first, so that a newer format is reported as such
     header_sha256            of the whole header, with these 64 digits themselves read as zeros

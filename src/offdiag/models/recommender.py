@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import notebook, ranking, wording
+from offdiag.data.catalogue import Catalogue, check_catalogue, with_titles
+from offdiag.data.read_catalogue import read_catalogue
 from offdiag.errors import OffdiagError
 from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
@@ -51,6 +53,7 @@ class Recommender:
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
+    _catalogue: Catalogue | None = None
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
     def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
@@ -106,7 +109,8 @@ class Recommender:
             'bob'
         """
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        return ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        lists = ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
+        return lists.with_catalogue(self.catalogue_)
 
     def recommend_to(
         self,
@@ -127,10 +131,10 @@ class Recommender:
     ) -> Written:
         """``recommend`` to a file, for any number of users: the lists are written as they are made.
 
-        ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (with ``titles``, a
-        dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears when it is
-        complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What was written,
-        and what was left out, is counted in the result.
+        ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (of the catalogue,
+        or of ``titles``, a dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears
+        when it is complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What
+        was written, and what was left out, is counted in the result.
 
         Example:
             >>> import offdiag as od
@@ -141,7 +145,8 @@ class Recommender:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, titles=titles, strict=strict, progress=reporter(progress),
+            rows_per_file=rows_per_file, titles=with_titles(self.catalogue_, titles), strict=strict,
+            progress=reporter(progress),
         )  # fmt: skip
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
@@ -183,9 +188,10 @@ class Recommender:
             array([2])
         """
         model = self._require_fit()
-        return ranking.similar(
+        lists = ranking.similar(
             model.weights_, model.item_ids_, items, k, space=space, allow=allow, block=block, strict=strict
         )
+        return lists.with_catalogue(self.catalogue_)
 
     def explain(self, history: Any, item: Any) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
@@ -288,6 +294,35 @@ class Recommender:
         from offdiag import persist
 
         persist.save(self._require_fit(), path, metrics=metrics, updatable=updatable, key=key, rotate_key=rotate_key)
+
+    @property
+    def catalogue_(self) -> Catalogue | None:
+        """The products that its items are (``od.read_catalogue``): kept in its file, and shown with its lists."""
+        return self._catalogue
+
+    @catalogue_.setter
+    def catalogue_(self, catalogue: Catalogue | None) -> None:
+        if catalogue is not None:
+            check_catalogue(catalogue, self._require_fit().item_ids_)
+        self._catalogue = catalogue
+
+    def with_catalogue(self, catalogue: Any) -> Self:
+        """The same fit with the titles and other columns of its items; ``None`` takes them away.
+
+        ``catalogue`` is what ``od.read_catalogue`` returns, or a table that it can read. Large arrays are shared.
+
+        Example:
+            >>> import offdiag as od
+            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
+            >>> titled = model.with_catalogue({"item": [0, 1, 2], "title": ["Alien", "Brazil", "Cube"]})
+            >>> titled.recommend([[1]], k=1).to_dicts()[0]["title"]
+            'Alien'
+        """
+        model = copy.copy(self._require_fit())
+        model.catalogue_ = (
+            catalogue if catalogue is None or isinstance(catalogue, Catalogue) else read_catalogue(catalogue)
+        )
+        return model
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from offdiag.report import page
 from offdiag.wording import p_value
 
 if TYPE_CHECKING:
-    from offdiag import Interactions, Result
+    from offdiag import Catalogue, Interactions, Result
     from offdiag.data.split import Split
     from offdiag.models.recommender import Recommender
     from offdiag.ranking import Explanation
@@ -47,6 +47,21 @@ class Sample:
     picks: list[tuple[Any, float, bool]]  # item, score, whether the user really chose it
     reasons: list[Explanation]  # one per pick
 
+    def titled(self, catalogue: Catalogue | None) -> Sample:
+        """The same with titles in place of ids, where there are any."""
+        if catalogue is None:
+            return self
+
+        def name(item: Any) -> Any:
+            return catalogue.title(item) or item
+
+        reasons = [
+            replace(reason, item=name(reason.item), items=np.array([name(i) for i in reason.items.tolist()], object))
+            for reason in self.reasons
+        ]
+        picks = [(name(item), score, chosen) for item, score, chosen in self.picks]
+        return Sample(self.user, [name(item) for item in self.history], picks, reasons)
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
@@ -65,6 +80,10 @@ class Study:
     @property
     def best(self) -> Entry:
         return max(self.entries, key=lambda entry: entry.result.mean[JUDGE])
+
+    @property
+    def titled_samples(self) -> list[Sample]:
+        return [sample.titled(self.model.catalogue_) for sample in self.samples]
 
     @property
     def results(self) -> dict[str, Result]:
@@ -92,7 +111,7 @@ def render(study: Study) -> str:
         judge=JUDGE,
         highest={metric: max(entry.result.mean[metric] for entry in study.entries) for metric in METRICS},
         behind={entry.name: best.result.compare(entry.result) for entry in study.entries if entry is not best},
-        data=_data(study.split.train, study.source),
+        data=_data(study.split.train, study.source, study.model.catalogue_),
         panels=[plots.comparison(study.results, [metric], width=300) for metric in METRICS],
         curve=plots.curve(study.results, "recall_all"),
         distribution=plots.distribution(
@@ -106,10 +125,11 @@ def render(study: Study) -> str:
     )
 
 
-def _data(inter: Interactions, source: str) -> list[tuple[str, str]]:
+def _data(inter: Interactions, source: str, catalogue: Catalogue | None) -> list[tuple[str, str]]:
     counts = np.bincount(inter.matrix.indices, minlength=inter.n_items)
     activity = np.diff(inter.matrix.indptr)
-    top = np.argsort(-counts, kind="stable")[:5]
+    top = inter.item_ids[np.argsort(-counts, kind="stable")[:5]].tolist()
+    titles = [None] * len(top) if catalogue is None else catalogue.column("title", top)
     density = 100 * inter.nnz / max(inter.n_users * inter.n_items, 1)
     return [
         ("source", source),
@@ -118,7 +138,7 @@ def _data(inter: Interactions, source: str) -> list[tuple[str, str]]:
         ("interactions to learn from", f"{inter.nnz:,} ({density:.2g} % of all possible ones)"),
         ("items per user", f"median {int(np.median(activity)):,}, at most {int(activity.max(initial=0)):,}"),
         ("users per item", f"median {int(np.median(counts)):,}, at most {int(counts.max(initial=0)):,}"),
-        ("most popular", ", ".join(str(inter.item_ids[i]) for i in top)),
+        ("most popular", ", ".join(str(title or item) for item, title in zip(top, titles, strict=True))),
     ]
 
 

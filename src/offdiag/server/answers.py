@@ -11,20 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from offdiag import wording
 from offdiag.errors import OffdiagError
-from offdiag.server import schemas
-from offdiag.server.batching import Ranked, Scorer
+from offdiag.server import lists, schemas
+from offdiag.server.batching import Scorer
 from offdiag.server.limits import Refusal
-from offdiag.server.model import Id, ServedModel, rows
+from offdiag.server.model import ServedModel, rows
 
-FEW_BLOCKED = 256  # up to this many, a longer list is ranked and the blocked items are removed from it
-REASONS_PER_TURN = 4  # items whose reasons are computed before other requests get a turn
 THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
-MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
 MAX_RANKED_HISTORY = 200  # longest history for which the rank without each item is computed: the cost is quadratic
-POPULAR = "popular"  # what a list is based on if no item of the history is known
+LISTS_PER_TURN = 32  # of a batch: half of what the scorer ranks in one call, so that other requests share it
+MAX_BATCH_WITH_REASONS = 1000  # items in all lists of a batch with reasons
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -54,101 +51,46 @@ def question(
     return register
 
 
-def mask(served: ServedModel, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
-    """The columns that may be in the list."""
-    allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
-    if allow:
-        allowed[allow] = True
-    allowed[block] = False
-    return allowed
-
-
-def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> Ranked:
-    """The answer to an empty history: the most popular items, scored by their share."""
-    order = served.order if allowed is None else served.order[allowed[served.order]]
-    return order[:k], served.shares[order[:k]]
-
-
 @question("/recommend", schemas.Recommend, schemas.Recommendations, history=[3, 7], k=5, reasons=2)
 async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommend) -> dict[str, Any]:
     """The best items for a history, best first."""
     if asked.reasons and asked.k > MAX_K_WITH_REASONS:
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
-    history, unknown = served.columns(asked.history)
-    block, more = served.columns(asked.block) if asked.block else ([], [])
-    allow, others = (None, []) if asked.allow is None else served.columns(asked.allow)
-    unknown = distinct_unknown(served, [*unknown, *more, *others], asked.strict)
-    if history and allow is None and len(block) <= FEW_BLOCKED:
-        found, scores = await scorer.top_k(served, history, asked.k + len(block), asked.exclude_seen)
-        if block:
-            kept = ~np.isin(found, block)
-            found, scores = found[kept][: asked.k], scores[kept][: asked.k]
-    else:
-        allowed = None if allow is None and not block else mask(served, block, allow)
-        if history:
-            found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, allowed)
-        else:
-            found, scores = popular(served, asked.k, allowed)
-    items = entries(served, found, "score", scores)
-    if asked.reasons:
-        at = np.array(history, np.int64)
-        async with scorer.reasons:
-            for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
-                item["reasons"] = reasons(served, at, column, asked.reasons)
-                if n % REASONS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-    return {"model": served.name, "items": items, "unknown": unknown, "fallback": None if history else POPULAR}
+    return await lists.make_list(scorer, served, asked.history, lists.Filter(served, asked), asked)
 
 
-def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
-    """Items with a number each, for a list of an answer."""
-    ids, titles = served.json_ids, served.titles
-    return [
-        {"id": ids[column], "title": titles[column], name: value}
-        for column, value in zip(columns.tolist(), values.tolist(), strict=True)
-    ]
-
-
-def distinct_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> list[Id]:
-    """Each unknown id once, unless a strict request must be refused for them."""
-    if strict and unknown:
-        shown = wording.shorten([_shorten(item) for item in dict.fromkeys(unknown)], MAX_UNKNOWN_NAMED)
-        raise Refusal(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
-    return list(dict.fromkeys(unknown))
-
-
-def _shorten(item: Id) -> Id:
-    return item[:100] if isinstance(item, str) else item
-
-
-def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
-    """The items of the history that contribute most to the score of the target, strongest first."""
-    if not len(history):
-        return []
-    try:
-        parts = served.weights.column(history, target).astype(np.float64)
-    except OffdiagError as error:
-        raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
-    strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
-    strongest = strongest[parts[strongest] != 0]
-    return entries(served, history[strongest], "contribution", parts[strongest])
+@question("/batch", schemas.Batch, schemas.Batched, histories=[[3, 7], [5]], k=5)
+async def batch(scorer: Scorer, served: ServedModel, asked: schemas.Batch) -> dict[str, Any]:
+    """The best items for each of many histories: for each the answer that /recommend gives."""
+    wanted = len(asked.histories) * asked.k
+    if asked.reasons and wanted > MAX_BATCH_WITH_REASONS:
+        most = f"at most {MAX_BATCH_WITH_REASONS} items in one batch with reasons"
+        raise Refusal(422, f"{most}, received {wanted}; send fewer histories, or a smaller k")
+    only, answers = lists.Filter(served, asked), []
+    for first in range(0, len(asked.histories), LISTS_PER_TURN):
+        async with scorer.parts:
+            part = asked.histories[first : first + LISTS_PER_TURN]
+            answers += await asyncio.gather(
+                *(lists.make_list(scorer, served, history, only, asked) for history in part)
+            )
+    return {"answers": answers}
 
 
 @question("/similar", schemas.Similar, schemas.Likes, item=3, k=5)
 async def similar(scorer: Scorer, served: ServedModel, asked: schemas.Similar) -> dict[str, Any]:
     """The items recommended to a user who has only this item."""
-    column = column_of(served, asked.item)
+    column = lists.column_of(served, asked.item)
     found, scores = await scorer.top_k(served, [column], asked.k)
-    return {"model": served.name, "item": served.item(column), "items": entries(served, found, "score", scores)}
+    return {"model": served.name, "item": served.item(column), "items": lists.entries(served, found, "score", scores)}
 
 
 @question("/explain", schemas.Explain, schemas.Explanation, history=[3, 7], item=5)
 def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
     """What each item of the history adds to the score of an item, and the item's rank without it."""
-    column = column_of(served, asked.item)
+    column = lists.column_of(served, asked.item)
     history, unknown = served.columns(asked.history)
-    unknown = distinct_unknown(served, unknown, asked.strict)
+    unknown = lists.distinct_unknown(served, unknown, asked.strict)
     try:
         reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
         rank = reason.rank
@@ -173,7 +115,7 @@ def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
 @question("/pair", schemas.Pair, schemas.PairReason, item=3, other=7)
 def pair(served: ServedModel, asked: schemas.Pair) -> dict[str, Any]:
     """What one item's weight on another shows beyond how often the two are used together."""
-    item, other = column_of(served, asked.item), column_of(served, asked.other)
+    item, other = lists.column_of(served, asked.item), lists.column_of(served, asked.other)
     if item == other:
         raise Refusal(409, "item and other are the same; name two items")
     try:
@@ -192,9 +134,9 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
     histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
     blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
     missing = zip(pair, unknown_items, unknown_blocks, strict=True)
-    unknown = [distinct_unknown(served, a + b, asked.strict) for served, a, b in missing]
+    unknown = [lists.distinct_unknown(served, a + b, asked.strict) for served, a, b in missing]
     orders = [_full_ranking(*parts) for parts in zip(pair, histories, blocks, strict=True)]
-    lists = []
+    rankings = []
     for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):
         other, place = pair[1 - own], orders[1 - own][2]
         entries = []
@@ -202,14 +144,16 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
             there = other.find(served.ids[column])
             other_rank = None if there is None else int(place[there]) or None
             entries.append({**served.item(column), "score": scores[column], "rank": rank, "other_rank": other_rank})
-        lists.append(entries)
-    shared = len({entry["id"] for entry in lists[0]} & {entry["id"] for entry in lists[1]})
+        rankings.append(entries)
+    fallbacks = [lists.fallback_of(history, asked.history) for history in histories]
+    shared = len({entry["id"] for entry in rankings[0]} & {entry["id"] for entry in rankings[1]})
     return {
         "models": [served.name for served in pair],
-        "lists": lists,
+        "lists": rankings,
         "shared": shared,
         "unknown": unknown,
-        "fallback": [None if history else POPULAR for history in histories],
+        "fallback": [fallback for fallback, _ in fallbacks],
+        "fallback_reason": [reason for _, reason in fallbacks],
     }
 
 
@@ -217,9 +161,9 @@ def _full_ranking(
     served: ServedModel, history: list[int], block: list[int]
 ) -> tuple[NDArray[np.int64], list[float], NDArray[np.int64]]:
     """All candidates in order, every score, and the rank of each column (0: not a candidate)."""
-    allowed = mask(served, block, None)
+    allowed = lists.mask(served, block, None)
     if not history:
-        order, scores = popular(served, served.n_items, allowed)[0], served.shares
+        order, scores = lists.popular(served, served.n_items, allowed)[0], served.shares
     else:
         scores = (rows([np.array(history, np.int32)], served.n_items) @ served.weights)[0]
         allowed[history] = False
@@ -230,14 +174,12 @@ def _full_ranking(
     return order, scores.tolist(), place
 
 
-def column_of(served: ServedModel, item: Id) -> int:
-    column = served.find(item)
-    if column is None:
-        raise Refusal(404, f"the model {served.name!r} does not know the item {_shorten(item)!r}")
-    return column
-
-
 def search(served: ServedModel, query: str, offset: int, limit: int) -> dict[str, Any]:
-    found, total = served.search(query, offset, limit)
-    popularity = served.model.popularity_
-    return {"items": [{**served.item(c), "popularity": float(popularity[c])} for c in found], "total": total}
+    hits = served.search(query, offset, limit)
+    columns = np.array(hits.columns, np.int64)
+    items = lists.entries(served, columns, "popularity", served.model.popularity_[columns])
+    return {"items": lists.with_users(served, columns, items), "total": hits.total, "exact": hits.exact}
+
+
+def examples(served: ServedModel) -> dict[str, Any]:
+    return {"model": served.name, "examples": [list(map(served.item, columns)) for columns in served.examples]}

@@ -78,7 +78,7 @@ def create(
     _add_state_paths(app, store, counts, searches)
     for question in answers.QUESTIONS:
         _add_question(app, question, store, scorer, slow, limits, counts)
-    _add_pages(app)
+    _add_pages(app, store)
     return Middleware(app, counts, limits, token, access_log, store, hosts, lifespan)
 
 
@@ -163,8 +163,13 @@ def _add_state_paths(app: FastAPI, store: Store, counts: Counters, searches: Poo
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         model: Model = None,
     ) -> Response:
-        """Items whose title contains every word; case and accents are ignored."""
+        """Items whose title contains every word, ignoring case and accents; if there are none, the nearest titles."""
         return json_reply(await searches.run(answers.search, store.get(model), q, offset, limit))
+
+    @app.get("/examples", tags=["state"], responses=_responses({404: POSTED[404], 422: POSTED[422]}, schemas.Examples))
+    async def examples(model: Model = None) -> Response:
+        """Histories to try the model with, made up from its weights: no user's data."""
+        return json_reply(await searches.run(answers.examples, store.get(model)))
 
 
 def _add_question(
@@ -178,8 +183,7 @@ def _add_question(
 ) -> None:
     """A path that takes a JSON body, parsed by pydantic itself, which is faster than FastAPI's own way."""
     fields, work = question.body.model_fields, question.work
-    bounds = {name: bound for name, bound in limits.bounds.items() if name in fields}
-    on_loop, has_history, several = asyncio.iscoroutinefunction(work), "history" in fields, "models" in fields
+    on_loop, several = asyncio.iscoroutinefunction(work), "models" in fields
 
     @app.post(
         question.path,
@@ -187,7 +191,7 @@ def _add_question(
         description=work.__doc__,
         tags=["ask"],
         responses=_responses(POSTED, question.answer),
-        openapi_extra={"requestBody": _describe_body(question, bounds)},
+        openapi_extra={"requestBody": _describe_body(question, limits)},
     )
     async def reply(request: Request) -> Response:
         try:
@@ -196,37 +200,35 @@ def _add_question(
             details = problem.errors(include_url=False, include_context=False, include_input=False)
             malformed = any(detail["type"] == "json_invalid" for detail in details)
             raise Refusal(400 if malformed else 422, one_line(details)) from None
-        for name, (most, unit) in bounds.items():
-            value = getattr(asked, name)
-            number = len(value or ()) if unit else value
-            if number > most:
-                raise Refusal(422, f"{name}: at most {most}{unit}, received {number}")
-        if has_history:
-            request.scope["offdiag.items"] = len(asked.history)
+        limits.check(asked)
+        if histories := asked.all_histories:
+            request.scope["offdiag.items"] = sum(map(len, histories))
         if on_loop:
             answer = await work(scorer, store.get(asked.model), asked)
         else:
             answer = await slow.run(work, *map(store.get, asked.models if several else [asked.model]), asked)
-        if has_history:
-            counts.add_answer(answer, asked.history)
+        counts.add_answer(answer)
         return json_reply(answer)
 
 
-def _describe_body(question: answers.Question, bounds: Mapping[str, tuple[int, str]]) -> dict[str, Any]:
+def _describe_body(question: answers.Question, limits: Limits) -> dict[str, Any]:
     """The schema of a body with the limits of this service."""
     schema = question.body.model_json_schema(ref_template="#/components/schemas/{model}")
-    for name, (most, _) in bounds.items():
-        part = schema["properties"][name]
+    for name, (most, _) in limits.bounds.items():
+        part = schema["properties"].get(name, {"type": "null"})
         for form in part.get("anyOf", [part]):
             if form["type"] != "null":
                 form["maxItems" if form["type"] == "array" else "maximum"] = most
+            if name == "histories" and "items" in form:
+                form["items"]["maxItems"] = limits.history
     return {"required": True, "content": {"application/json": {"schema": schema, "example": question.example}}}
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, store: Store) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        return HTMLResponse((STATIC / "index.html").read_bytes(), headers=pages.SAFE)
+        pictured = any("image" in served.shown for served in store.models)
+        return HTMLResponse((STATIC / "index.html").read_bytes(), headers=pages.headers(pictured))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

@@ -69,6 +69,7 @@ class Scorer:
         self.waiting = waiting
         self.observe = observe  # called with the size of every batch
         self.reasons = Turns(1)  # lists whose reasons are being computed: on the event loop, a few items at a time
+        self.parts = Turns(2)  # parts of large requests: one is ranked while the next is prepared
         self.handover = Handover()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None

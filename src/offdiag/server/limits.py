@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,8 @@ class Limits:
 
     k: int = 1000  # items in one list
     history: int = 5000  # ids in one history
+    histories: int = 256  # histories in one batch
+    items: int = 20_000  # items in all lists of a batch together
     filter: int = 20_000  # ids in `allow` or `block`
     body: int = 1 << 20  # bytes
     seconds: float = 10.0  # from the first byte of the body to the answer
@@ -27,8 +30,24 @@ class Limits:
     @property
     def bounds(self) -> dict[str, tuple[int, str]]:
         """The largest value of each bounded field of a body, and its unit."""
-        filters = (self.filter, " ids")
-        return {"history": (self.history, " ids"), "k": (self.k, ""), "block": filters, "allow": filters}
+        ids, filters = (self.history, " ids"), (self.filter, " ids")
+        histories = (self.histories, " histories")
+        return {"history": ids, "histories": histories, "k": (self.k, ""), "block": filters, "allow": filters}
+
+    def check(self, asked: Any) -> None:
+        """Refuse the body of a question that is beyond these limits."""
+        for name, (most, unit) in self.bounds.items():
+            value = getattr(asked, name, None)
+            number = len(value or ()) if unit else value
+            if number is not None and number > most:
+                raise Refusal(422, f"{name}: at most {most}{unit}, received {number}")
+        histories = getattr(asked, "histories", ())
+        for at, history in enumerate(histories):
+            if len(history) > self.history:
+                raise Refusal(422, f"histories.{at}: at most {self.history} ids, received {len(history)}")
+        if histories and len(histories) * asked.k > self.items:
+            wanted = f"{len(histories)} histories of k = {asked.k}"
+            raise Refusal(422, f"at most {self.items} items in one batch, received {wanted}; send several batches")
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a failure

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from offdiag.server.answers import QUESTIONS
+from offdiag.server.lists import FALLBACK_REASONS
 from offdiag.server.model import ServedModel
 
 PATHS = (
-    *("/", "/static", "/health", "/metrics", "/model", "/items"),
+    *("/", "/static", "/health", "/metrics", "/model", "/items", "/examples"),
     *(question.path for question in QUESTIONS),
     *("/docs", "/openapi.json", "unknown"),
 )
@@ -78,13 +79,15 @@ class Counters:
     def drop_line(self) -> None:
         self.own[_DROPPED] += 1
 
-    def add_answer(self, answer: dict[str, Any], history: Sized) -> None:
+    def add_answer(self, answer: dict[str, Any]) -> None:
         """Count unknown ids and fallbacks, because the answers themselves may never be looked at."""
-        several = "lists" in answer
-        self.own[_UNKNOWN] += sum(map(len, answer["unknown"])) if several else len(answer["unknown"])
-        for fallback in answer["fallback"] if several else [answer.get("fallback")]:
-            if fallback is not None:
-                self.own[_FALLBACKS + bool(history)] += 1
+        for one in answer.get("answers", [answer]):
+            two = "lists" in one
+            unknown, reasons = one.get("unknown", []), one.get("fallback_reason")
+            self.own[_UNKNOWN] += sum(map(len, unknown)) if two else len(unknown)
+            for reason in reasons if two else [reasons]:
+                if reason is not None:
+                    self.own[_FALLBACKS + FALLBACK_REASONS.index(reason)] += 1
 
     def add_reload(self, done: bool) -> None:
         self.own[_RELOADS + (not done)] += 1
@@ -123,7 +126,7 @@ class _Exposition:
 
 
 _ONE = ((), ((),))  # no label, one value
-_HISTORY = (("history",), (("empty",), ("unknown",)))
+_HISTORY = (("history",), tuple((reason,) for reason in FALLBACK_REASONS))
 _OUTCOME = (("outcome",), (("done",), ("failed",)))
 _FIGURES = (
     (GaugeMetricFamily, "offdiag_requests_in_flight", "Requests being answered now.", *_ONE, _IN_FLIGHT),

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,20 @@ from scipy.sparse import csr_array
 
 from offdiag import persist, ranking, wording
 from offdiag.checks import is_number
+from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
-from offdiag.server.titles import Search
+from offdiag.server.search import Search
+from offdiag.weights import Weights
 
 Id = int | str  # of an item, as in JSON
 Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
 ATTEMPTS = 5
+EXAMPLES, EXAMPLE_LENGTH, NEAR = 4, 3, 40  # made-up histories, their items, and items too similar for another
+ROWS_KEPT = 20_000  # rows of the catalogue that are kept as Python objects, the most requested ones
 SAFE = 2**53 - 1  # the largest integer that every JSON parser keeps exact
 
 
@@ -58,12 +62,17 @@ class ServedModel:
         # Larger numbers are sent as text, since a browser would round them, and accepted as either.
         self.json_ids: list[Id] = [str(one) if isinstance(one, int) and abs(one) > SAFE else one for one in self.ids]
         self.column.update(zip(self.json_ids, range(self.n_items), strict=True))
-        names = [str(one) for one in self.ids]
-        self.titles = names if titles is None else [titles.get(name, name) for name in names]
-        self.untitled = 0 if titles is None else sum(name not in titles for name in names)
+        self.catalogue = self.model.catalogue_
+        self.titles, self.untitled = self._titles(titles or {})
+        shown = [] if self.catalogue is None else [name for name in self.catalogue.columns if name != "title"]
+        self.shown = tuple(shown)  # the columns of the catalogue besides the title
+        # Not a method of this object: the cycle would keep the file of a replaced model mapped.
+        self._row = lru_cache(ROWS_KEPT)(partial(_shown_cells, self.catalogue, self.ids))
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.card = self._valid_card()
+        known = self.about.get("popularity_counts_users") is True
+        self.users = np.clip(popularity / max(self.card["n_users"], 1), 0.0, 1.0) if known else None
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
         if self.n_items:
             self._warm()
@@ -71,6 +80,10 @@ class ServedModel:
     @cached_property
     def search(self) -> Search:
         return Search(self.titles, self.order.tolist())
+
+    @cached_property
+    def examples(self) -> list[list[int]]:
+        return made_up_histories(self.weights, self.order.tolist())
 
     def columns(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
         """Columns of the known ids, ascending and distinct, and the unknown ids as received."""
@@ -93,7 +106,16 @@ class ServedModel:
         return self.column.get(of_type(item, self._whole)) if place is None else place
 
     def item(self, column: int) -> dict[str, Any]:
-        return {"id": self.json_ids[column], "title": self.titles[column]}
+        """An item of an answer: id, title, and what else the catalogue says about it."""
+        item = {"id": self.json_ids[column], "title": self.titles[column]}
+        return item | self._row(column) if self.shown else item
+
+    def _titles(self, given: dict[str, str]) -> tuple[list[str], int]:
+        """The title of each column, as given, of the catalogue, or its id; and how many have only the id."""
+        own = [None] * self.n_items if self.catalogue is None else self.catalogue.column("title", self.model.item_ids_)
+        names = [str(one) for one in self.ids]
+        found = [given.get(name) or title for name, title in zip(names, own, strict=True)]
+        return [str(title or name) for title, name in zip(found, names, strict=True)], sum(not one for one in found)
 
     def _warm(self) -> None:
         """Compile or load every loop that a request uses."""
@@ -113,6 +135,7 @@ class ServedModel:
                 **{name: about[name] for name in ("weights", "settings", "n_users", "n_items")},
                 "metrics": _metrics(about.get("metrics")),
                 **{name: about[name] for name in ("created", "bytes", "updatable")},
+                "columns": [] if self.catalogue is None else list(self.catalogue.columns),
                 "loaded": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(self.loaded)),
                 "fingerprint": about["fingerprint"],
             }
@@ -121,6 +144,11 @@ class ServedModel:
             what = wording.one_line(error)
             raise OffdiagError(f"the description in {str(self.path)!r} does not describe a model: {what}") from None
         return card
+
+
+def _shown_cells(catalogue: Catalogue | None, ids: list[Id], column: int) -> dict[str, Any]:
+    row = {} if catalogue is None else catalogue.row(ids[column])
+    return {name: cell for name, cell in row.items() if name != "title"}
 
 
 def rows(histories: list[NDArray[np.int32]], n_items: int) -> csr_array:
@@ -155,5 +183,30 @@ def _metrics(stored: Any) -> dict[str, Any] | None:
     if not isinstance(stored, dict):
         return None
     mean, sem = (stored["mean"], stored.get("sem")) if isinstance(stored.get("mean"), dict) else (stored, None)
-    errors = {name: value for name, value in sem.items() if is_number(value)} if isinstance(sem, dict) else {}
-    return {name: {"mean": value, "sem": errors.get(name)} for name, value in mean.items() if is_number(value)} or None
+    baseline = stored.get("popularity")
+    errors, popular = _numbers(sem), _numbers(baseline.get("mean") if isinstance(baseline, dict) else None)
+    return {
+        name: {"mean": value, "sem": errors.get(name), "popularity": popular.get(name)}
+        for name, value in _numbers(mean).items()
+    } or None
+
+
+def _numbers(values: Any) -> dict[str, float]:
+    return {name: value for name, value in values.items() if is_number(value)} if isinstance(values, dict) else {}
+
+
+def made_up_histories(weights: Weights, order: list[int]) -> list[list[int]]:
+    """Columns of items that go together: each history is a popular item and its best recommendations.
+
+    Items near an earlier example start none of their own, so that examples differ.
+    """
+    m, near, found = len(order), set[int](), list[list[int]]()
+    for first in order:
+        if first in near:
+            continue
+        alike = ranking.top_k(weights, rows([np.array([first], np.int32)], m), min(NEAR, m))[0][0].tolist()
+        found.append([first, *(column for column in alike[: EXAMPLE_LENGTH - 1] if column >= 0)])
+        near.update([first, *alike])
+        if len(found) == EXAMPLES:
+            break
+    return found

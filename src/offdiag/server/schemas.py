@@ -54,9 +54,10 @@ Block = Annotated[Ids, about("Ids that must not be in the list.")]
 Strict = Annotated[
     bool, about("Refuse ids that are not in the catalogue (404) instead of leaving them out.", strict=True)
 ]
-Fallback = Annotated[
-    Literal["popular"] | None,
-    about("popular: nothing in the history is known, so these are the most popular items."),
+Fallback = Annotated[Literal["popular"] | None, about("popular: the most popular items instead, see fallback_reason.")]
+FallbackReason = Annotated[
+    Literal["empty", "unknown"] | None,
+    about("Why popular items are the answer: the history is empty, or none of its items is in the catalogue."),
 ]
 Unknown = Annotated[list[Id], about("Ids of the request that are not in the catalogue; left out.")]
 
@@ -64,9 +65,30 @@ Unknown = Annotated[list[Id], about("Ids of the request that are not in the cata
 class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @property
+    def all_histories(self) -> list[list[int | str]]:
+        return []
 
-class Recommend(Request):
+
+class OneHistory(Request):
     history: History
+
+    @property
+    def all_histories(self) -> list[list[int | str]]:
+        return [self.history]
+
+
+class ManyHistories(Request):
+    histories: Annotated[
+        list[Ids], Field(fail_fast=True), about("Histories of users, each a list of ids; one answer for each.")
+    ]
+
+    @property
+    def all_histories(self) -> list[list[int | str]]:
+        return self.histories
+
+
+class ListOptions(Request):
     k: Annotated[int, _number(1), about("How many items.")] = 20
     block: Block = []
     allow: Annotated[Ids | None, about("If given, only these may be in the list.")] = None
@@ -76,14 +98,21 @@ class Recommend(Request):
     model: Name = None
 
 
+class Recommend(ListOptions, OneHistory):
+    pass
+
+
+class Batch(ListOptions, ManyHistories):
+    pass
+
+
 class Similar(Request):
     item: Id
     k: Annotated[int, _number(1), about("How many items.")] = 10
     model: Name = None
 
 
-class Explain(Request):
-    history: History
+class Explain(OneHistory):
     item: Annotated[Id, about("The item whose score is to be explained.")]
     strict: Strict = False
     model: Name = None
@@ -95,8 +124,7 @@ class Pair(Request):
     model: Name = None
 
 
-class Compare(Request):
-    history: History
+class Compare(OneHistory):
     k: Annotated[int, _number(1), about("How many items in each list.")] = 10
     block: Block = []
     strict: Strict = False
@@ -110,17 +138,31 @@ class Error(BaseModel):
 
 
 class Item(BaseModel):
+    """What is shown of an item; fields that its catalogue does not have are left out."""
+
     id: Id
     title: str
+    category: str | None = None
+    image: Annotated[str | None, about("Address of a picture.")] = None
+    price: Annotated[float | str | None, about("As in the catalogue: a number, or text with a currency.")] = None
+    link: Annotated[str | None, about("Address of the item's own page.")] = None
+    group: Annotated[str | None, about("Items of one group are variants of each other.")] = None
+
+
+Users = Annotated[
+    float | None, about("Share of the users who have it; left out if the training data does not tell.", ge=0, le=1)
+]
 
 
 class Popular(Item):
     popularity: Annotated[float, about("Sum of the item's column in the training data.")]
+    users: Users = None
 
 
 class Found(BaseModel):
     items: list[Popular]
     total: Annotated[int, about("How many there are, on this page and others.")]
+    exact: Annotated[bool, about("False: no title has all words, and these are the nearest titles.")]
 
 
 class Reason(Item):
@@ -132,6 +174,7 @@ class Scored(Item):
 
 
 class Recommended(Scored):
+    users: Users = None  # in lists of popular items
     reasons: Annotated[list[Reason] | None, about("Strongest first; only if asked for.")] = None
 
 
@@ -140,6 +183,11 @@ class Recommendations(BaseModel):
     items: list[Recommended]
     unknown: Unknown
     fallback: Fallback
+    fallback_reason: FallbackReason
+
+
+class Batched(BaseModel):
+    answers: Annotated[list[Recommendations], about("One for each history, in their order, as /recommend gives it.")]
 
 
 class Likes(BaseModel):
@@ -191,11 +239,20 @@ class Comparison(BaseModel):
     shared: Annotated[int, about("Items that are in both lists.")]
     unknown: Annotated[list[Unknown], about("For each model, ids of the request that it does not know.")]
     fallback: Annotated[list[Fallback], about("For each list, what it is made from if not the history.")]
+    fallback_reason: Annotated[list[FallbackReason], about("For each list, why.")]
 
 
 class Metric(BaseModel):
     mean: float | None
     sem: float | None
+    popularity: Annotated[float | None, about("The mean for the list of popular items, if it was measured.")] = None
+
+
+class Examples(BaseModel):
+    model: str
+    examples: Annotated[
+        list[list[Item]], about("Histories made up from popular items and what goes with them: no user's data.")
+    ]
 
 
 class Card(BaseModel):
@@ -210,6 +267,7 @@ class Card(BaseModel):
     created: str
     bytes: int
     updatable: Annotated[bool, about("Whether the file holds the counts that update and forget need.")]
+    columns: Annotated[list[str], about("What its catalogue says about items: title, category, image, …")]
     loaded: str
     fingerprint: Annotated[str, about("Of all numbers in the file: equal files, equal fingerprints.")]
     models: Annotated[list[str], about("Names of all models served here.")]

@@ -225,10 +225,10 @@ class Store:
 
     def _without_titles(self, served: ServedModel) -> str:
         """Items without a title are shown by id; if no item has one, the table likely belongs to another catalogue."""
-        if self._titles is None or not served.untitled:
+        if not served.untitled or (self._titles is None and "title" not in served.card["columns"]):
             return ""
         text = f"{served.n_items - served.untitled:,} of {served.n_items:,} items have a title"
-        if served.untitled < served.n_items:
+        if served.untitled < served.n_items or self._titles is None:
             return text
         other = next(iter(self._titles), "")
         return f"{text}; the ids of items are like {str(served.ids[0])!r}, those of the titles like {other!r}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from offdiag import catalogue, checks
+from offdiag import checks, model_list
 from offdiag.errors import OffdiagError
 from offdiag.models.fields import Range, Scale, settings_of
 
@@ -37,7 +37,7 @@ def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Space) ->
     """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
     if not given and not settings_of(cls) and dataclasses.fields(cls):
         raise OffdiagError(
-            f"expected one of {', '.join(catalogue.MODELS)} or a space for {cls.__name__}, received none; "
+            f"expected one of {', '.join(model_list.MODELS)} or a space for {cls.__name__}, received none; "
             "pass space={'setting': (low, high), …}"
         )
     space: Space = _bounds(cls, scale) | given
@@ -133,6 +133,6 @@ def searched(cls: Any) -> tuple[str, ...]:
 
 def bounds_of(model: str | type) -> str:
     """The searched settings of a model and their bounds on data of a fixed scale, to detect changes of the search."""
-    cls = catalogue.model_class(model) if isinstance(model, str) else model
+    cls = model_list.model_class(model) if isinstance(model, str) else model
     bounds = _bounds(cls, Scale(n_items=10_000, n_interactions=10**6, mean_history=100.0, l2=100.0))
     return ", ".join(f"{name} {what}" for name, what in bounds.items())

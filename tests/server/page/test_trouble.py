@@ -118,9 +118,12 @@ def test_an_unreachable_service_is_reported_and_found_again(browser, folder):
         running.stop(signal.SIGKILL)
         page.get_by_role("button", name=f"Add {first} to your history").click()
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
+        expect(page.get_by_role("alert")).to_contain_text("from before")
+        expect(page.locator("#lists")).to_have_css("opacity", "0.7")  # what is shown is not the answer
         running.start()
         page.locator("#again").click()
         expect(page.get_by_role("alert")).to_be_hidden()
+        expect(page.locator("#lists")).to_have_css("opacity", "1")
         assert first not in listed(page)
         page.clock.resume()
         running.stop(signal.SIGKILL)
@@ -163,3 +166,5 @@ def test_a_model_without_reasons_still_recommends(browser, folder):
         page.locator("#results .title").first.click()
         expect(page.locator("#results .panel").first).to_contain_text("gives no reasons")
         expect(page.locator("#card")).to_contain_text("Nothing was measured")
+        page.locator("#clear").click()  # its file does not tell whether the sums count users
+        expect(page.locator("#results .item").first).to_contain_text("% of all interactions")

@@ -45,13 +45,49 @@ def test_search_ignores_accents_and_reports_no_hits(visit):
     page = visit()
     page.fill("#query", "evasion a l'ile")
     expect(page.locator("#hits li")).to_have_count(1)
-    page.fill("#query", "no such title anywhere")
-    expect(page.locator("#hits-note")).to_contain_text("No title has all the words")
+    page.fill("#query", "xqzw")
+    expect(page.locator("#hits-note")).to_contain_text("No title is like")
     expect(page.locator("#hits")).to_be_hidden()
     page.fill("#query", "")
     expect(page.locator("#hits-box")).to_be_hidden()
     page.fill("#query", "the")
     expect(page.locator("#hits-note")).to_contain_text("keep typing")
+
+
+def test_search_offers_the_nearest_titles_for_a_typing_error(visit):
+    page = visit()
+    page.fill("#query", "evasoin ille")
+    expect(page.locator("#hits-note")).to_contain_text("No title has all the words of “evasoin ille”. The nearest:")
+    expect(page.locator("#hits li .name").first).to_have_text("Évasion à l'île (heist)")
+    page.keyboard.press("Enter")  # marks the guess, takes nothing
+    expect(page.locator("#hits li[aria-selected=true]")).to_have_count(1)
+    expect(page.locator("#history li")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.locator("#history .title")).to_have_text("Évasion à l'île (heist)")
+
+
+def test_an_example_becomes_the_history(visit, exact, titles):
+    page = visit()
+    chips = page.locator("#examples button")
+    expect(chips.first).to_be_visible()
+    chips.first.click()
+    expect(page.locator("#lists-title")).to_have_text("Recommended")
+    best = exact.recommend([[]], k=1).items[0, 0].item()
+    history = [best, *exact.similar(best, k=2).items[0].tolist()]
+    assert page.locator("#history .title").all_inner_texts() == [titles[str(i)] for i in history]
+    assert listed(page) == titles_of(titles, exact, history)
+    expect(page.locator("#lists")).to_be_focused()
+    expect(chips.first).to_be_hidden()
+    page.go_back()
+    expect(chips.first).to_be_visible()
+
+
+def test_popular_items_say_how_many_users_have_them(visit, exact):
+    page = visit()
+    share = 100 * exact.popularity_.max() / exact.n_users_
+    expect(page.locator("#results .item").first).to_contain_text(f"{share:.2g} % of users have it")
+    track, bar = (page.locator(f"#results .popularity {part}").first.bounding_box() for part in (".track", ".bar"))
+    assert bar["width"] / track["width"] == pytest.approx(share / 100, abs=0.02)
 
 
 def test_reasons_are_bars_with_the_exact_contributions(visit, exact, popular, titles):
@@ -146,6 +182,8 @@ def test_two_models_are_compared_by_the_ranks_of_their_items(visit, folder, popu
         else:
             assert "=" in text
     assert min(ups, downs, only) > 0
+    tops = [[row.bounding_box()["y"] for row in page.locator(".column").nth(s).locator(".item").all()] for s in (0, 1)]
+    assert tops[0] == pytest.approx(tops[1]), "rows of equal rank are at one height"
     shared = len(set(list(places["exact"])[:20]) & set(list(places["sparse"])[:20]))
     expect(page.locator("#lists-note")).to_contain_text(f"{shared} of 20 are in both lists")
     expect(page.locator("#card-body > .name")).to_have_count(2)
@@ -155,8 +193,9 @@ def test_two_models_are_compared_by_the_ranks_of_their_items(visit, folder, popu
     expect(page.locator(".column")).to_have_count(0)
 
 
-def test_the_card_shows_data_settings_and_metrics_with_errors(visit, exact):
+def test_the_card_shows_data_settings_and_metrics_with_errors(visit, exact, service):
     page = visit()
+    exact_metrics = service.client.get("/model").json()["metrics"]
     card = page.locator("#card").inner_text()
     assert f"{exact.n_users_} users, {len(exact.item_ids_)} items" in card
     assert "EDLAE" in card
@@ -164,6 +203,11 @@ def test_the_card_shows_data_settings_and_metrics_with_errors(visit, exact):
         assert name in card
     assert re.search(r"ndcg@100\s+0\.\d{4} ± 0\.\d{4}", card)
     expect(page.locator(".metric svg path.error")).to_have_count(3)
+    recall = exact_metrics["recall@20"]
+    parts = [page.locator(f".metric .{part}").first.bounding_box()["width"] for part in ("whole", "mean", "popularity")]
+    assert parts[1] / parts[0] == pytest.approx(recall["mean"], abs=0.01)
+    assert parts[2] / parts[0] == pytest.approx(recall["popularity"], abs=0.01)
+    assert f"popularity {recall['popularity']:.4f}" in card
     page.select_option("#model", "sparse")
     expect(page.locator("#card")).to_contain_text("SparseEDLAE")
     expect(page.locator("#card")).to_contain_text("neighbours")
@@ -229,6 +273,24 @@ def test_everything_can_be_done_with_the_keyboard(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#history > li")).to_have_count(0)
     expect(page.locator("#you")).to_be_focused()
+
+
+def test_two_lists_are_merged_on_a_phone(visit, folder, popular, titles):
+    page = visit(options={"viewport": {"width": 390, "height": 844}}, h=popular, c="sparse")
+    ranks = {}
+    for name in ("exact", "sparse"):
+        order = titles_of(titles, od.load(folder / f"{name}.od"), popular, k=120)
+        ranks[name] = {title: rank for rank, title in enumerate(order, 1)}
+    found = listed(page)
+    best = {title: min(ranks["exact"][title], ranks["sparse"].get(title, 999)) for title in ranks["exact"]}
+    assert sorted(found) == sorted(title for title, rank in best.items() if rank <= 20)
+    assert [best[title] for title in found] == sorted(best[title] for title in found)
+    for row in page.locator("#results .item").all()[:8]:
+        title = row.locator(".title").inner_text()
+        expected = f"exact {ranks['exact'][title]} sparse {ranks['sparse'][title]}"
+        assert " ".join(row.locator(".ranks").inner_text().split()) == expected
+    page.set_viewport_size({"width": 1200, "height": 900})
+    expect(page.locator(".column")).to_have_count(2)
 
 
 @pytest.mark.parametrize("other", [None, "sparse"])

@@ -11,6 +11,9 @@ const KEY = "offdiag-token";
 let token = null;
 try { token = sessionStorage.getItem(KEY); } catch { /* storage may be forbidden */ }
 
+/** The header that carries the token, if there is one. */
+export const authorization = () => (token ? { Authorization: `Bearer ${token}` } : {});
+
 export function useToken(text) {
   token = text;
   try { sessionStorage.setItem(KEY, text); } catch { /* it holds until the page is left */ }
@@ -26,10 +29,10 @@ export async function post(path, body, signal) {
 }
 
 async function answer(url, options) {
-  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { ...options.headers, ...authorization() };
   const explain = (status, text) => (error) => { throw error.name === "AbortError" ? error : new Trouble(status, text); };
   const response = await fetch(url, { ...options, headers })
-    .catch(explain(0, "The service does not answer. It may be restarting, or the connection is gone."));
+    .catch(explain(0, "The service does not answer. It may be restarting, or the connection is gone; what is shown here is from before."));
   const reply = await response.json()
     .catch(explain(response.status, `The service sent something that is not JSON (status ${response.status}).`));
   if (!response.ok) throw new Trouble(response.status, typeof reply.error === "string" ? reply.error : `Status ${response.status}.`);

@@ -3,7 +3,8 @@
 import { $, count, h, keepFocus } from "./dom.js";
 import { get, latest, post, useToken } from "./api.js";
 import { cards } from "./card.js";
-import { oneList, twoLists } from "./lists.js";
+import { showExamples } from "./examples.js";
+import { mergedList, oneList, popularSides, twoLists } from "./lists.js";
 import { showPicked } from "./picked.js";
 import { search } from "./search.js";
 import { fillPanel } from "./why.js";
@@ -16,10 +17,13 @@ const titles = new Map();
 const withoutReasons = new Set(); // models that give no reasons
 const beginList = latest();
 const beginCard = latest();
+const beginExamples = latest();
+const narrow = matchMedia("(max-width: 620px)"); // as in app.css
 let unknown = new Set(); // ids of the address that this model does not know
 let state = parse(location.hash);
 let models = [];
 let notice = "";
+let shown = null; // the answer on the page, and the model it compares with
 let retry = 0;
 let working = 0;
 
@@ -80,7 +84,14 @@ async function start() {
     await showModels();
     pickedAgain();
     await showLists();
+    await showExamples(modelName(), takeExample, beginExamples());
   });
+}
+
+function takeExample(items) {
+  learn(items);
+  change({ history: items.map((item) => item.id), block: [] }, "An example is your history now");
+  $("lists").focus({ preventScroll: true });
 }
 
 async function showModels() {
@@ -121,8 +132,8 @@ async function showLists() {
     pickedAgain();
     calm();
     searchAgain();
-    keepFocus(() => render(reply, other));
-    reopen();
+    shown = { reply, other };
+    renderAgain();
   });
 }
 
@@ -152,6 +163,12 @@ async function findTitles(signal) {
   learn((await post("recommend", { history: [], k: missing.length, allow: missing, model: state.model }, signal)).items);
 }
 
+function renderAgain() {
+  if (!shown) return;
+  keepFocus(() => render(shown.reply, shown.other));
+  reopen();
+}
+
 function render(reply, other) {
   const lost = state.history.filter((id) => unknown.has(keyOf(id))).length;
   const n = state.history.length - lost;
@@ -160,14 +177,15 @@ function render(reply, other) {
   $("lists-title").textContent = other ? "Two models, one history" : popular ? "Popular items" : "Recommended";
   $("lists-note").textContent = [
     notice,
-    popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Without a history"}; these are the most used items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
+    popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Nothing is chosen yet"}; these are the most popular items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
     lost && !popular ? `${lost === 1 ? "One more is" : `${count(lost)} more are`} not in this catalogue and left out.` : "",
-    other ? `${count(reply.shared)} of ${count(length)} are in both lists. ▲ higher here than there, ▼ lower.`
+    other ? `${popularSides(reply)} ${count(reply.shared)} of ${count(length)} are in both lists. ${narrow.matches
+      ? "Numbers are the ranks in each." : "▲ higher here than there, ▼ lower."}`
       : popular || !length ? "" : withoutReasons.has(modelName()) ? "This model gives no reasons."
         : "Bars show what speaks most for an item or against it; open it to see all.",
   ].filter(Boolean).join(" ");
   const nothing = h("p", { class: "soft" }, "Nothing is left to recommend: everything is in your history or blocked.");
-  $("results").replaceChildren(!length ? nothing : other ? twoLists(reply, act) : oneList(reply, act, popular));
+  $("results").replaceChildren(!length ? nothing : other ? (narrow.matches ? mergedList : twoLists)(reply, act) : oneList(reply, act, popular));
   $("more").hidden = length < state.k || state.k >= MOST;
   say(`${$("lists-title").textContent}: ${count(length)} items. ${$("lists-note").textContent}`);
 }
@@ -221,23 +239,27 @@ function failed(error) {
   $("trouble-text").textContent = error.message;
   $("trouble").hidden = false;
   clearTimeout(retry);
+  document.body.classList.toggle("away", !error.status);
   if (!error.status) retry = setTimeout(start, RETRY);
 }
 
 function calm() {
   $("trouble").hidden = true;
   $("token-form").hidden = true;
+  document.body.classList.remove("away");
   clearTimeout(retry);
 }
 
 async function copyLink() {
   try {
     await navigator.clipboard.writeText(location.href);
-    $("share").textContent = "Copied";
+    $("share-word").textContent = "Copied";
   } catch {
-    $("share").textContent = "The address above is the link";
+    $("share-word").textContent = "The address above is the link";
   }
-  setTimeout(() => { $("share").textContent = "Copy link"; }, 1800);
+  say($("share-word").textContent);
+  $("share").classList.add("done");
+  setTimeout(() => { $("share-word").textContent = "Copy link"; $("share").classList.remove("done"); }, 1800);
 }
 
 const searchAgain = search({ model: () => state.model, has: act.has, pick: act.add, failed, say });
@@ -255,5 +277,6 @@ $("token-form").addEventListener("submit", (event) => {
   $("token-label").textContent = "That token was not accepted.";
   start();
 });
+narrow.addEventListener("change", renderAgain);
 addEventListener("popstate", () => { state = parse(location.hash); start(); });
 start();

@@ -5,14 +5,10 @@ import { count, h, number, s } from "./dom.js";
 const Z95 = 1.96; // a mean ± 1.96 standard errors is its 95 % interval
 const WIDTH = 300;
 
-/** One card or several, their metrics drawn to one scale. */
-export function cards(abouts) {
-  const all = abouts.flatMap((about) => Object.values(about.metrics ?? {}));
-  const most = Math.max(...all.map((metric) => (metric.mean ?? 0) + Z95 * (metric.sem ?? 0)), 1e-9);
-  return abouts.flatMap((about) => card(about, most));
-}
+/** One card or several. */
+export const cards = (abouts) => abouts.flatMap(card);
 
-function card(about, most) {
+function card(about) {
   const facts = [
     ["kind", about.class],
     ["learned from", `${count(about.n_users)} users, ${count(about.n_items)} items`],
@@ -25,7 +21,7 @@ function card(about, most) {
   return [
     h("p", { class: "name strong" }, about.name),
     table(facts),
-    h("h3", {}, "How good"), ...metrics(about.metrics, most),
+    h("h3", {}, "How good"), ...metrics(about.metrics),
     h("h3", {}, "Settings"),
     settings.length ? table(settings) : h("p", { class: "soft" }, "It has none."),
   ];
@@ -35,23 +31,35 @@ function table(rows) {
   return h("dl", {}, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-function metrics(measured, most) {
+function metrics(measured) {
   const rows = Object.entries(measured ?? {}).filter(([, metric]) => typeof metric.mean === "number");
   if (!rows.length) return [h("p", { class: "soft" }, "Nothing was measured before this model was saved.")];
+  const baseline = rows.some(([, metric]) => typeof metric.popularity === "number");
   return [
-    h("div", { class: "metrics" }, rows.map(([name, metric]) => measurement(name, metric, most))),
-    h("p", { class: "soft" }, "On users it had not seen, ± one standard error; the thin line is the 95 % interval of the mean."),
+    h("div", { class: "metrics" }, rows.map(([name, metric]) => measurement(name, metric))),
+    h("p", { class: "soft" }, "On users it had not seen, ± one standard error. A bar that fills its track would be 1; the thin line is the "
+      + `95 % interval.${baseline ? " The lower bar shows popular items to everyone." : ""}`),
   ];
 }
 
-function measurement(name, { mean, sem }, most) {
-  const x = (value) => (WIDTH * Math.max(value, 0)) / most;
+/** A bar on a track from 0 to 1, over that of the popular items; a metric that is not a share has no bar. */
+function measurement(name, { mean, sem, popularity }) {
+  const baseline = typeof popularity === "number";
   const text = sem ? `${mean.toFixed(4)} ± ${sem.toFixed(4)}` : mean.toFixed(4);
+  const other = baseline ? `popularity ${popularity.toFixed(4)}` : "";
+  const words = [h("span", { class: "name" }, name), h("span", { class: "amount" }, text)];
+  if (![mean, popularity ?? 0].every((value) => value >= 0 && value <= 1)) return h("div", { class: "metric" }, words, other ? h("span", { class: "soft baseline" }, other) : null);
+  const x = (value) => WIDTH * Math.min(Math.max(value, 0), 1);
   const [low, high] = [x(mean - Z95 * (sem ?? 0)), x(mean + Z95 * (sem ?? 0))];
-  const drawing = s("svg", { viewBox: `0 0 ${WIDTH} 14`, role: "img", "aria-label": `${name}: ${text}`, preserveAspectRatio: "none" },
+  const height = baseline ? 22 : 14;
+  const label = `${name}: ${text}${baseline ? `; ${other}` : ""}, on a scale from 0 to 1`;
+  const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label, preserveAspectRatio: "none", height },
+    s("rect", { class: "whole", x: 0, y: 2, width: WIDTH, height: 10, rx: 2 }),
     s("rect", { class: "mean", x: 0, y: 2, width: x(mean), height: 10, rx: 2 }),
-    sem ? s("path", { class: "error", d: `M${low} 7H${high}M${low} 3V11M${high} 3V11` }) : null);
-  return h("div", { class: "metric" }, h("span", { class: "name" }, name), h("span", { class: "amount" }, text), drawing);
+    sem ? s("path", { class: "error", d: `M${low} 7H${high}M${low} 3V11M${high} 3V11` }) : null,
+    baseline ? [s("rect", { class: "whole", x: 0, y: 14, width: WIDTH, height: 6, rx: 2 }),
+      s("rect", { class: "popularity", x: 0, y: 14, width: x(popularity), height: 6, rx: 2 })] : null);
+  return h("div", { class: "metric" }, words, drawing, other ? h("span", { class: "soft baseline" }, other) : null);
 }
 
 function size(bytes) {

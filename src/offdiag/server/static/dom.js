@@ -38,6 +38,7 @@ export function iconButton(icon, name, onclick, props = {}) {
 }
 
 const few = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const percent = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 export const number = (value) => few.format(value).replace("-", "−");
@@ -49,6 +50,9 @@ export function column(values, signs = true) {
   return (value) => (signs && value > 0 ? "+" : "") + value.toFixed(digits).replace("-", "−");
 }
 export const count = (value) => whole.format(value);
+
+/** 0.41 as "41 %", with two digits for small ones. */
+export const share = (value) => `${value >= 0.995 ? "100" : percent.format(100 * value)} %`;
 
 /** A bar from the zero line to one side of it; `low` and `high` are the ends of the scale. */
 export function bar(value, low, high) {

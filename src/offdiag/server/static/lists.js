@@ -1,19 +1,23 @@
-// Ranked lists: of one model with reasons, or of two side by side with what each ranks differently.
+// Ranked lists: of one model with reasons, or of two, side by side or merged, with what each ranks differently.
 
-import { bar, column, count, h, iconButton, scaleOf } from "./dom.js";
+import { bar, column, count, h, iconButton, scaleOf, share } from "./dom.js";
+import { facts, hasPictures, picture } from "./item.js";
 import { keyOf } from "./state.js";
+
+const listClass = (pictured) => (pictured ? "items pictured" : "items");
 
 /** The list of one model. */
 export function oneList(reply, act, popular) {
   const shown = reply.items.flatMap((item) => (item.reasons ?? []).map((reason) => reason.contribution));
   const scale = scaleOf(shown);
   const write = column(shown);
-  const score = column(reply.items.map((item) => item.score * (popular ? 100 : 1)), false);
-  return h("ol", { class: "items" }, reply.items.map((item, n) =>
+  const score = column(reply.items.map((item) => item.score), false);
+  const pictured = hasPictures(reply.items);
+  return h("ol", { class: listClass(pictured) }, reply.items.map((item, n) =>
     row(item, n + 1, reply.model, act, {
-      score: popular ? `${score(100 * item.score)} %` : score(item.score),
-      what: popular ? "share of all interactions" : "score",
-      below: (item.reasons ?? []).length ? reasons(item.reasons, scale, write) : null,
+      pictured,
+      score: popular ? null : score(item.score),
+      below: popular ? popularity(item) : (item.reasons ?? []).length ? reasons(item.reasons, scale, write) : null,
     })));
 }
 
@@ -24,19 +28,56 @@ function reasons(parts, scale, write) {
     h("span", { class: "unseen" }, ` adds ${write(part.contribution)}`))));
 }
 
-/** Two lists; the badge of an item shows its rank in the other one. */
+/** Why an item is in the list of popular ones: how many users have it, or its share of all interactions. */
+function popularity(item) {
+  const users = typeof item.users === "number";
+  return h("p", { class: "reasons popularity" },
+    users ? bar(item.users, 0, 1) : null,
+    h("span", {}, users ? `${share(item.users)} of users have it` : `${share(item.score)} of all interactions`));
+}
+
+/** Two lists, aligned row by row; the badge of an item shows its rank in the other one. */
 export function twoLists(reply, act) {
+  const pictured = hasPictures(reply.lists.flat());
   const columns = reply.models.map((model, side) => {
     const items = reply.lists[side];
     const id = `list-${side}`;
     return h("div", { class: "column" },
       h("h3", { id }, model),
-      reply.fallback[side] && !reply.fallback.every(Boolean)
-        ? h("p", { class: "only" }, "Popular items: nothing in your history is known to this model.") : null,
-      h("ol", { class: "items", "aria-labelledby": id }, items.map((item) =>
-        row(item, item.rank, model, act, { ...difference(item, items.length), score: null, side }))));
+      h("ol", { class: listClass(pictured), "aria-labelledby": id }, items.map((item) =>
+        row(item, item.rank, model, act, { ...difference(item, items.length), score: null, side, pictured }))));
   });
-  return h("div", { class: "columns" }, columns);
+  const most = Math.max(...reply.lists.map((items) => items.length));
+  const table = h("div", { class: "columns" }, columns);
+  table.style.setProperty("--rows", String(most + 1)); // the name of the model, and its items
+  return table;
+}
+
+/** Both lists as one, for a narrow screen: by the better of the two ranks, with both of them. */
+export function mergedList(reply, act) {
+  const found = new Map();
+  reply.lists.forEach((items, side) => items.forEach((item) => {
+    const ranks = side ? [item.other_rank, item.rank] : [item.rank, item.other_rank];
+    if (!found.has(keyOf(item.id))) found.set(keyOf(item.id), { item, ranks, best: item.rank, side });
+    else if (item.rank < found.get(keyOf(item.id)).best) Object.assign(found.get(keyOf(item.id)), { item, best: item.rank, side });
+  }));
+  const k = Math.max(...reply.lists.map((items) => items.length));
+  const merged = [...found.values()].sort((a, b) => a.best - b.best || a.side - b.side);
+  const pictured = hasPictures(reply.lists.flat());
+  return h("ol", { class: `${listClass(pictured)} merged` }, merged.map(({ item, ranks, side }, n) =>
+    row(item, n + 1, reply.models[side], act, { score: null, side, place: false, pictured, below: h("p", { class: "ranks" },
+      reply.models.map((model, at) => {
+        const rank = ranks[at];
+        const text = rank === null ? "cannot recommend it" : count(rank);
+        return h("span", { class: `from-${at}${rank === null || rank > k ? " far" : ""}` }, `${model} `, h("strong", {}, text));
+      })) })));
+}
+
+/** Which list is made of popular items because its model knows nothing of the history; none if both are. */
+export function popularSides(reply) {
+  if (reply.fallback.every(Boolean)) return "";
+  return reply.models.filter((_, side) => reply.fallback[side])
+    .map((model) => `Nothing in your history is known to ${model}: its list is popular items.`).join(" ");
 }
 
 /** Its rank in the other model: a badge next to the title, or a line below it for what only this one recommends. */
@@ -51,7 +92,7 @@ function difference(item, k) {
     h("span", { "aria-hidden": "true" }, `${step > 0 ? "▲" : "▼"} ${count(Math.abs(step))}`), h("span", { class: "unseen" }, words)) };
 }
 
-function row(item, rank, model, act, { score, what = "score", below = null, badge = null, side = 0 }) {
+function row(item, rank, model, act, { score, below = null, badge = null, side = 0, place = true, pictured = false }) {
   const key = keyOf(item.id);
   const panel = h("div", { class: "panel", id: `why-${side}-${rank}`, hidden: true });
   const title = h("button", {
@@ -60,10 +101,11 @@ function row(item, rank, model, act, { score, what = "score", below = null, badg
   }, item.title);
   const line = h("li", { class: "item", "data-id": key, "data-side": side },
     h("div", { class: "line" },
-      h("span", { class: "rank", "aria-hidden": "true" }, count(rank)),
-      title,
+      place ? h("span", { class: "rank", "aria-hidden": "true" }, count(rank)) : null,
+      picture(item, pictured),
+      h("div", { class: "what" }, title, facts(item)),
       badge,
-      score === null ? null : h("span", { class: "score", title: what }, score),
+      score === null ? null : h("span", { class: "score", title: "score" }, score),
       act.has(item.id) ? null : h("span", { class: "actions" },
         iconButton("add", `Add ${item.title} to your history`, () => act.add(item), { "data-focus": `add:${side}:${key}` }),
         iconButton("block", `Never recommend ${item.title}`, () => act.block(item), { "data-focus": `block:${side}:${key}` }))),

@@ -31,10 +31,12 @@ export function showPicked(state, titleOf, act) {
     $(name).replaceChildren(...(hidden ? [earlier] : []), ...ids.slice(hidden).map(make));
   }
 
+  const before = $("history").childElementCount;
   keepFocus(() => {
     fill("history", state.history, chosen);
     fill("blocked", state.block, kept);
   });
+  if (before && $("history").childElementCount > before) $("history").scrollLeft = $("history").scrollWidth; // on a phone it is one line
   $("history-empty").hidden = state.history.length > 0;
   $("clear").hidden = state.history.length < 2;
   $("blocked-box").hidden = state.block.length === 0;

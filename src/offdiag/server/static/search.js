@@ -1,6 +1,6 @@
 // The search field: a combobox that is driven by arrows, Enter and Escape, or by the pointer.
 
-import { $, count, h } from "./dom.js";
+import { $, count, h, share } from "./dom.js";
 import { get, latest } from "./api.js";
 import { keyOf } from "./state.js";
 
@@ -14,6 +14,7 @@ export function search({ model, has, pick, failed, say }) {
   const begin = latest();
   let found = [];
   let at = -1;
+  let exact = true; // whether the titles found have all words
   let timer = 0;
   let lost = false; // whether the last question got no answer
 
@@ -53,18 +54,21 @@ export function search({ model, has, pick, failed, say }) {
           onclick: () => choose(item),
         },
         h("span", { class: "name" }, item.title),
-        h("span", { class: "soft" }, has(item.id) ? "in your history" : `${count(item.popularity)} ×`)),
+        h("span", { class: "soft" }, has(item.id) ? "in your history" : typeof item.users === "number" ? `${share(item.users)} of users` : `popularity ${count(item.popularity)}`)),
       ),
     );
     const rest = reply.total - found.length;
-    note.textContent = !found.length ? `No title has all the words of “${query}”.`
+    exact = reply.exact;
+    box.classList.toggle("near", !exact);
+    note.textContent = !found.length ? `No title is like “${query}”.`
+      : !exact ? `No title has all the words of “${query}”. The nearest:`
       : rest > 0 ? `${count(rest)} more; keep typing to narrow it down.` : "";
     note.hidden = !note.textContent;
     list.hidden = !found.length;
     box.hidden = false;
     field.setAttribute("aria-expanded", String(found.length > 0));
     mark(-1);
-    say(found.length ? `${count(reply.total)} titles found` : note.textContent);
+    say(found.length && exact ? `${count(reply.total)} titles found` : note.textContent);
   }
 
   async function ask() {
@@ -100,7 +104,8 @@ export function search({ model, has, pick, failed, say }) {
       mark(at < 0 && step < 0 ? found.length - 1 : (at + step + found.length) % found.length);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      if (found.length) choose(found[Math.max(at, 0)]);
+      if (at < 0 && !exact) mark(found.length ? 0 : -1); // a guess is shown before it is taken
+      else if (found.length) choose(found[Math.max(at, 0)]);
     }
   });
   document.addEventListener("keydown", (event) => {

@@ -9,8 +9,8 @@
   const apply = () => {
     if (now === "auto") root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", now);
-    const button = document.getElementById("theme");
-    if (button) button.textContent = `Theme: ${now}`;
+    const name = document.getElementById("theme-name");
+    if (name) name.textContent = now;
   };
   apply();
   document.addEventListener("DOMContentLoaded", () => {

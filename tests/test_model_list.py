@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import offdiag as od
-from offdiag import baselines, catalogue, models
+from offdiag import baselines, model_list, models
 from offdiag.models.recommender import Recommender
 
 
-def test_every_model_of_the_library_is_in_the_catalogue():
+def test_every_model_of_the_library_is_in_the_list():
     found = set()
     for package in (models, baselines):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -23,19 +23,19 @@ def test_every_model_of_the_library_is_in_the_catalogue():
     bases = {"Recommender", "Neural", "Regression", "FullRankModel", "LowRankModel"}
     shared = bases | {name for _, name in found if name.startswith("_")}
     public = {(module, name) for module, name in found if name not in shared}
-    assert public == {(entry.module, name) for name, entry in catalogue.MODELS.items()}
+    assert public == {(entry.module, name) for name, entry in model_list.MODELS.items()}
 
 
 def test_names_on_the_command_line_are_distinct_and_lead_to_the_class():
-    assert len(catalogue.COMMANDS) == len(catalogue.MODELS)
-    for command, name in catalogue.COMMANDS.items():
+    assert len(model_list.COMMANDS) == len(model_list.MODELS)
+    for command, name in model_list.COMMANDS.items():
         assert command == command.lower()
-        assert catalogue.model_class(name) is getattr(od, name)
+        assert model_list.model_class(name) is getattr(od, name)
 
 
-@pytest.mark.parametrize("name", catalogue.MODELS)
+@pytest.mark.parametrize("name", model_list.MODELS)
 def test_a_model_declares_what_it_can_do(name):
-    model = catalogue.model_class(name)
+    model = model_list.model_class(name)
     fit = inspect.signature(model.fit).parameters
     assert model.stops_early == ("validation" in fit)
     assert model.checkpoints_in_folder == ("checkpoint" in fit and not model.stops_early)

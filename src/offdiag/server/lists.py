@@ -1,0 +1,138 @@
+"""The lists of answers: which items may be in them, what they are made from, and the reasons of their items."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offdiag import wording
+from offdiag.errors import OffdiagError
+from offdiag.server import schemas
+from offdiag.server.batching import Ranked, Scorer
+from offdiag.server.limits import Refusal
+from offdiag.server.model import Id, ServedModel
+
+FEW_BLOCKED = 256  # up to this many, a longer list is ranked and the blocked items are removed from it
+REASONS_PER_TURN = 4  # items whose reasons are computed before other requests get a turn
+MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
+POPULAR = "popular"  # what a list is based on if no item of the history is known
+FALLBACK_REASONS = ("empty", "unknown")  # the history has no items, or none that the model knows
+
+
+class Filter:
+    """Which items may be in the lists of a request."""
+
+    def __init__(self, served: ServedModel, asked: schemas.ListOptions) -> None:
+        self._served = served
+        self.block, unknown = served.columns(asked.block) if asked.block else ([], [])
+        self.allow: list[int] | None = None
+        others: list[Id] = []
+        if asked.allow is not None:
+            self.allow, others = served.columns(asked.allow)
+        self.unknown = [*unknown, *others]
+        self.is_short = self.allow is None and len(self.block) <= FEW_BLOCKED
+
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        return mask(self._served, self.block, self.allow) if self.block or self.allow is not None else None
+
+
+def mask(served: ServedModel, block: list[int], allow: list[int] | None) -> NDArray[np.bool_]:
+    """The columns that may be in the list."""
+    allowed = np.full(served.n_items, allow is None, dtype=np.bool_)
+    if allow:
+        allowed[allow] = True
+    allowed[block] = False
+    return allowed
+
+
+def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> Ranked:
+    """The answer to an empty history: the most popular items, scored by their share."""
+    order = served.order if allowed is None else served.order[allowed[served.order]]
+    return order[:k], served.shares[order[:k]]
+
+
+async def make_list(
+    scorer: Scorer, served: ServedModel, ids: list[Id], only: Filter, asked: schemas.ListOptions
+) -> dict[str, Any]:
+    history, unknown = served.columns(ids)
+    unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
+    if not history:
+        found, scores = popular(served, asked.k, only.allowed)
+    elif only.is_short:
+        found, scores = await scorer.top_k(served, history, asked.k + len(only.block), asked.exclude_seen)
+        if only.block:
+            kept = ~np.isin(found, only.block)
+            found, scores = found[kept][: asked.k], scores[kept][: asked.k]
+    else:
+        found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, only.allowed)
+    items = entries(served, found, "score", scores)
+    if not history:
+        with_users(served, found, items)
+    if asked.reasons:
+        at = np.array(history, np.int64)
+        async with scorer.reasons:
+            for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
+                item["reasons"] = reasons(served, at, column, asked.reasons)
+                if n % REASONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+    fallback, why = fallback_of(history, ids)
+    return {"model": served.name, "items": items, "unknown": unknown, "fallback": fallback, "fallback_reason": why}
+
+
+def fallback_of(known: list[int], ids: list[Id]) -> tuple[str | None, str | None]:
+    """What a list is made from if not from the history, and why."""
+    return (None, None) if known else (POPULAR, FALLBACK_REASONS[bool(ids)])
+
+
+def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
+    """Items with a number each, for a list of an answer."""
+    pairs = zip(columns.tolist(), values.tolist(), strict=True)
+    if served.shown:
+        return [{**served.item(column), name: value} for column, value in pairs]
+    ids, titles = served.json_ids, served.titles  # without a catalogue, much faster
+    return [{"id": ids[column], "title": titles[column], name: value} for column, value in pairs]
+
+
+def with_users(served: ServedModel, columns: NDArray[np.int64], items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the share of users who have each item, where the data tells."""
+    if served.users is not None:
+        for item, share in zip(items, served.users[columns].tolist(), strict=True):
+            item["users"] = share
+    return items
+
+
+def distinct_unknown(served: ServedModel, unknown: list[Id], strict: bool) -> list[Id]:
+    """Each unknown id once, unless a strict request must be refused for them."""
+    if strict and unknown:
+        shown = wording.shorten([_shorten(item) for item in dict.fromkeys(unknown)], MAX_UNKNOWN_NAMED)
+        raise Refusal(404, f"the model {served.name!r} does not know {shown}; leave out strict to ignore such ids")
+    return list(dict.fromkeys(unknown))
+
+
+def _shorten(item: Id) -> Id:
+    return item[:100] if isinstance(item, str) else item
+
+
+def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
+    """The items of the history that contribute most to the score of the target, strongest first."""
+    if not len(history):
+        return []
+    try:
+        parts = served.weights.column(history, target).astype(np.float64)
+    except OffdiagError as error:
+        raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
+    strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
+    strongest = strongest[parts[strongest] != 0]
+    return entries(served, history[strongest], "contribution", parts[strongest])
+
+
+def column_of(served: ServedModel, item: Id) -> int:
+    column = served.find(item)
+    if column is None:
+        raise Refusal(404, f"the model {served.name!r} does not know the item {_shorten(item)!r}")
+    return column
