@@ -67,7 +67,8 @@ def hints(option: str) -> Iterator[None]:
 def attach(model: Recommender, catalogue: Catalogue) -> None:
     """Give a catalogue to a model that was just fitted; if it does not fit, the work is not lost."""
     try:
-        model.catalogue_ = catalogue
+        with hints(ATTACH):
+            model.catalogue_ = catalogue
     except OffdiagError as error:
         console.note(f"the model is saved without a catalogue: {error}")
     else:
