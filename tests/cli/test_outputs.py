@@ -1,9 +1,11 @@
 """What commands say about a fit: its settings, and how it ended."""
 
+import polars as pl
 import pytest
 
 import offdiag as od
 from offdiag import model_list
+from offdiag.cli import outputs
 
 
 @pytest.mark.parametrize("name", ["low-rank-edlae", "low-rank-dlae", "zero-diagonal", "weight-decay"])
@@ -53,3 +55,16 @@ def test_how_slim_and_a_net_ended(text_of, json_of, folder):
 def test_files_that_cannot_be_written_are_named(untouched, tmp_path):
     for out, words in ((tmp_path / "no" / "x.od", "does not exist"), (tmp_path, "folder"), ("train.csv", "itself")):
         assert words in untouched("fit", "train.csv", "--out", out)
+
+
+def test_a_table_of_lists_names_reasons_by_title(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table = pl.DataFrame(
+        {"rank": [1, 2], "item": [7, 8], "title": ["Alien", None], "price": [1234.5, None], "score": [0.5, 0.25],
+         "reason": [9, 10], "reason_title": ["Brazil", None], "reason_share": [0.75, None]}
+    )  # fmt: skip
+    outputs.show_lists(table)
+    head, _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["rank", "item", "title", "price", "score", "reason", "share"]
+    assert first == ["1", "7", "Alien", "1,234.50", "0.5000", "Brazil", "75%"]
+    assert second == ["2", "8", "0.2500", "10"]

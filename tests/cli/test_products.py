@@ -25,6 +25,9 @@ def test_given_titles_come_before_those_of_the_model(model, tmp_path, capsys):
         {"item": 2, "title": "2", "price": None},
     ]
     assert capsys.readouterr().err == "", "nothing was guessed that could be doubted"
+    (tmp_path / "titles.csv").write_text("item,title\nx,Other\n")
+    products.shown(model, str(tmp_path / "titles.csv"), None)
+    assert "is of an item of the model, such as 0" in capsys.readouterr().err
     assert products.shown(model.with_catalogue(None), None, None) == (None, ("title",))
 
 

@@ -128,6 +128,12 @@ def test_a_model_with_a_catalogue_leaves_the_other_as_it_was(caplog):
     assert "title" not in model.recommend([[9]]).to_polars().columns
 
 
+def test_a_new_fit_begins_without_a_catalogue():
+    model = fitted().with_catalogue(SHOP)
+    model.fit(np.eye(9))
+    assert model.catalogue_ is None, "item 7 is another one now"
+
+
 def test_a_catalogue_follows_the_users_of_a_model():
     first = od.read({"user": ["a", "a", "b", "b", "c"], "item": [7, 8, 7, 9, 9]})
     model = od.EASE(l2=1.0).fit(first).with_catalogue(SHOP)

@@ -148,10 +148,12 @@ def test_prices_are_numbers_if_all_are(prices, expected):
 
 
 def test_cells_of_other_types_become_text():
-    shop = read_catalogue({"id": [1, 2], "title": [1984.0, None], "genres": [["a", "b"], []]})
+    shop = read_catalogue(
+        {"id": [1, 2], "title": [1984.0, None], "genres": [["a", "b"], []], "images": [["a.png", "b.png"], []]}
+    )
     assert shop.to_dicts() == [
-        {"item": 1, "title": "1984", "category": "a, b"},
-        {"item": 2, "title": None, "category": None},
+        {"item": 1, "title": "1984", "category": "a, b", "image": "a.png"},
+        {"item": 2, "title": None, "category": None, "image": None},
     ]
 
 

@@ -108,3 +108,15 @@ def test_the_command_warns_of_what_a_first_format_file_revealed(tmp_path, model,
     assert cli.main(["info", "old.od"]) == 0
     assert "by old.od.living" in capsys.readouterr().out
     assert od.load("old.od").n_users_ == 78
+
+
+def test_a_catalogue_for_a_first_format_file_converts_it_with_a_warning(tmp_path, model, inter, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first_format(tmp_path, model, ledger=True)
+    (tmp_path / "films.csv").write_text(f"item,title\n{inter.item_ids[3]},Alien\n")
+    assert cli.main(["catalogue", "old.od", "films.csv"]) == 0
+    assert "could reveal users' histories" in capsys.readouterr().err
+    found = od.load("old.od")
+    assert found.catalogue_.title(inter.item_ids[3]) == "Alien"
+    found.forget(inter.select_users([7]))
+    assert found.n_users_ == 79

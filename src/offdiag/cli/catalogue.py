@@ -93,12 +93,17 @@ def replace(model: str, target: str, found: Catalogue | None, key_file: str | No
         with products.hints("--columns"):
             fitted.catalogue_ = found
         work.begin("saving")
+        first_format = fitted._past.first_format
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EarlierFormatWarning)
             persist.save(
                 fitted, target, metrics=about["metrics"], updatable=updatable, key=key_file, progress=work,
                 ready=unchanged,
             )  # fmt: skip
+    if first_format:
+        from offdiag.living.state import REVEALED
+
+        console.note(f"{target}: {REVEALED.format(living=switch.living_path(Path(target)).name)}")
     return fitted
 
 

@@ -177,7 +177,10 @@ def show_lists(table: pl.DataFrame) -> None:
     """The long table of lists, with few digits."""
     import polars as pl
 
-    digits = {"score": ".4f", "reason_share": ".0%"}
+    if "reason_title" in table.columns:  # the id as well would be too wide
+        named = table["reason_title"].fill_null(table["reason"].cast(pl.String))
+        table = table.with_columns(named.alias("reason")).drop("reason_title").rename({"reason_share": "share"})
+    digits = {"score": ".4f", "reason_share": ".0%", "share": ".0%"}
     if table.schema.get("price") == pl.Float64:
         digits["price"] = ",.2f"
     heads = [f">{name}" if name in (*digits, "rank") else name for name in table.columns]

@@ -67,7 +67,8 @@ def hints(option: str) -> Iterator[None]:
 def attach(model: Recommender, catalogue: Catalogue) -> None:
     """Give a catalogue to a model that was just fitted; if it does not fit, the work is not lost."""
     try:
-        model.catalogue_ = catalogue
+        with hints(ATTACH):
+            model.catalogue_ = catalogue
     except OffdiagError as error:
         console.note(f"the model is saved without a catalogue: {error}")
     else:
@@ -89,6 +90,8 @@ def shown(model: Recommender, titles: str | None, also: str | None) -> tuple[Cat
         given = read(titles)
         if "title" not in given.columns:
             raise OffdiagError(f"expected a column of titles in {titles!r}, received none; name it: {ATTACH} 'title=…'")
+        if not given.coverage(model.item_ids_).n_covered:
+            console.note(f"no row of {titles} is of an item of the model, such as {model.item_ids_[0]}")
         named = zip(given.items.tolist(), given.column("title", given.items), strict=True)
         found = with_titles(found, {item: str(title) for item, title in named if title is not None})
     wanted = [name.strip() for name in (also or "").split(",") if name.strip()]

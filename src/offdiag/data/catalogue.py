@@ -255,7 +255,10 @@ class Catalogue(tables.Tabular):
 
 
 def with_titles(catalogue: Catalogue | None, titles: Mapping[Any, str] | None) -> Any:
-    """What is shown: titles that a caller gives, before those of the catalogue; None if there is neither."""
+    """What is shown: titles that a caller gives, before those of the catalogue; None if there is neither.
+
+    A Catalogue or None, passed where ``offdiag.ranking`` declares a dict of titles.
+    """
     return catalogue if titles is None else (catalogue or Catalogue.of([], {})).with_titles(titles)
 
 

@@ -130,14 +130,14 @@ def _find(names: list[str], named: Mapping[str, Column], where: str) -> tuple[di
             "title=…"
         )
     unused = [name for name in names if name not in all_roles.values()]
-    if not unused and all(role == column for role, column in guessed.items()):  # nothing to doubt
-        return all_roles, []
+    if not guessed or (not unused and all(role == column for role, column in guessed.items())):
+        return all_roles, []  # nothing to doubt
     shown = ", ".join(f"{role}={column!r}" for role, column in all_roles.items())
     return all_roles, [f"columns found: {shown}" + (f"; not used: {_listed(unused)}" if unused else "")]
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") or "none"
 
 
 def _build(frame: pl.DataFrame, roles: Mapping[str, str], where: str, notes: list[str]) -> Catalogue:
@@ -174,7 +174,7 @@ def _cells(column: pl.Series, role: str, notes: list[str]) -> pl.Series:
         numbers = column.cast(pl.Float64, strict=False) if not column.dtype.is_nested() else column
         if numbers.dtype == pl.Float64 and numbers.null_count() == _blank(column).null_count():
             return numbers.set(~numbers.is_finite(), None)
-    text = _text(column)
+    text = _text(column, first=role in ADDRESSES)
     clean = _blank_is_null(text.str.replace_all(_SPACES, " ").str.strip_chars())
     if changed := int(text.str.strip_chars().str.contains(CONTROL.pattern).fill_null(False).sum()):
         notes.append(f"control characters were removed from the {role} of {_rows(changed)}")
@@ -195,12 +195,13 @@ def _cells(column: pl.Series, role: str, notes: list[str]) -> pl.Series:
     return clean
 
 
-def _text(column: pl.Series) -> pl.Series:
-    """A cell of several values, such as the genres of a film, has commas between them."""
+def _text(column: pl.Series, *, first: bool) -> pl.Series:
+    """A cell of several values, such as the genres of a film, has commas between them; or only the `first` is used."""
     import polars as pl
 
     if isinstance(column.dtype, (pl.List, pl.Array)):
-        return column.cast(pl.List(pl.String)).list.join(", ", ignore_nulls=True)
+        parts = column.cast(pl.List(pl.String)).list
+        return parts.first() if first else parts.join(", ", ignore_nulls=True)
     if column.dtype == pl.Object or column.dtype == pl.Struct:
         return pl.Series([None if cell is None else str(cell) for cell in column.to_list()], dtype=pl.String)
     if column.dtype.is_float():  # whole numbers with gaps, such as years, are not shown as 1979.0

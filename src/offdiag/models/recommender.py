@@ -413,6 +413,7 @@ class Recommender:
             popularity_=popularity,
             n_users_=n_users,
             settings_=settings,
+            _catalogue=None,  # of the items of an earlier fit: the same ids may now mean other products
             _past=past if past and self.can_change else Past(),
         )
         return self
