@@ -78,7 +78,7 @@ class Recommendations(tables.Tabular):
             checks.choice("a column of a catalogue", name, NAMES)
         return replace(self, catalogue=catalogue, shown=tuple(columns))
 
-    def with_titles(self, titles: Mapping[Any, str] | Catalogue) -> Recommendations:
+    def with_titles(self, titles: Mapping[Any, str]) -> Recommendations:
         """The same lists with the titles of their items, by id; an id and its text are the same here.
 
         Items without one keep the title that they have in the catalogue.
@@ -88,8 +88,6 @@ class Recommendations(tables.Tabular):
             >>> model.recommend([[1]], k=1).with_titles({0: "Alien"}).to_dicts()[0]["title"]
             'Alien'
         """
-        if isinstance(titles, Catalogue):
-            return self.with_catalogue(titles, self.shown)
         known = Catalogue.of([], {}) if self.catalogue is None else self.catalogue
         return self.with_catalogue(known.with_titles(titles), self.shown)
 

@@ -152,7 +152,7 @@ class Reranked:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, titles=with_titles(self.model.catalogue_, titles), strict=strict,
+            rows_per_file=rows_per_file, catalogue=with_titles(self.model.catalogue_, titles), strict=strict,
             progress=reporter(progress),
         )  # fmt: skip
 

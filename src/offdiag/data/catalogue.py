@@ -254,11 +254,8 @@ class Catalogue(tables.Tabular):
         )  # fmt: skip
 
 
-def with_titles(catalogue: Catalogue | None, titles: Mapping[Any, str] | None) -> Any:
-    """What is shown: titles that a caller gives, before those of the catalogue; None if there is neither.
-
-    A Catalogue or None, passed where ``offdiag.ranking`` declares a dict of titles.
-    """
+def with_titles(catalogue: Catalogue | None, titles: Mapping[Any, str] | None) -> Catalogue | None:
+    """What is shown: titles that a caller gives, before those of the catalogue; None if there is neither."""
     return catalogue if titles is None else (catalogue or Catalogue.of([], {})).with_titles(titles)
 
 

@@ -145,7 +145,7 @@ class Recommender:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, titles=with_titles(self.catalogue_, titles), strict=strict,
+            rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), strict=strict,
             progress=reporter(progress),
         )  # fmt: skip
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks, list_files, reasons
+from offdiag.data.catalogue import Catalogue
 from offdiag.errors import OffdiagError
 from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
@@ -62,20 +63,19 @@ class Question:
         )  # fmt: skip
 
     def batches(
-        self, histories: Any, *, titles: Mapping[Any, str] | None = None, strict: bool = False, first: int = 0
+        self, histories: Any, *, catalogue: Catalogue | None = None, strict: bool = False, first: int = 0
     ) -> Iterator[Recommendations]:
         """The lists of any number of histories, some at a time, so that memory does not grow with their number.
 
         ``first`` is the position of the first history, where users have no ids.
         """
         n = list_files.batch_size(self.k, heaps.USERS_PER_PASS)
-        by_text = None if titles is None else {str(item): title for item, title in titles.items()}
         for some in list_files.slices(one_per_row(histories), n):
             lists = self.lists(some, first)
             first += len(lists)
             if strict:
                 report_unknown(lists.unknown_in_histories, strict=True)
-            yield replace(lists, titles=by_text)
+            yield lists.with_catalogue(catalogue)
 
     def rank(
         self, X: sparse.csr_array, k: int, blocked: sparse.csr_array | None = None
@@ -129,12 +129,12 @@ def write(
     path: str | os.PathLike[str],
     *,
     rows_per_file: int | None = None,
-    titles: Mapping[Any, str] | None = None,
+    catalogue: Catalogue | None = None,
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Written:
     """Recommend for any number of histories and write the lists as they are made."""
-    batches = question.batches(histories, titles=titles, strict=strict)
+    batches = question.batches(histories, catalogue=catalogue, strict=strict)
     n_lists = list_files.len_of(one_per_row(histories))
     done = list_files.write(batches, path, rows_per_file=rows_per_file, progress=progress, n_lists=n_lists)
     report_unknown([list(done.unknown)])
