@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import typer
 
-COMMANDS = (
-    "demo", "fit", "tune", "compress", "update", "forget", "serve", "evaluate", "recommend", "similar", "explain",
-    "info", "datasets",
-)  # fmt: skip
+FAMILIES = {
+    "Learn": ("demo", "fit", "tune", "compress"),
+    "Ask": ("recommend", "similar", "explain", "serve"),
+    "Check": ("evaluate", "info", "datasets"),
+    "Keep up to date": ("update", "forget"),
+}
+COMMANDS = tuple(name for names in FAMILIES.values() for name in names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,14 +35,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 @functools.cache
 def application() -> typer.Typer:
     """Every command with its example, in the order of the help."""
-    from offdiag.cli import commands, inputs, model_options, reproduce
+    from offdiag.cli import commands, help_page, inputs, model_options, reproduce
 
     app = commands.new_application()
-    for name in COMMANDS:
-        module = import_module(f"offdiag.cli.{name}")
-        command = getattr(module, name)
-        kind = model_options.SettingsCommand if name == "fit" else commands.Command
-        reads = "columns" in command.__annotations__
-        app.command(cls=kind, epilog=commands.epilog(module.EXAMPLES))(inputs.reads_data(command) if reads else command)
+    for family, names in FAMILIES.items():
+        for name in names:
+            module = import_module(f"offdiag.cli.{name}")
+            command = getattr(module, name)
+            kind = model_options.SettingsCommand if name == "fit" else commands.Command
+            reads = "columns" in command.__annotations__
+            add = app.command(cls=kind, epilog=help_page.epilog(module.EXAMPLES), rich_help_panel=family)
+            add(inputs.reads_data(command) if reads else command)
     app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Papers")
     return app

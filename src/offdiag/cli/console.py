@@ -9,27 +9,24 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
-
 from offdiag import wording
+from offdiag.cli import layout
 from offdiag.data import sql
 from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, OffdiagError, UnknownItemsWarning
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from offdiag import Interactions
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is truncated or wrapped
 BAR = 30  # characters of the longest bar
-MANY_ROWS = 2_000  # above this a table is printed as tab-separated lines
+PREFIX = "offdiag: "
 
 _hidden: dict[str, str] = {}  # connection strings of this run, and the text shown instead
 
@@ -56,8 +53,10 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
         return _mistake(as_options(str(error)))
     except _ClickError as error:
         return _mistake(_usage(error))
-    except (BrokenPipeError, SystemExit):
-        # The reader has closed the pipe; typer and rich exit by themselves in that case.
+    except (BrokenPipeError, SystemExit) as end:
+        if isinstance(end, SystemExit) and not end.code:
+            return 0  # completion, which the shell asks for
+        # The reader has closed the pipe; typer exits by itself in that case.
         # Python flushes stdout once more at exit: send that to /dev/null.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,15 +111,20 @@ def _mistake(text: str) -> int:
 
 
 def _usage(error: Any) -> str:
-    text = error.format_message().rstrip(". ")
     context = getattr(error, "ctx", None)
     path = context.command_path if isinstance(error, _UsageError) and context is not None else "offdiag"
+    if option := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
+        known = [name for one in context.command.get_params(context) for name in (*one.opts, *one.secondary_opts)]
+        near = wording.suggestion(option, known)
+        return f"{path} has no option {option}{near.replace(chr(39), '') or f'; see {path} --help'}"
+    text = error.format_message().rstrip(". ")
     return f"{text[:1].lower()}{text[1:]}; see {path} --help"
 
 
 def message(text: str) -> None:
-    """One line on stderr, never wrapped."""
-    print(f"offdiag: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
+    """A message on stderr: one line, wrapped only on a terminal."""
+    line = PREFIX + printable(" ".join(text.split()))
+    print("\n".join(layout.fill(line, width_of(sys.stderr), len(PREFIX))), file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:
@@ -135,15 +139,38 @@ def printable(value: Any) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
 
 
-def stdout() -> Console:
-    """The console of stdout: no markup, so that an item called [red] is printed verbatim."""
-    width = None if Console().is_terminal else WIDE
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+def columns(otherwise: int) -> int:
+    """Columns that the environment asks for."""
+    wanted = os.environ.get("COLUMNS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) else otherwise
 
 
-def say(text: str = "", style: str | None = None) -> None:
-    """A line of the result, as text."""
-    stdout().print(Text(text), style=style, soft_wrap=True)
+def width_of(stream: TextIO) -> int:
+    """Columns of a terminal; a pipe has no end."""
+    if not stream.isatty():
+        return WIDE
+    with suppress(OSError):
+        return columns(os.get_terminal_size(stream.fileno()).columns)
+    return columns(80)
+
+
+def say(text: str = "", style: str | None = None, hang: int = 0) -> None:
+    """A line of the result; on a terminal it is wrapped, and continued lines are indented by ``hang``."""
+    for part in text.split("\n"):
+        _show_lines(layout.fill(part, width_of(sys.stdout), hang), style)
+
+
+def styled(text: str, style: str | None) -> str:
+    """The text, on a terminal with colours in a style of ``typer.style``: bold or dim."""
+    plain_terminal = "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb"
+    if style is None or plain_terminal or not sys.stdout.isatty():
+        return text
+    return typer.style(text, **{style: True})
+
+
+def _show_lines(lines: Sequence[str], style: str | None = None) -> None:
+    for line in lines:
+        print(styled(line, style))
 
 
 def show_json(value: Any) -> None:
@@ -162,25 +189,18 @@ def plain(value: Any) -> Any:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table. A column whose name starts with ">" is right-aligned."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     names = [name.removeprefix(">") for name in columns]
-    if len(rows) > MANY_ROWS:  # a table must be measured before it is printed, lines need not be
-        for row in [names, *rows]:
-            print("\t".join(row))
-        return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name, column in zip(names, columns, strict=True):
-        table.add_column(name, justify="right" if column.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    stdout().print(table)
+    right = [name.startswith(">") for name in columns]
+    head, body = layout.table(names, cells, right, width_of(sys.stdout), "─" if _is_unicode() else "-")
+    _show_lines(head, "bold")
+    _show_lines(body)
 
 
-def show_pairs(pairs: dict[str, Any]) -> None:
+def show_pairs(pairs: Mapping[str, Any]) -> None:
     """Names and values, one pair per line."""
-    width = max(map(len, pairs), default=0)
-    for name, value in pairs.items():
-        say(f"{name:<{width}}  {printable(value)}")
+    rows = [(name, printable(value)) for name, value in pairs.items()]
+    _show_lines(layout.pairs(rows, width_of(sys.stdout)))
 
 
 def show_bars(
@@ -214,7 +234,7 @@ def show_source(source: str, train: Interactions, n_test: int) -> None:
 
 def show_written(files: Sequence[str]) -> None:
     for name in files:
-        say(f"written: {printable(name)}")
+        say(f"written: {printable(name)}", hang=2)
 
 
 class Work:
@@ -250,6 +270,9 @@ class Work:
 @contextmanager
 def working() -> Iterator[Work]:
     """A progress line on stderr with the time left; it disappears at the end and is silent in a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True, markup=False, highlight=False)
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from offdiag import catalogue
+from offdiag import catalogue, wording
 from offdiag.cli import commands, console
 from offdiag.errors import OffdiagError
 
@@ -32,7 +32,8 @@ PANELS = {
 
 def model_class(name: str) -> type[Recommender]:
     if name.lower() not in catalogue.COMMANDS:
-        raise OffdiagError(f"--model takes {', '.join(catalogue.COMMANDS)}, received {name!r}")
+        near = wording.suggestion(name, catalogue.COMMANDS)
+        raise OffdiagError(f"--model takes {', '.join(catalogue.COMMANDS)}, received {name!r}{near}")
     cls: type[Recommender] = catalogue.model_class(catalogue.COMMANDS[name.lower()])
     return cls
 

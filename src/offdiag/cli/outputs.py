@@ -153,7 +153,7 @@ def destination(
             for data in reads:
                 check_file(out, data, example="top.parquet")
         return Destination(out, rows_per_file, "")
-    if json or (to is None and console.stdout().is_terminal):
+    if json or (to is None and sys.stdout.isatty()):
         return None
     return Destination(None, None, to or "csv")
 

@@ -14,7 +14,7 @@ from typer import Option
 
 from offdiag import checks, wording
 from offdiag.cli import console, fit, inputs, model_options, outputs
-from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable
+from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
 from offdiag.report import writer
@@ -37,7 +37,9 @@ END = {"trials": "all were made", "seconds": "time was up"}
 def tune(
     data: DataFile,
     model: ModelName = model_options.DEFAULT,
-    metric: Annotated[str, Option(help="What to maximise on the validation users.")] = "ndcg@100",
+    metric: Annotated[
+        str, Option(metavar="NAME", autocompletion=complete_metric, help="What to maximise on the validation users.")
+    ] = "ndcg@100",
     trials: Annotated[int, Option(min=1, help="Number of settings to try, including those of a study.")] = 40,
     seconds: Annotated[float | None, Option(help="End the search after this many seconds.")] = None,
     study: Annotated[
