@@ -16,7 +16,7 @@ def trial(number, value, error=None, *, of=None):
 def test_near_ties_are_decided_by_the_left_out_error():
     trials = [trial(0, 0.5000, 0.9), trial(1, 0.4980, 0.7), trial(2, 0.4970, 0.1), trial(3, 0.4999, 0.8)]
     assert winner(trials).number == 1  # 2 has a lower error but lies 0.3 standard errors behind
-    assert winner([*trials, Trial(4, "sampler", {}, "pruned", small_value=0.9)]).number == 1
+    assert winner([*trials, Trial(4, "sampler", {}, "rejected", small_value=0.9)]).number == 1
     assert winner([*trials, trial(5, 0.4995)]).number == 0, "without an error for all, the largest value wins"
 
 

@@ -187,19 +187,34 @@ def plain(value: Any) -> Any:
     return wording.plain(value, safe)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table. A column whose name starts with ">" is right-aligned."""
-    cells = [[printable(cell) for cell in row] for row in rows]
-    names = [name.removeprefix(">") for name in columns]
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], narrow: tuple[Sequence[str], Iterable[Sequence[Any]]] = ((), ())
+) -> None:
+    """Print a table, or where it has no room the one given as ``narrow``. ">name" is a column aligned to the right."""
+    width = width_of(sys.stdout)
+    names, cells = _cells(columns, rows)
+    if narrow[0] and not layout.fits(names, cells, width):
+        columns, (names, cells) = narrow[0], _cells(*narrow)
     right = [name.startswith(">") for name in columns]
-    head, body = layout.table(names, cells, right, width_of(sys.stdout), "─" if _is_unicode() else "-")
+    head, body = layout.table(names, cells, right, width, "─" if _is_unicode() else "-")
     _show_lines(head, "bold")
     _show_lines(body)
 
 
+def _cells(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> tuple[list[str], list[list[str]]]:
+    return [name.removeprefix(">") for name in columns], [[_cell(cell) for cell in row] for row in rows]
+
+
+def _cell(value: Any) -> str:
+    """The text of a value; the parts of a list are separated by commas and not broken."""
+    if isinstance(value, list):
+        return ", ".join(layout.together(printable(part)) for part in value)
+    return printable(value)
+
+
 def show_pairs(pairs: Mapping[str, Any]) -> None:
     """Names and values, one pair per line."""
-    rows = [(name, printable(value)) for name, value in pairs.items()]
+    rows = [(name, _cell(value)) for name, value in pairs.items()]
     _show_lines(layout.pairs(rows, width_of(sys.stdout)))
 
 

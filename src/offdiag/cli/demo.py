@@ -74,7 +74,7 @@ def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Stud
         od.EASE(): "each item predicted from all others",
         od.DLAE(): "learned while items drop out",
         od.EDLAE(): "the same, judged on the dropped items",
-    }  # the last one also recommends
+    }
     for model, idea in ideas.items():
         name = type(model).__name__
         work.begin(name)
@@ -84,9 +84,10 @@ def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Stud
         result = od.evaluate(model, split.test, metrics=metrics, progress=work)
         settings, n_bytes = dict(model.settings_), model.weights_.nbytes
         entries.append(writer.Entry(name, idea, model.get_params(), settings, result, fitted, n_bytes))
+    best = dict(zip(entries, ideas, strict=True))[writer.best_of(entries)]  # the one that the report names recommends
     work.begin("looking for reasons")
-    samples = _samples(model, split.test)
-    return Study(source, split, FOLD_IN, seed, entries, model, samples, time.perf_counter() - start)
+    samples = _samples(best, split.test)
+    return Study(source, split, FOLD_IN, seed, entries, best, samples, time.perf_counter() - start)
 
 
 def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
@@ -111,7 +112,8 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     """Write the report, the model and, for synthetic data, the tables, for use with other commands."""
     from offdiag import persist
 
-    files = {"model.od": "the EDLAE model; try offdiag similar, recommend, explain and info"}
+    best = study.best.name
+    files = {"model.od": f"the {best} model, the best here; try offdiag similar, recommend, explain and info"}
     if with_data:
         files["train.csv"] = "the users it learned from, and those set aside; try offdiag fit"
         files["new-users.csv"] = "the held-out users; try offdiag evaluate"
@@ -122,7 +124,7 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
         writer.replace_text(aside / "report.html", writer.render(study))
-        persist.save(study.model, aside / "model.od", metrics=study.results["EDLAE"], progress=work)
+        persist.save(study.model, aside / "model.od", metrics=study.best.result, progress=work)
         if with_data:
             is_new = np.isin(inter.user_ids, study.split.test.user_ids)
             _write_table(inter.select_users(~is_new), aside / "train.csv")
@@ -185,19 +187,19 @@ def as_json(study: Study, folder: Path) -> dict[str, Any]:
 def show(study: Study, folder: Path) -> None:
     """Print the study on stdout."""
     console.show_source(study.source, study.split.train, study.best.result.n_users)
-    rows = []
-    for entry in study.entries:
-        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in writer.METRICS]
-        behind = "best"
-        if entry is not study.best:
-            test = study.best.result.compare(entry.result)
-            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
-        rows.append([entry.name, *cells, behind, wording.seconds(entry.seconds)])
-    head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
+    rows = [
+        [
+            entry.name,
+            *(cell for metric in writer.METRICS for cell in outputs.mean_and_error(entry.result, metric)),
+            wording.seconds(entry.seconds),
+        ]
+        for entry in study.entries
+    ]
     console.say()
-    console.show_table(head, rows)
+    console.show_table(["model", *(head for m in writer.METRICS for head in (f">{m}", ">±")), ">fit"], rows)
+    console.say()
     for line in writer.summary(study):
-        console.say(line)
+        console.say(line, hang=2)
     for sample in study.samples:
         console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
         for item in sample.history:
@@ -205,8 +207,8 @@ def show(study: Study, folder: Path) -> None:
         console.say(f"{type(study.model).__name__} recommends")
         for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
             mark = " (really chosen)" if chosen else ""
-            console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
-            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim")
+            console.say(f"  {score:.3f}  {console.printable(item)}{mark}", hang=9)
+            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim", hang=9)
     console.say()
     files = {"report.html": "figures and details; open it in a browser", **study.files}
     console.show_pairs({str(folder / name): what for name, what in files.items()})

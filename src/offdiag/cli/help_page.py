@@ -11,7 +11,6 @@ from offdiag.cli import console, layout
 
 WIDEST = 100
 INDENT = 2
-NO_BREAK = "\u00a0"
 NAMES = 24  # columns of the names of options; a longer name has a line of its own
 OPTIONS, OTHER = "Options", "Other"
 FAMILIES = {
@@ -63,7 +62,7 @@ def text(command: Any, context: Any) -> str:
             lines += ["", console.styled(f"{family}:", "bold"), *layout.pairs(rows, width, INDENT, room, room)]
     head, *examples = (command.epilog or "").splitlines() or [""]
     lines += ["", console.styled(head, "bold"), *(" " * INDENT + line.strip() for line in examples)] if head else []
-    return "\n".join([*lines, ""]).replace(NO_BREAK, " ")
+    return "\n".join([*lines, ""])
 
 
 def _usage(command: Any, context: Any, parameters: Sequence[Any]) -> str:
@@ -125,7 +124,7 @@ def _about(parameter: Any) -> str:
     shown = parameter.show_default and not isinstance(default, bool) and not callable(default)
     if default is None or not shown or "default" in words.lower():
         return words
-    return f"{words} Default:{NO_BREAK}{f'{default:g}' if isinstance(default, float) else default}."
+    return f"{words} Default:{layout.NO_BREAK}{f'{default:g}' if isinstance(default, float) else default}."
 
 
 def _plain(words: str) -> str:

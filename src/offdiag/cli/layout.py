@@ -8,6 +8,13 @@ from itertools import zip_longest
 from rich.cells import cell_len
 
 GAP = "  "  # between columns
+NO_BREAK = "\u00a0"
+LONGEST = 40  # columns of words that are kept together
+
+
+def together(words: str) -> str:
+    """Words that stay on one line if they are few."""
+    return words.replace(" ", NO_BREAK) if cell_len(words) <= LONGEST else words
 
 
 def fill(text: str, width: int, hang: int = 0) -> list[str]:
@@ -17,7 +24,7 @@ def fill(text: str, width: int, hang: int = 0) -> list[str]:
     that it can be copied.
     """
     if cell_len(text) <= width:
-        return [text]
+        return [text.replace(NO_BREAK, " ")]
     first, *rest = text.lstrip().split(" ")
     lines, line = [], " " * (len(text) - len(text.lstrip())) + first
     for word in rest:
@@ -26,7 +33,7 @@ def fill(text: str, width: int, hang: int = 0) -> list[str]:
             line = " " * hang + word
         else:
             line += f" {word}"
-    return [*lines, line.rstrip()]
+    return [line.replace(NO_BREAK, " ") for line in (*lines, line.rstrip())]
 
 
 def pairs(

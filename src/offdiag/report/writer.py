@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +65,15 @@ class Study:
 
     @property
     def best(self) -> Entry:
-        return max(self.entries, key=lambda entry: entry.result.mean[JUDGE])
+        return best_of(self.entries)
 
     @property
     def results(self) -> dict[str, Result]:
         return {entry.name: entry.result for entry in self.entries}
+
+
+def best_of(entries: Sequence[Entry]) -> Entry:
+    return max(entries, key=lambda entry: entry.result.mean[JUDGE])
 
 
 def replace_text(target: Path, text: str) -> None:
