@@ -16,6 +16,7 @@ FAMILIES = {
     "Ask": ("recommend", "similar", "explain", "serve"),
     "Check": ("evaluate", "info", "datasets"),
     "Keep up to date": ("update", "forget"),
+    "Set up": ("warm-up",),
 }
 COMMANDS = tuple(name for names in FAMILIES.values() for name in names)
 
@@ -40,11 +41,12 @@ def application() -> typer.Typer:
     app = commands.new_application()
     for family, names in FAMILIES.items():
         for name in names:
-            module = import_module(f"offdiag.cli.{name}")
-            command = getattr(module, name)
+            function = name.replace("-", "_")
+            module = import_module(f"offdiag.cli.{function}")
+            command = getattr(module, function)
             kind = model_options.SettingsCommand if name == "fit" else commands.Command
             reads = "columns" in command.__annotations__
-            add = app.command(cls=kind, epilog=help_page.epilog(module.EXAMPLES), rich_help_panel=family)
+            add = app.command(name, cls=kind, epilog=help_page.epilog(module.EXAMPLES), rich_help_panel=family)
             add(inputs.reads_data(command) if reads else command)
     app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Papers")
     return app

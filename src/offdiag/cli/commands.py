@@ -33,9 +33,7 @@ def complete_metric(incomplete: str) -> list[str]:
 
 ModelName = Annotated[
     str,
-    Option(
-        "--model", metavar="NAME", autocompletion=complete_model, help=f"One of {', '.join(catalogue.COMMANDS)}."
-    ),
+    Option("--model", metavar="NAME", autocompletion=complete_model, help=f"One of {', '.join(catalogue.COMMANDS)}."),
 ]
 DataFile = Annotated[str, Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
 DataOrSynthetic = Annotated[

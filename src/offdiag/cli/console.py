@@ -12,7 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
+
 from offdiag import wording
+from offdiag._kernels import machine_code
 from offdiag.cli import layout
 from offdiag.data import sql
 from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, OffdiagError, UnknownItemsWarning
@@ -38,6 +40,7 @@ _ClickError: Any = typer.BadParameter.__mro__[2]
 def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for a user error, 130 after Ctrl-C."""
     _hide(sys.argv[1:] if argv is None else argv)
+    machine_code.announce(_note_compiling if sys.stderr.isatty() else None)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show must not fail
@@ -73,6 +76,13 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         message("interrupted; what was there before is kept")
     return code if isinstance(code, int) else 0
+
+
+def _note_compiling() -> None:
+    if machine_code.is_kept():
+        note("compiling, once: this takes a while, and later runs are faster; offdiag warm-up compiles everything")
+    else:
+        note("compiling at every start, because no folder is writable for the machine code; set NUMBA_CACHE_DIR")
 
 
 def _hide(words: Sequence[str]) -> None:
@@ -188,7 +198,9 @@ def plain(value: Any) -> Any:
 
 
 def show_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], narrow: tuple[Sequence[str], Iterable[Sequence[Any]]] = ((), ())
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    narrow: tuple[Sequence[str], Iterable[Sequence[Any]]] = ((), ()),
 ) -> None:
     """Print a table, or where it has no room the one given as ``narrow``. ">name" is a column aligned to the right."""
     width = width_of(sys.stdout)

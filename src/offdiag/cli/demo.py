@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from offdiag import Interactions
     from offdiag.data.split import HeldOut
     from offdiag.models.recommender import Recommender
+    from offdiag.ranking import Explanation
 
 EXAMPLES = ("offdiag demo", "offdiag demo ratings.csv --value rating --at-least 4 --out films")
 FOLD_IN = 0.8
@@ -92,6 +94,8 @@ def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Stud
 
 def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
     """The first users with a short history and hidden items; chosen before anything is recommended."""
+    from offdiag import Popularity
+
     lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
     good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
     if len(good) < SAMPLES:  # unusual data: take the shortest histories available
@@ -103,7 +107,8 @@ def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
         targets = set(model.item_ids_[held_out.targets[[user]].indices].tolist())
         (listed,) = model.recommend([history], k=PICKS)
         picks = [(item, score, item in targets) for item, score in listed]
-        reasons = [model.explain([history], item) for item, _, _ in picks]
+        # Popularity, if it is the best, has no reasons: it does not look at the history.
+        reasons = [] if isinstance(model, Popularity) else [model.explain([history], item) for item, _, _ in picks]
         samples.append(writer.Sample(held_out.user_ids[user].item(), history, picks, reasons))
     return samples
 
@@ -169,12 +174,9 @@ def as_json(study: Study, folder: Path) -> dict[str, Any]:
                         "item": item,
                         "score": score,
                         "really_chosen": chosen,
-                        "contributions": [
-                            {"item": i, "contribution": c}
-                            for i, c in zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
-                        ],
+                        "contributions": [{"item": i, "contribution": c} for i, c in _contributions(reason)],
                     }
-                    for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True)
+                    for (item, score, chosen), reason in zip_longest(sample.picks, sample.reasons)
                 ],
             }
             for sample in study.samples
@@ -182,6 +184,10 @@ def as_json(study: Study, folder: Path) -> dict[str, Any]:
         "seconds": study.seconds,
         "files": [str(folder / name) for name in ("report.html", *study.files)],
     }
+
+
+def _contributions(reason: Explanation | None) -> list[tuple[Any, float]]:
+    return [] if reason is None else list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
 
 
 def show(study: Study, folder: Path) -> None:
@@ -205,10 +211,11 @@ def show(study: Study, folder: Path) -> None:
         for item in sample.history:
             console.say(f"  {console.printable(item)}")
         console.say(f"{type(study.model).__name__} recommends")
-        for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
+        for (item, score, chosen), reason in zip_longest(sample.picks, sample.reasons):
             mark = " (really chosen)" if chosen else ""
             console.say(f"  {score:.3f}  {console.printable(item)}{mark}", hang=9)
-            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim", hang=9)
+            why = writer.SAME_FOR_ALL if reason is None else writer.reason_text(reason)
+            console.say(f"         {console.printable(why)}", style="dim", hang=9)
     console.say()
     files = {"report.html": "figures and details; open it in a browser", **study.files}
     console.show_pairs({str(folder / name): what for name, what in files.items()})

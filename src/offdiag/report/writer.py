@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 METRICS = ("recall@20", "recall@50", "ndcg@100")
 ALSO = ("coverage@20", "novelty@20")
 CUTS = tuple(f"recall_all@{k}" for k in (1, 5, 10, 20, 50, 100))
+SAME_FOR_ALL = "the same list for everyone"  # the reason of Popularity
 JUDGE = "ndcg@100"  # the metric that names the best model
 
 
@@ -46,7 +47,7 @@ class Sample:
     user: Any
     history: list[Any]
     picks: list[tuple[Any, float, bool]]  # item, score, whether the user really chose it
-    reasons: list[Explanation]  # one per pick
+    reasons: list[Explanation]  # one per pick; none of Popularity, which does not look at the history
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,7 @@ def render(study: Study) -> str:
         contributions=plots.contributions,
         p_value=p_value,
         reason_text=reason_text,
+        same_for_all=SAME_FOR_ALL,
         setting_text=setting_text,
     )
 

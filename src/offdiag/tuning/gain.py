@@ -69,9 +69,7 @@ class Gain:
         }
 
 
-def measure_gain(
-    tuned: Learner, automatic: Learner, split: Any, metric: str, progress: Progress | None = None
-) -> Gain:
+def measure_gain(tuned: Learner, automatic: Learner, split: Any, metric: str, progress: Progress | None = None) -> Gain:
     """Fit both on the training part and measure both on the test users."""
     with_tuning, without = (measure(model, split, [metric], progress) for model in (tuned, automatic))
     return Gain(metric, with_tuning, without, same=tuned.settings_ == automatic.settings_)
