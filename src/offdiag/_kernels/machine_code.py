@@ -10,6 +10,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,9 @@ def _listen() -> None:
     if _listening:
         return
     _listening = True
-    from numba.core import event
+    events: Any = import_module("numba.core.event")
 
-    class Compilations(event.Listener):  # type: ignore[misc]
+    class Compilations(events.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:
             loop = event.data["dispatcher"]
             if not loop.py_func.__module__.startswith("offdiag."):
@@ -84,12 +85,13 @@ def _listen() -> None:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", Compilations())
+    events.register("numba:compile", Compilations())
 
 
 def _in_temporary_folder(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    from numba import config, njit
+    from numba import njit
 
+    config: Any = import_module("numba.core.config")
     private = _private_folder()
     if private is None:
         return njit(**options)(function)
@@ -118,15 +120,14 @@ def _private_folder() -> Path | None:
 
 def _read_package_folder(loop: Any) -> None:
     """Look for machine code next to the source too, if new code is kept elsewhere."""
-    from numba.core import caching
-
+    caching: Any = import_module("numba.core.caching")
     source = Path(loop.py_func.__code__.co_filename)
     near = source.parent / "__pycache__"
     if loop.stats.cache_path in (None, str(near)) or not any(near.glob(f"{source.stem}.*.nbi")):
         return
-    locator: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
+    locator = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator  # its name before 0.62
 
-    class Near(locator):  # type: ignore[misc]
+    class Near(locator):  # type: ignore[misc, valid-type]
         def ensure_cache_path(self) -> None:
             """It is only read."""
 

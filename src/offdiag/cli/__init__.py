@@ -24,13 +24,13 @@ COMMANDS = tuple(name for names in FAMILIES.values() for name in names)
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point: run one command and return the exit code."""
     try:
-        from offdiag.cli import console
+        from offdiag.cli import runner
 
         app = application()
     except KeyboardInterrupt:  # while the libraries load
         sys.stderr.write("offdiag: interrupted; what was there before is kept\n")
         return 130
-    return console.run(app, argv)
+    return runner.run(app, argv)
 
 
 @functools.cache

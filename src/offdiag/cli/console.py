@@ -1,4 +1,4 @@
-"""Shared by all commands: results on stdout, messages on stderr, progress, and one-line errors."""
+"""Shared by all commands: results on stdout, messages on stderr, and progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,78 +13,23 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from offdiag import wording
-from offdiag._kernels import machine_code
 from offdiag.cli import layout
 from offdiag.data import sql
-from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, OffdiagError, UnknownItemsWarning
+from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from offdiag import Interactions
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
 WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is truncated or wrapped
 BAR = 30  # characters of the longest bar
 PREFIX = "offdiag: "
 
 _hidden: dict[str, str] = {}  # connection strings of this run, and the text shown instead
 
-# typer bundles its own copy of click from 0.16 on and needs click before; this is the usage error of either.
-_UsageError: Any = typer.BadParameter.__mro__[1]
-_ClickError: Any = typer.BadParameter.__mro__[2]
 
-
-def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for a user error, 130 after Ctrl-C."""
-    _hide(sys.argv[1:] if argv is None else argv)
-    machine_code.announce(_note_compiling if sys.stderr.isatty() else None)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show must not fail
-    try:
-        with warnings.catch_warnings():
-            # the commands print these themselves
-            for category in (UnknownItemsWarning, InterruptedFitWarning, NoMinimiserWarning):
-                warnings.simplefilter("ignore", category)
-            command = typer.main.get_command(app)
-            code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
-        sys.stdout.flush()
-    except OffdiagError as error:
-        return _mistake(as_options(str(error)))
-    except _ClickError as error:
-        return _mistake(_usage(error))
-    except (BrokenPipeError, SystemExit) as end:
-        if isinstance(end, SystemExit) and not end.code:
-            return 0  # completion, which the shell asks for
-        # The reader has closed the pipe; typer exits by itself in that case.
-        # Python flushes stdout once more at exit: send that to /dev/null.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except OSError as error:
-        if error.filename is None and error.strerror is None:
-            raise
-        place = f"{str(error.filename)!r}: " if error.filename is not None else ""
-        return _mistake(f"{place}{error.strerror or error}")
-    except MemoryError as error:
-        return _mistake(f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage")
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    if code == INTERRUPTED:
-        message("interrupted; what was there before is kept")
-    return code if isinstance(code, int) else 0
-
-
-def _note_compiling() -> None:
-    if machine_code.is_kept():
-        note("compiling, once: this takes a while, and later runs are faster; offdiag warm-up compiles everything")
-    else:
-        note("compiling at every start, because no folder is writable for the machine code; set NUMBA_CACHE_DIR")
-
-
-def _hide(words: Sequence[str]) -> None:
+def hide(words: Sequence[str]) -> None:
     """From now on, show connection strings from the command line without user name and password."""
     typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
     _hidden.clear()
@@ -113,22 +57,6 @@ def as_options(text: str) -> str:
     name = rf"(?<![\w.(?&/-])({'|'.join(_OPTIONS)})="
     text = re.sub(name + r"(?=['\d…])", lambda found: f"--{found[1].replace('_', '-')} ", text)
     return re.sub(name + r"(?=\W|$)", lambda found: f"--{found[1].replace('_', '-')}", text)
-
-
-def _mistake(text: str) -> int:
-    message(text)
-    return 2
-
-
-def _usage(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if isinstance(error, _UsageError) and context is not None else "offdiag"
-    if option := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
-        known = [name for one in context.command.get_params(context) for name in (*one.opts, *one.secondary_opts)]
-        near = wording.suggestion(option, known)
-        return f"{path} has no option {option}{near.replace(chr(39), '') or f'; see {path} --help'}"
-    text = error.format_message().rstrip(". ")
-    return f"{text[:1].lower()}{text[1:]}; see {path} --help"
 
 
 def message(text: str) -> None:

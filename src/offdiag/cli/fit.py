@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Option
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from offdiag.cluster import Parts, Report
     from offdiag.living.ledger import Ledger
     from offdiag.models.recommender import Recommender
+    from offdiag.protocols import Learner
 
 EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
@@ -95,7 +96,7 @@ def fit(
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
-                result = gain.measure(learner, split, metric or DEFAULT_METRICS, work)
+                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
         save(learner, out, ledger, key_file, result, work)

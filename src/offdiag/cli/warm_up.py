@@ -36,7 +36,7 @@ def warm_up(json: Json = False) -> None:
         warnings.simplefilter("ignore")  # about data this small
         for stage in run():
             work.begin(f"compiling: {stage}")
-    about = {
+    about: dict[str, Any] = {
         "compiled": len(machine_code.compilations),
         "loaded": sum(map(len, machine_code.signatures().values())) - len(machine_code.compilations),
         "folder": machine_code.folder(),
@@ -125,7 +125,7 @@ def change(model: Recommender, data: Interactions) -> None:
     if model.weights_.linear:
         od.Reranked(model, diversity=0.5).recommend(data, k=5)
         for storage in ("float32", "float16", "int8"):
-            ask(od.compress(model, keep=5, storage=storage), data)  # type: ignore[arg-type]
+            ask(od.compress(model, keep=5, storage=storage), data)
         od.compress(model, max_bytes=2000)
     if type(model).can_change:
         leaving = data.select_users(slice(3, 5))
