@@ -66,7 +66,7 @@ def commands(*models):
             ["similar", file, items[0]],
             ["evaluate", "t.csv", file],
             ["explain", file, "--history", f"{items[0]},{items[1]}", "--item", items[2]],
-            ["compress", file, "--keep", "5", "--out", "small.od"],
+            ["compress", file, "small.od", "--keep", "5"],
             ["recommend", "small.od", "--history", items[0]],
         ]
     return out

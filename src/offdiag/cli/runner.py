@@ -85,7 +85,8 @@ def _usage(error: Any) -> str:
     context: Any = getattr(error, "ctx", None)
     path = context.command_path if isinstance(error, _UsageError) and context is not None else "offdiag"
     if option := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
-        known = [name for one in context.command.get_params(context) for name in (*one.opts, *one.secondary_opts)]
+        parameters = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
+        known = [name for one in parameters for name in (*one.opts, *one.secondary_opts)]
         near = wording.suggestion(option, known)
         return f"{path} has no option {option}{near.replace(chr(39), '') or f'; see {path} --help'}"
     text = error.format_message().rstrip(". ")
