@@ -75,7 +75,7 @@ def commands(*models):
 def test_the_usual_commands_need_no_types_that_warm_up_left_out(folder, monkeypatch):
     monkeypatch.chdir(folder)
     models = [
-        "edlae", "edlae --value rating", "ease --dtype float64", "rdlae --at-least 3 --value rating", "sparse",
+        "edlae", "edlae --value rating", "ease --dtype float64", "rdlae --dtype float64 --value rating", "sparse",
         "low-rank-edlae --rank 5 --iterations 3", "spectral --rank 5", "slim", "item-knn",
     ]  # fmt: skip
     warm = facts(folder, WARM)["types"]

@@ -50,6 +50,7 @@ def test_a_difference_that_may_be_noise_is_no_gain():
 
 def test_a_loss_is_called_worse():
     found = of_difference(-0.01, 0.001 * 50**0.5)
+    assert found.worse
     assert not found.measurable
     assert str(found) == "-0.0100 ± 0.0010 ndcg@10, worse than automatic (p < 0.0001)"
 

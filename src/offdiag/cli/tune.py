@@ -18,7 +18,6 @@ from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
 from offdiag.report import writer
-from offdiag.tuning.gain import LEVEL
 
 if TYPE_CHECKING:
     from offdiag import Interactions, Tuned
@@ -253,8 +252,7 @@ def show(tuned: Tuned, gain: Gain, facts: dict[str, Any]) -> None:
 def _advice(gain: Gain) -> str:
     if gain.measurable or gain.same:
         return ""
-    worse = gain.comparison.p_value[gain.metric] < LEVEL
-    return f"; offdiag fit, which is automatic, is {'the better choice' if worse else 'as good'}"
+    return f"; offdiag fit, which is automatic, is {'the better choice' if gain.worse else 'as good'}"
 
 
 def _show_trials(tuned: Tuned) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from offdiag import wording
 from offdiag.evaluation import Comparison, Result, evaluate
 from offdiag.progress import Progress
@@ -42,8 +40,16 @@ class Gain:
     @property
     def measurable(self) -> bool:
         """Whether tuned is better, by a paired test at the 5 % level."""
-        p = self.comparison.p_value[self.metric]
-        return bool(np.isfinite(p) and p < LEVEL and self.comparison.difference[self.metric] > 0)
+        return self._differs and self.comparison.difference[self.metric] > 0
+
+    @property
+    def worse(self) -> bool:
+        """Whether tuned is worse, by the same test."""
+        return self._differs and self.comparison.difference[self.metric] < 0
+
+    @property
+    def _differs(self) -> bool:
+        return bool(self.comparison.p_value[self.metric] < LEVEL)  # False for nan
 
     def __str__(self) -> str:
         if self.same:
@@ -53,7 +59,7 @@ class Gain:
         p = wording.p_value(test.p_value[metric])
         if self.measurable:
             return f"{amount} over automatic ({p})"
-        if test.p_value[metric] < LEVEL:
+        if self.worse:
             return f"{amount}, worse than automatic ({p})"
         return f"no measurable gain over automatic ({p}): {amount}"
 

@@ -71,6 +71,13 @@ class Tuned(tables.Tabular):
         """What tuning gained: the chosen and the automatic settings, fitted on train, measured on the test users.
 
         Ask once, at the very end. Settings that were held fixed are fixed in both.
+
+        Example:
+            >>> import offdiag as od
+            >>> split = od.split.strong(od.synthetic.interactions(300, 40, 3_000, seed=0), held_out=0.2)
+            >>> gain = od.tune(od.EASE, split, trials=2, fixed={"user_power": 0.5}).gain(split)
+            >>> gain.tuned.n_users == gain.automatic.n_users == gain.comparison.n_users
+            True
         """
         fixed = {name: value for name, value in self.settings.items() if name not in self.best.settings}
         cls = type(self.model)
