@@ -106,14 +106,14 @@ def ask(model: Recommender, data: Interactions) -> None:
     with tempfile.TemporaryDirectory() as name:
         persist.save(model, Path(name, "model.od"))
         for one in (model, od.load(Path(name, "model.od"))):
-            item, other = one.item_ids_[:2].tolist()
+            item, other, third = one.item_ids_[:3].tolist()
             one.recommend(data, k=5)
             one.recommend([[item], []], k=5, allow=one.item_ids_[:9].tolist(), reasons=one.weights_.linear)
             one.predict(data)
             one.similar([item], k=5)
             od.evaluate(one, split.test, ["ndcg@10", "coverage@10"])
             if one.weights_.linear:
-                one.explain([[item]], other)
+                one.explain([[item, other]], third)
 
 
 def change(model: Recommender, data: Interactions) -> None:
