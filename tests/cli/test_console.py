@@ -1,5 +1,10 @@
 """The console: what is printed where, progress, and the command line as a process."""
 
+import csv
+import io
+import json
+import sys
+
 import numpy as np
 from rich.progress import Progress
 
@@ -57,3 +62,37 @@ def test_a_detail_is_shown_and_the_bar_continues():
     assert (task.description, task.total) == ("fitting again: save", 1.0), (
         "the same stage of other work has its own bar"
     )
+
+
+def test_lines_for_programs_hold_any_id_exactly(text_of, folder):
+    ids = np.array(["a,b", 'say "hi"', "two\nlines", "carriage\rreturn", "\x1b[31mred", " space ", "ünï"])
+    matrix = od.read(1 - np.eye(7)).matrix
+    od.EASE(l2=1.0).fit(od.Interactions(matrix, np.arange(7), ids)).save(folder / "quoted.od")
+    rows = list(csv.DictReader(io.StringIO(text_of("similar", "quoted.od", "--all", "-k", 6), newline="")))
+    assert {row["item"] for row in rows} == {row["similar"] for row in rows} == set(ids.tolist())
+    lines = text_of("similar", "quoted.od", "--all", "-k", 6, "--to", "jsonl")
+    assert "\x1b" not in lines
+    assert {json.loads(line)["similar"] for line in lines.splitlines()} == set(ids.tolist())
+
+
+def test_text_is_wrapped_on_a_terminal_only(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    console.show_pairs({"name": "one two three four"})
+    assert capsys.readouterr().out == "name  one two three four\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.show_pairs({"name": "one two three four"})
+    console.message("one two three four")
+    out, err = capsys.readouterr()
+    assert out == "name  one two three\n      four\n"
+    assert err == "offdiag: one two\n         three four\n"
+
+
+def test_a_wide_table_is_replaced_by_a_narrow_one_where_it_has_no_room(capsys, monkeypatch):
+    wide, narrow = (["a", ">b"], [["x", 1]]), (["a and b"], [["x 1"]])
+    console.show_table(*wide, narrow=narrow)
+    assert capsys.readouterr().out.splitlines() == ["a  b", "────", "x  1"]
+    monkeypatch.setattr(console, "width_of", lambda stream: 3)
+    console.show_table(*wide, narrow=narrow)
+    assert capsys.readouterr().out.splitlines() == ["a", "and", "b", "───", "x 1"]

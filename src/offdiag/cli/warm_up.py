@@ -113,7 +113,7 @@ def ask(model: Recommender, data: Interactions) -> None:
             one.similar([item], k=5)
             od.evaluate(one, split.test, ["ndcg@10", "coverage@10"])
             if one.weights_.linear:
-                one.explain([[item, other]], third)
+                one.explain([[item, other]], third).to_dicts()  # with the ranks, computed when read
 
 
 def change(model: Recommender, data: Interactions) -> None:
