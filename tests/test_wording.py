@@ -50,3 +50,10 @@ def test_an_error_of_another_library_becomes_one_line():
 def test_plain_values_are_what_json_can_write():
     value = {1: np.float32(0.5), "a": np.arange(2), "b": (np.inf, None, True), "c": object}
     assert wording.plain(value, lambda text: "text") == {"1": 0.5, "a": [0, 1], "b": [None, None, True], "c": "text"}
+
+
+def test_a_mistyped_word_is_answered_with_the_nearest_names():
+    known = ["edlae", "dlae", "ease", "slim"]
+    assert wording.suggestion("edlea", known) == "; did you mean 'edlae'?"
+    assert wording.suggestion("EDLAE", known).startswith("; did you mean 'edlae'")
+    assert wording.suggestion("magic", known) == ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,12 @@ def shorten(ids: Sequence[Any], most: int = 5) -> str:
     """'a, b, c and 7 more'."""
     shown = ", ".join(repr(x) for x in ids[:most])
     return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """'; did you mean 'edlae'?' for a word that is nearly a known one, else nothing."""
+    close = difflib.get_close_matches(word.lower(), list(known), n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def one_line(error: BaseException) -> str:

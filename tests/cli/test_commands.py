@@ -1,7 +1,11 @@
 """The commands and their help: complete, with examples, and documented."""
 
 import inspect
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +30,9 @@ def command_options():
 
 
 def test_no_command_is_missing_or_new():
-    names = "demo fit tune catalogue compress update forget serve evaluate recommend similar explain info datasets"
+    names = (
+        "demo fit tune catalogue compress recommend similar explain serve evaluate info datasets update forget warm-up"
+    )
     assert " ".join(COMMANDS) == f"{names} reproduce"
     assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
@@ -35,7 +41,7 @@ def test_without_a_command_the_help_lists_them_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = run()
     assert (code, err) == (0, "")
-    assert all(f"│ {name} " in out for name in COMMANDS)
+    assert all(f"\n  {name} " in out for name in COMMANDS)
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -53,7 +59,7 @@ def test_every_option_has_a_help_text():
 
 def test_every_command_and_option_is_documented():
     text = (ROOT / "docs" / "cli.md").read_text()
-    sections = dict(re.findall(r"^## (\w[\w ]*)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
+    sections = dict(re.findall(r"^## (\w[\w -]*)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
     shared = set(inspect.signature(inputs.Columns).parameters)
     for name, parameter in command_options():
         if parameter.param_type_name == "argument" or "--help" in parameter.opts:
@@ -68,5 +74,38 @@ def test_the_version_is_printed(text_of):
     assert text_of("--version") == f"offdiag {od.__version__}\n"
 
 
-def test_an_unknown_command_is_one_line(fails):
-    assert "nonsense" in fails("nonsense")
+def test_the_name_of_a_command_or_option_may_be_mistyped(fails):
+    assert "no such command 'nonsense'; see offdiag --help" in fails("nonsense")
+    assert "no such command 'evalute'; did you mean 'evaluate'?" in fails("evalute")
+    assert "offdiag fit has no option --modle; did you mean --model?" in fails("fit", "--modle", "ease")
+    assert "offdiag fit has no option --frobnicate; see offdiag fit --help" in fails("fit", "--frobnicate")
+    assert "did you mean 'edlae'?" in fails("fit", "train.csv", "--model", "edlea", "--out", "x.od")
+    assert "did you mean ndcg@10?" in fails("tune", "train.csv", "--metric", "ndgc@10")
+
+
+def completed(words):
+    """What the shell offers for the last of the words."""
+    asked = {"_OFFDIAG_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    ran = subprocess.run(
+        [sys.executable, "-m", "offdiag"], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    return ran.stdout.split()
+
+
+@pytest.mark.slow
+def test_the_shell_completes_commands_options_models_and_metrics():
+    assert completed("offdiag re") == ["recommend", "reproduce"]
+    assert completed("offdiag tune --tri") == ["--trials"]
+    assert "--dropout" in completed("offdiag fit --dro")
+    assert completed("offdiag fit --model low") == ["low-rank-edlae", "low-rank-dlae"]
+    assert completed("offdiag tune --metric ndcg@1") == ["ndcg@10", "ndcg@100"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_completion_is_installed_for_bash(tmp_path):
+    """By a shell, which is what the installation looks for."""
+    install = f"{sys.executable} -m offdiag --install-completion; source .bashrc; complete -p offdiag"
+    home = os.environ | {"HOME": str(tmp_path)}
+    ran = subprocess.run(["bash", "-c", install], env=home, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "-F _offdiag_completion offdiag" in ran.stdout

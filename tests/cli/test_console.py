@@ -1,29 +1,15 @@
 """The console: what is printed where, progress, and the command line as a process."""
 
+import csv
+import io
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
-import pytest
 from rich.progress import Progress
 
 import offdiag as od
 from offdiag.cli import console, outputs
-
-
-def start(folder, *args, **more):
-    return subprocess.Popen(
-        [sys.executable, "-m", "offdiag", *args],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more,
-    )  # fmt: skip
-
-
-def test_long_tables_are_lines_separated_by_tabs(capsys, monkeypatch):
-    monkeypatch.setattr(console, "MANY_ROWS", 10)
-    console.show_table(["user", ">rank"], [[n, 1] for n in range(11)])
-    assert capsys.readouterr().out.splitlines()[:2] == ["user\trank", "0\t1"]
 
 
 def test_ids_are_printed_verbatim_but_cannot_control_the_terminal(text_of, json_of, folder, monkeypatch):
@@ -78,32 +64,35 @@ def test_a_detail_is_shown_and_the_bar_continues():
     )
 
 
-# As a process
+def test_lines_for_programs_hold_any_id_exactly(text_of, folder):
+    ids = np.array(["a,b", 'say "hi"', "two\nlines", "carriage\rreturn", "\x1b[31mred", " space ", "ünï"])
+    matrix = od.read(1 - np.eye(7)).matrix
+    od.EASE(l2=1.0).fit(od.Interactions(matrix, np.arange(7), ids)).save(folder / "quoted.od")
+    rows = list(csv.DictReader(io.StringIO(text_of("similar", "quoted.od", "--all", "-k", 6), newline="")))
+    assert {row["item"] for row in rows} == {row["similar"] for row in rows} == set(ids.tolist())
+    lines = text_of("similar", "quoted.od", "--all", "-k", 6, "--to", "jsonl")
+    assert "\x1b" not in lines
+    assert {json.loads(line)["similar"] for line in lines.splitlines()} == set(ids.tolist())
 
 
-def test_a_mistake_in_a_process_is_one_line_without_a_traceback(folder):
-    ran = start(folder, "fit", "nowhere.csv", "--out", "x.od")
-    out, err = ran.communicate(timeout=60)
-    assert (ran.returncode, out) == (2, "")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
+def test_text_is_wrapped_on_a_terminal_only(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    console.show_pairs({"name": "one two three four"})
+    assert capsys.readouterr().out == "name  one two three four\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.show_pairs({"name": "one two three four"})
+    console.message("one two three four")
+    out, err = capsys.readouterr()
+    assert out == "name  one two three\n      four\n"
+    assert err == "offdiag: one two\n         three four\n"
 
 
-def test_a_pipe_gets_pure_json_and_no_colours(folder):
-    ran = start(folder, "recommend", "model.od", "--history", "", "--json", env=os.environ | {"COLUMNS": "20"})
-    out, err = ran.communicate(timeout=60)
-    assert (ran.returncode, err) == (0, "")
-    longest = max((i["item"] for i in json.loads(out)[0]["items"]), key=len)
-    ran = start(folder, "recommend", "model.od", "--history", "", env=os.environ | {"TERM": "xterm-256color"})
-    out, _ = ran.communicate(timeout=60)
-    assert longest in out
-    assert "\x1b" not in out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_reader_that_leaves_early_is_no_error(folder, form):
-    with start(folder, "recommend", "model.od", "--histories", "new.csv", "-k", "50", *form) as ran:
-        ran.stdout.close()
-        assert ran.stderr.read() == ""
-    assert ran.returncode == console.BROKEN_PIPE
+def test_a_wide_table_is_replaced_by_a_narrow_one_where_it_has_no_room(capsys, monkeypatch):
+    wide, narrow = (["a", ">b"], [["x", 1]]), (["a and b"], [["x 1"]])
+    console.show_table(*wide, narrow=narrow)
+    assert capsys.readouterr().out.splitlines() == ["a  b", "────", "x  1"]
+    monkeypatch.setattr(console, "width_of", lambda stream: 3)
+    console.show_table(*wide, narrow=narrow)
+    assert capsys.readouterr().out.splitlines() == ["a", "and", "b", "───", "x 1"]

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 
 import offdiag as od
@@ -25,6 +26,20 @@ def test_the_demo_takes_a_file_and_is_reproducible(json_of, folder):
     assert [m["mean"] for m in first["models"]] == [m["mean"] for m in second["models"]]
     assert first["samples"] == second["samples"]
     assert first["best"] in {"EASE", "DLAE", "EDLAE", "Popularity"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_model_that_is_served_is_the_one_named_best(json_of, folder, seed):
+    """With so few users, any of the four may be the best, Popularity included."""
+    rng, weights = np.random.default_rng(0), 1 / np.arange(1, 41)
+    rows = [f"{u},i{i}" for u in range(60) for i in rng.choice(40, 6, replace=False, p=weights / weights.sum())]
+    (folder / "few.csv").write_text("\n".join(["user,item", *rows]))
+    study = json_of("demo", "few.csv", "--out", "few", "--seed", seed)
+    assert type(od.load(folder / "few" / "model.od")).__name__ == study["best"]
+    (best,) = [model for model in study["models"] if model["model"] == study["best"]]
+    assert best["mean"]["ndcg@100"] == max(model["mean"]["ndcg@100"] for model in study["models"])
+    assert json_of("info", "few/model.od")["metrics"]["mean"] == best["mean"]
+    assert f"Recommendations of {study['best']} for" in (folder / "few" / "report.html").read_text()
 
 
 def test_a_wrong_call_is_one_line(fails, folder):

@@ -1,9 +1,13 @@
 """`offdiag evaluate`: the numbers of the library, and how models differ."""
 
+import json
+
 import numpy as np
+import polars as pl
 import pytest
 
 import offdiag as od
+from offdiag.cli import outputs
 
 
 def test_evaluate_gives_what_the_library_gives(run, json_of):
@@ -18,12 +22,36 @@ def test_evaluate_gives_what_the_library_gives(run, json_of):
     assert found["mean"]["ndcg@10"] == pytest.approx(od.evaluate(model, held_out, ["ndcg@10"]).mean["ndcg@10"])
 
 
-def test_evaluate_compares_models_with_the_first(text_of, json_of):
+def test_evaluate_compares_models_with_the_first(json_of):
     found = json_of("evaluate", "new.csv", "model.od", "ease.od", "low.od", "popular.od", notes=True)
     assert [c["file"] for c in found["comparisons"]] == ["ease.od", "low.od", "popular.od"]
     first, last = found["models"][0]["mean"], found["models"][-1]["mean"]
     gap = found["comparisons"][-1]["difference"]["ndcg@100"]
     assert gap == pytest.approx(last["ndcg@100"] - first["ndcg@100"])
+
+
+def test_in_a_pipe_or_a_file_a_row_per_model_and_metric(run, text_of, json_of, folder):
+    words = ["evaluate", "new.csv", "model.od", "ease.od", "--metric", "coverage@5", "--metric", "ndcg@10"]
+    found = json_of(*words, notes=True)
+    table = pl.read_csv(text_of(*words, notes=True).encode())
+    assert table.columns == [
+        "file", "model", "metric", "mean", "sem", "n_users", "difference", "difference_sem", "p_value",
+    ]  # fmt: skip
+    assert table["file"].to_list() == ["model.od"] * 2 + ["ease.od"] * 2
+    assert table["mean"].to_list() == [mean for model in found["models"] for mean in model["mean"].values()]
+    assert table["difference"].to_list() == [None, None, *found["comparisons"][0]["difference"].values()]
+    assert table["p_value"].to_list() == [None, None, *found["comparisons"][0]["p_value"].values()]
+    for name, read in (("t.parquet", pl.read_parquet), ("t.csv", pl.read_csv), ("t.jsonl", pl.read_ndjson)):
+        code, out, err = run(*words, "--out", name)
+        assert (code, out) == (0, "")
+        assert f"wrote 4 rows to {name}" in err
+        assert read(folder / name).equals(table)
+    lines = text_of(*words, "--to", "jsonl", notes=True).splitlines()
+    assert [json.loads(line)["metric"] for line in lines] == ["coverage@5", "ndcg@10"] * 2
+
+
+def test_on_a_terminal_the_difference_from_the_first_is_shown(text_of, monkeypatch):
+    monkeypatch.setattr(outputs, "destination", lambda *_, **__: None)  # as on a terminal
     out = text_of("evaluate", "new.csv", "model.od", "ease.od", "--metric", "coverage@5", notes=True)
     assert "Difference from model.od" in out
 
@@ -52,6 +80,9 @@ def test_evaluate_reports_the_items_it_leaves_out(run, folder):
         (["new.csv", "model.od", "numbers.od"], "same items"),
         (["numbers.csv", "model.od"], "none of the"),
         (["new.csv"], "MODEL"),
+        (["new.csv", "model.od", "--out", "x.txt"], "expected a file ending in"),
+        (["new.csv", "model.od", "--out", "new.csv"], "itself"),
+        (["new.csv", "model.od", "--out", "x.csv", "--json"], "exclude each other"),
         (["new.csv", "new.csv"], "new.csv"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 import offdiag as od
 from offdiag import model_list
-from offdiag.cli import console, fit, tune
+from offdiag.cli import console, tune
 from offdiag.tuning import ranges
 from tests.fixtures.tables import write_table
 
@@ -44,6 +44,10 @@ def test_tune_finds_what_the_library_finds(json_of):
     assert said["test"]["mean"] == pytest.approx(result.mean)
     assert said["test"]["sem"] == pytest.approx(result.sem)
     assert said["test"]["n_users"] == result.n_users
+    automatic = od.evaluate(od.EDLAE().fit(split.train), split.test, ["ndcg@20"])
+    assert said["gain"]["p_value"] == pytest.approx(result.compare(automatic).p_value)
+    assert said["gain"]["automatic"]["mean"] == pytest.approx(automatic.mean)
+    assert (said["chosen"], said["reason"]) == (tuned.best.number, tuned.reason)
     assert said["stopped"] == "trials"
     assert {part["setting"] for part in said["influence"]} == {"dropout", "l2", "user_power"}
 
@@ -55,23 +59,28 @@ def test_the_test_users_are_used_once_and_only_after_the_search(text_of, monkeyp
         asked.append(held_out.user_ids.tolist())
         return inner(model, held_out, *args, **words)
 
-    monkeypatch.setattr(od, "evaluate", watched)
-    monkeypatch.setattr("offdiag.tuning.trial_runner.evaluate", watched)
+    for place in ("trial_runner", "gain"):
+        monkeypatch.setattr(f"offdiag.tuning.{place}.evaluate", watched)
     text_of("tune", "train.csv", *FAST)
     split = split_of()
-    assert asked == [split.validation.user_ids.tolist()] * 4 + [split.test.user_ids.tolist()]
+    validation, test = split.validation.user_ids.tolist(), split.test.user_ids.tolist()
+    assert asked == [validation] * 4 + [test] * 2, "once for the chosen and once for the automatic settings"
 
 
 def test_best_settings_test_trials_and_influence_are_printed(text_of):
     out = text_of("tune", "train.csv", "--trials", 12)
     tuned = od.tune(od.EDLAE, split_of(), trials=12)
     best = ", ".join(f"{name} {value:.4g}" for name, value in tuned.settings.items())
-    assert f"best settings  {best}\n" in out
+    assert re.search(rf"^settings +{best}$", out, re.M)
     users = [np.count_nonzero(np.diff(part.targets.indptr)) for part in (split_of().validation, split_of().test)]
-    assert f"ndcg@100 {tuned.value:.4f} ± {tuned.sem:.4f}, {users[0]} users, chosen of 12 trials" in out
-    assert f"{users[1]} other users, measured once (mean ± standard error)" in out
+    assert (
+        f"ndcg@100 {tuned.value:.4f} ± {tuned.sem:.4f}, {users[0]} users; automatic {tuned.trials[0].value:.4f}" in out
+    )
+    assert f"{users[1]} other users, asked once; automatic " in out
+    assert f"gain        {tuned.gain(split_of())}" in out
+    assert f"chosen      {tuned.reason}\n" in out
     assert "12 complete" in out
-    assert "proposed by" in out
+    assert "origin" in out
     assert out.count("sampler") <= 10  # only the best ten
     assert "within 1 % of the best" in out
 
@@ -192,13 +201,13 @@ def test_ctrl_c_before_the_first_result_changes_nothing(run, folder, monkeypatch
 
 
 def test_ctrl_c_after_the_search_still_prints_the_settings(run, folder, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "measure", interrupted)
+    monkeypatch.setattr("offdiag.tuning.trials.measure_gain", interrupted)
     code, out, err = run("tune", "train.csv", *FAST, "--out", "e.od")
     assert (code, out) == (130, "")
-    assert "the best settings found: dropout" in err
+    assert "the settings chosen: dropout" in err
     assert not (folder / "e.od").exists()
 
 

@@ -1,6 +1,8 @@
 """Reading: every source gives the same matrix as a dictionary."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -154,3 +156,16 @@ def test_real_files_have_their_published_sizes(shared_data):
     assert read(shared_data("lastfm-hetrec2011") / "user_artists.dat", value=2).matrix.shape == (1892, 17632)
     assert read(shared_data("fimi-retail") / "retail.dat", format="baskets").matrix.shape == (88162, 16470)
     assert read(shared_data("citeulike-a") / "users.dat", format="counted").matrix.shape == (5551, 16980)
+
+
+@pytest.mark.slow
+def test_a_relation_of_duckdb_leaves_no_line_at_exit(tmp_path):
+    code = """
+import duckdb
+import offdiag as od
+connection = duckdb.connect()
+print(od.read(connection.sql("select 1 as user, 2 as item")).nnz)
+connection.close()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("1\n", "")

@@ -12,7 +12,7 @@ from tests.fixtures.figures import SVG, check_figure, elements, points
 
 
 def trial(number, value, origin="sampler", sem=0.01, small=None, **settings):
-    state = "pruned" if value is None else "complete"
+    state = "rejected" if value is None else "complete"
     return Trial(number, origin, settings, state, value, None if value is None else sem, small, seconds=0.1)
 
 

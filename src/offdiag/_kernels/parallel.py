@@ -9,18 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag._kernels import interrupts
+from offdiag._kernels import interrupts, machine_code
 
 
 def compiled(function: Callable[..., Any], fastmath: Iterable[str] = ("contract",), inline: str = "never") -> Any:
     """Compile on first use, to run without the interpreter lock; cache the machine code for later runs if possible."""
-    from numba import njit
-
     options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy", "inline": inline}
-    try:
-        loop = njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package folder nor a home directory is writable, as in some containers
-        loop = njit(**options)(function)
+    loop = machine_code.kept(function, **options)
     loop.compile = _shielded(loop.compile)
     return loop
 

@@ -10,12 +10,31 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
-from offdiag import model_list
+from offdiag import model_list, wording
+from offdiag.cli import help_page
+from offdiag.errors import OffdiagError
 
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
 ModelFile = Annotated[str, Argument(metavar="MODEL", help="A file written by `offdiag fit`.")]
 ModelFiles = Annotated[list[str], Argument(metavar="MODEL", help="One or more model files.")]
-ModelName = Annotated[str, Option("--model", metavar="NAME", help=f"One of {', '.join(model_list.COMMANDS)}.")]
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of models, for the shell."""
+    return [name for name in model_list.COMMANDS if name.startswith(incomplete)]
+
+
+def complete_metric(incomplete: str) -> list[str]:
+    """Names of metrics at the usual lengths, for the shell."""
+    from offdiag.evaluation import KNOWN_METRICS
+
+    return [name for kind in KNOWN_METRICS for k in (10, 20, 50, 100) if (name := f"{kind}@{k}").startswith(incomplete)]
+
+
+ModelName = Annotated[
+    str,
+    Option("--model", metavar="NAME", autocompletion=complete_model, help=f"One of {', '.join(model_list.COMMANDS)}."),
+]
 DataFile = Annotated[str, Argument(metavar="DATA", help="A table of interactions, or a known data set's name.")]
 DataOrSynthetic = Annotated[
     str | None, Argument(metavar="DATA", help="Your own table or a known data set. Default: synthetic data.")
@@ -24,7 +43,12 @@ Users = Annotated[int, Option("--users", min=1, help="Users of the synthetic cat
 Items = Annotated[int, Option("--items", min=1, help="Items of the synthetic catalogue.")]
 Metrics = Annotated[
     list[str] | None,
-    Option("--metric", metavar="NAME", help="What to measure; repeatable. Default: recall@20, recall@50, ndcg@100."),
+    Option(
+        "--metric",
+        metavar="NAME",
+        autocompletion=complete_metric,
+        help="What to measure; repeatable. Default: recall@20, recall@50, ndcg@100.",
+    ),
 ]
 IncludeSeen = Annotated[bool, Option("--include-seen", help="Also recommend items of the history.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of every random choice: same seed, same result.")]
@@ -41,25 +65,24 @@ KeyFile = Annotated[
 DEFAULT_METRICS = ("recall@20", "recall@50", "ndcg@100")
 
 
-class _NarrowHelp:
-    """Help that fits into 80 columns: no placeholder for a flag, N for a number with bounds."""
+class _OwnHelp:
+    """The help of `cli/help_page.py`, the same with every version of typer."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of Typer
-        for param in params:
-            if param.metavar is None and getattr(param, "is_flag", False):
-                param.metavar = ""
-            elif param.metavar is None and getattr(param, "min", None) is not None:
-                param.metavar = "N"
-        return params
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(help_page.text(self, ctx))
 
 
-class Command(_NarrowHelp, TyperCommand):
+class Command(_OwnHelp, TyperCommand):
     pass
 
 
-class Group(_NarrowHelp, TyperGroup):
-    pass
+class Group(_OwnHelp, TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = wording.suggestion(name, self.list_commands(ctx))
+            raise OffdiagError(f"no such command {name!r}{near or f'; see {ctx.command_path} --help'}")
+        return super().resolve_command(ctx, args)
 
 
 def parameter(name: str, kind: Any, default: Any, about: Any) -> inspect.Parameter:
@@ -75,20 +98,14 @@ def with_parameters(command: Callable[..., None], parameters: Sequence[inspect.P
     return command
 
 
-def epilog(examples: Sequence[str]) -> str:
-    """The end of a help text: one example per line."""
-    return "\n\n".join([f"Example{'s' * (len(examples) > 1)}:", *(f"- `{example}`" for example in examples)])
-
-
 def new_application() -> typer.Typer:
     """`offdiag` without its commands."""
     app = typer.Typer(
         name="offdiag",
         cls=Group,
-        add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="markdown",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
         help="Recommendation with linear autoencoders: exact, fast, explainable.",
     )
     app.callback(invoke_without_command=True)(_top)
@@ -115,4 +132,4 @@ def _top(
 def print_help(context: typer.Context) -> None:
     """For a group that is called without a command."""
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        typer.echo(context.get_help())

@@ -1,4 +1,4 @@
-"""Shared by all commands: results on stdout, messages on stderr, progress, and one-line errors."""
+"""Shared by all commands: results on stdout, messages on stderr, and progress."""
 
 from __future__ import annotations
 
@@ -6,77 +6,30 @@ import json
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from offdiag import wording
+from offdiag.cli import layout
 from offdiag.data import sql
-from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, OffdiagError, UnknownItemsWarning
+from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from offdiag import Interactions
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
 WIDE = 100_000  # columns of a pipe: a program reads it, so nothing is truncated or wrapped
 BAR = 30  # characters of the longest bar
-MANY_ROWS = 2_000  # above this a table is printed as tab-separated lines
+PREFIX = "offdiag: "
 
 _hidden: dict[str, str] = {}  # connection strings of this run, and the text shown instead
 
-# typer bundles its own copy of click from 0.16 on and needs click before; this is the usage error of either.
-_UsageError: Any = typer.BadParameter.__mro__[1]
-_ClickError: Any = typer.BadParameter.__mro__[2]
 
-
-def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for a user error, 130 after Ctrl-C."""
-    _hide(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show must not fail
-    try:
-        with warnings.catch_warnings():
-            # the commands print these themselves
-            for category in (UnknownItemsWarning, InterruptedFitWarning, NoMinimiserWarning):
-                warnings.simplefilter("ignore", category)
-            command = typer.main.get_command(app)
-            code = command.main(args=None if argv is None else list(argv), prog_name="offdiag", standalone_mode=False)
-        sys.stdout.flush()
-    except OffdiagError as error:
-        return _mistake(as_options(str(error)))
-    except _ClickError as error:
-        return _mistake(_usage(error))
-    except (BrokenPipeError, SystemExit):
-        # The reader has closed the pipe; typer and rich exit by themselves in that case.
-        # Python flushes stdout once more at exit: send that to /dev/null.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except OSError as error:
-        if error.filename is None and error.strerror is None:
-            raise
-        place = f"{str(error.filename)!r}: " if error.filename is not None else ""
-        return _mistake(f"{place}{error.strerror or error}")
-    except MemoryError as error:
-        return _mistake(f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage")
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    if code == INTERRUPTED:
-        message("interrupted; what was there before is kept")
-    return code if isinstance(code, int) else 0
-
-
-def _hide(words: Sequence[str]) -> None:
+def hide(words: Sequence[str]) -> None:
     """From now on, show connection strings from the command line without user name and password."""
     typed = [found[0] for word in words if (found := re.search(r"[A-Za-z][A-Za-z0-9+.-]*://.*", word, re.DOTALL))]
     _hidden.clear()
@@ -106,21 +59,10 @@ def as_options(text: str) -> str:
     return re.sub(name + r"(?=\W|$)", lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
-def _mistake(text: str) -> int:
-    message(text)
-    return 2
-
-
-def _usage(error: Any) -> str:
-    text = error.format_message().rstrip(". ")
-    context = getattr(error, "ctx", None)
-    path = context.command_path if isinstance(error, _UsageError) and context is not None else "offdiag"
-    return f"{text[:1].lower()}{text[1:]}; see {path} --help"
-
-
 def message(text: str) -> None:
-    """One line on stderr, never wrapped."""
-    print(f"offdiag: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
+    """A message on stderr: one line, wrapped only on a terminal."""
+    line = PREFIX + printable(" ".join(text.split()))
+    print("\n".join(layout.fill(line, width_of(sys.stderr), len(PREFIX))), file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:
@@ -135,15 +77,38 @@ def printable(value: Any) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
 
 
-def stdout() -> Console:
-    """The console of stdout: no markup, so that an item called [red] is printed verbatim."""
-    width = None if Console().is_terminal else WIDE
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+def columns(otherwise: int) -> int:
+    """Columns that the environment asks for."""
+    wanted = os.environ.get("COLUMNS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) else otherwise
 
 
-def say(text: str = "", style: str | None = None) -> None:
-    """A line of the result, as text."""
-    stdout().print(Text(text), style=style, soft_wrap=True)
+def width_of(stream: TextIO) -> int:
+    """Columns of a terminal; a pipe has no end."""
+    if not stream.isatty():
+        return WIDE
+    with suppress(OSError):
+        return columns(os.get_terminal_size(stream.fileno()).columns)
+    return columns(80)
+
+
+def say(text: str = "", style: str | None = None, hang: int = 0) -> None:
+    """A line of the result; on a terminal it is wrapped, and continued lines are indented by ``hang``."""
+    for part in text.split("\n"):
+        _show_lines(layout.fill(part, width_of(sys.stdout), hang), style)
+
+
+def styled(text: str, style: str | None) -> str:
+    """The text, on a terminal with colours in a style of ``typer.style``: bold or dim."""
+    plain_terminal = "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb"
+    if style is None or plain_terminal or not sys.stdout.isatty():
+        return text
+    return typer.style(text, **{style: True})
+
+
+def _show_lines(lines: Sequence[str], style: str | None = None) -> None:
+    for line in lines:
+        print(styled(line, style))
 
 
 def show_json(value: Any) -> None:
@@ -160,27 +125,37 @@ def plain(value: Any) -> Any:
     return wording.plain(value, safe)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table. A column whose name starts with ">" is right-aligned."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    names = [name.removeprefix(">") for name in columns]
-    if len(rows) > MANY_ROWS:  # a table must be measured before it is printed, lines need not be
-        for row in [names, *rows]:
-            print("\t".join(row))
-        return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name, column in zip(names, columns, strict=True):
-        table.add_column(name, justify="right" if column.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    stdout().print(table)
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    narrow: tuple[Sequence[str], Iterable[Sequence[Any]]] = ((), ()),
+) -> None:
+    """Print a table, or where it has no room the one given as ``narrow``. ">name" is a column aligned to the right."""
+    width = width_of(sys.stdout)
+    names, cells = _cells(columns, rows)
+    if narrow[0] and not layout.fits(names, cells, width):
+        columns, (names, cells) = narrow[0], _cells(*narrow)
+    right = [name.startswith(">") for name in columns]
+    head, body = layout.table(names, cells, right, width, "─" if _is_unicode() else "-")
+    _show_lines(head, "bold")
+    _show_lines(body)
 
 
-def show_pairs(pairs: dict[str, Any]) -> None:
+def _cells(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> tuple[list[str], list[list[str]]]:
+    return [name.removeprefix(">") for name in columns], [[_cell(cell) for cell in row] for row in rows]
+
+
+def _cell(value: Any) -> str:
+    """The text of a value; the parts of a list are separated by commas and not broken."""
+    if isinstance(value, list):
+        return ", ".join(layout.together(printable(part)) for part in value)
+    return printable(value)
+
+
+def show_pairs(pairs: Mapping[str, Any]) -> None:
     """Names and values, one pair per line."""
-    width = max(map(len, pairs), default=0)
-    for name, value in pairs.items():
-        say(f"{name:<{width}}  {printable(value)}")
+    rows = [(name, _cell(value)) for name, value in pairs.items()]
+    _show_lines(layout.pairs(rows, width_of(sys.stdout)))
 
 
 def show_bars(
@@ -214,7 +189,7 @@ def show_source(source: str, train: Interactions, n_test: int) -> None:
 
 def show_written(files: Sequence[str]) -> None:
     for name in files:
-        say(f"written: {printable(name)}")
+        say(f"written: {printable(name)}", hang=2)
 
 
 class Work:
@@ -250,6 +225,9 @@ class Work:
 @contextmanager
 def working() -> Iterator[Work]:
     """A progress line on stderr with the time left; it disappears at the end and is silent in a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True, markup=False, highlight=False)
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

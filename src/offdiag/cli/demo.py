@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from offdiag import Interactions
     from offdiag.data.split import HeldOut
     from offdiag.models.recommender import Recommender
+    from offdiag.ranking import Explanation
 
 EXAMPLES = ("offdiag demo", "offdiag demo ratings.csv --value rating --at-least 4 --out films")
 FOLD_IN = 0.8
@@ -79,7 +81,7 @@ def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Stud
         od.EASE(): "each item predicted from all others",
         od.DLAE(): "learned while items drop out",
         od.EDLAE(): "the same, judged on the dropped items",
-    }  # the last one also recommends
+    }
     for model, idea in ideas.items():
         name = type(model).__name__
         work.begin(name)
@@ -89,13 +91,16 @@ def run(inter: Interactions, source: str, seed: int, work: console.Work) -> Stud
         result = od.evaluate(model, split.test, metrics=metrics, progress=work)
         settings, n_bytes = dict(model.settings_), model.weights_.nbytes
         entries.append(writer.Entry(name, idea, model.get_params(), settings, result, fitted, n_bytes))
+    best = dict(zip(entries, ideas, strict=True))[writer.best_of(entries)]  # the one that the report names recommends
     work.begin("looking for reasons")
-    samples = _samples(model, split.test)
-    return Study(source, split, FOLD_IN, seed, entries, model, samples, time.perf_counter() - start)
+    samples = _samples(best, split.test)
+    return Study(source, split, FOLD_IN, seed, entries, best, samples, time.perf_counter() - start)
 
 
 def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
     """The first users with a short history and hidden items; chosen before anything is recommended."""
+    from offdiag import Popularity
+
     lengths, hidden = np.diff(held_out.histories.indptr), np.diff(held_out.targets.indptr)
     good = np.flatnonzero((hidden >= 1) & (lengths >= 4) & (lengths <= 10))
     if len(good) < SAMPLES:  # unusual data: take the shortest histories available
@@ -107,7 +112,8 @@ def _samples(model: Recommender, held_out: HeldOut) -> list[writer.Sample]:
         targets = set(model.item_ids_[held_out.targets[[user]].indices].tolist())
         (listed,) = model.recommend([history], k=PICKS)
         picks = [(item, score, item in targets) for item, score in listed]
-        reasons = [model.explain([history], item) for item, _, _ in picks]
+        # Popularity, if it is the best, has no reasons: it does not look at the history.
+        reasons = [] if isinstance(model, Popularity) else [model.explain([history], item) for item, _, _ in picks]
         samples.append(writer.Sample(held_out.user_ids[user].item(), history, picks, reasons))
     return samples
 
@@ -116,7 +122,8 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     """Write the report, the model and, for synthetic data, the tables, for use with other commands."""
     from offdiag import persist
 
-    files = {"model.od": "the EDLAE model; try offdiag similar, recommend, explain and info"}
+    best = study.best.name
+    files = {"model.od": f"the {best} model, the best here; try offdiag similar, recommend, explain and info"}
     if with_data:
         files["train.csv"] = "the users it learned from, and those set aside; try offdiag fit"
         files["new-users.csv"] = "the held-out users; try offdiag evaluate"
@@ -127,7 +134,7 @@ def write(study: Study, inter: Interactions, folder: Path, work: console.Work, *
     with tempfile.TemporaryDirectory(prefix=".offdiag-", dir=folder) as name:
         aside = Path(name)
         writer.replace_text(aside / "report.html", writer.render(study))
-        measured = study.results["EDLAE"].to_dict() | {"popularity": study.results["Popularity"].to_dict()}
+        measured = study.best.result.to_dict() | {"popularity": study.results["Popularity"].to_dict()}
         persist.save(study.model, aside / "model.od", metrics=measured, progress=work)
         if with_data:
             is_new = np.isin(inter.user_ids, study.split.test.user_ids)
@@ -173,12 +180,9 @@ def as_json(study: Study, folder: Path) -> dict[str, Any]:
                         "item": item,
                         "score": score,
                         "really_chosen": chosen,
-                        "contributions": [
-                            {"item": i, "contribution": c}
-                            for i, c in zip(reason.items.tolist(), reason.contributions.tolist(), strict=True)
-                        ],
+                        "contributions": [{"item": i, "contribution": c} for i, c in _contributions(reason)],
                     }
-                    for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True)
+                    for (item, score, chosen), reason in zip_longest(sample.picks, sample.reasons)
                 ],
             }
             for sample in study.samples
@@ -188,31 +192,36 @@ def as_json(study: Study, folder: Path) -> dict[str, Any]:
     }
 
 
+def _contributions(reason: Explanation | None) -> list[tuple[Any, float]]:
+    return [] if reason is None else list(zip(reason.items.tolist(), reason.contributions.tolist(), strict=True))
+
+
 def show(study: Study, folder: Path) -> None:
     """Print the study on stdout."""
     console.show_source(study.source, study.split.train, study.best.result.n_users)
-    rows = []
-    for entry in study.entries:
-        cells = [f"{entry.result.mean[m]:.4f} ± {entry.result.sem[m]:.4f}" for m in writer.METRICS]
-        behind = "best"
-        if entry is not study.best:
-            test = study.best.result.compare(entry.result)
-            behind = f"{-test.difference[writer.JUDGE]:+.4f}, {wording.p_value(test.p_value[writer.JUDGE])}"
-        rows.append([entry.name, *cells, behind, wording.seconds(entry.seconds)])
-    head = ["model", *(f">{m}" for m in writer.METRICS), f"{writer.JUDGE} against the best (paired)", ">fit"]
+    rows = [
+        [
+            entry.name,
+            *(cell for metric in writer.METRICS for cell in outputs.mean_and_error(entry.result, metric)),
+            wording.seconds(entry.seconds),
+        ]
+        for entry in study.entries
+    ]
     console.say()
-    console.show_table(head, rows)
+    console.show_table(["model", *(head for m in writer.METRICS for head in (f">{m}", ">±")), ">fit"], rows)
+    console.say()
     for line in writer.summary(study):
-        console.say(line)
+        console.say(line, hang=2)
     for sample in study.titled_samples:
         console.say(f"\nUser {console.printable(sample.user)} has", style="bold")
         for item in sample.history:
             console.say(f"  {console.printable(item)}")
         console.say(f"{type(study.model).__name__} recommends")
-        for (item, score, chosen), reason in zip(sample.picks, sample.reasons, strict=True):
+        for (item, score, chosen), reason in zip_longest(sample.picks, sample.reasons):
             mark = " (really chosen)" if chosen else ""
-            console.say(f"  {score:.3f}  {console.printable(item)}{mark}")
-            console.say(f"         {console.printable(writer.reason_text(reason))}", style="dim")
+            console.say(f"  {score:.3f}  {console.printable(item)}{mark}", hang=9)
+            why = writer.SAME_FOR_ALL if reason is None else writer.reason_text(reason)
+            console.say(f"         {console.printable(why)}", style="dim", hang=9)
     console.say()
     files = {"report.html": "figures and details; open it in a browser", **study.files}
     console.show_pairs({str(folder / name): what for name, what in files.items()})

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag import wording
-from offdiag.cli import console, inputs
+from offdiag.cli import console, inputs, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
 from offdiag.cli.inputs import Columns
-from offdiag.cli.outputs import number
+from offdiag.cli.outputs import mean_and_error, number
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from offdiag import Interactions, Result
     from offdiag.evaluation import Comparison
     from offdiag.models.recommender import Recommender
 
-EXAMPLES = ("offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100",)
+EXAMPLES = (
+    "offdiag evaluate new-users.csv edlae.od ease.od --metric ndcg@100",
+    "offdiag evaluate new-users.csv edlae.od ease.od --out accuracy.parquet",
+)
 FOLD_IN = 0.8  # share of each user's items that the models see
 
 
@@ -37,17 +41,23 @@ def evaluate(
     metric: Metrics = None,
     include_seen: IncludeSeen = False,
     seed: Seed = 0,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the table to FILE: .parquet, .csv, .jsonl or .ndjson.")
+    ] = None,
+    to: outputs.To = None,
     json: Json = False,
     columns: Columns = Columns(),  # noqa: B008 - frozen
 ) -> None:
     """Measure models on new users, and compare each with the first.
 
     The users of DATA must not have been in the training data: a model file holds no users, so this cannot be checked.
+    On a terminal tables; in a pipe CSV, a row per model and metric.
     """
     import offdiag as od
 
     if not 0 < fold_in < 1:
         raise OffdiagError(f"--fold-in takes a number between 0 and 1, received {fold_in:g}; for example 0.8")
+    wanted = outputs.destination(out, None, to, json, reads=[data, *models])
     with console.working() as work:
         evaluation = measure(
             [(file, od.load(file)) for file in models], data, columns, metric or DEFAULT_METRICS, work,
@@ -62,6 +72,8 @@ def evaluate(
     evaluation.show_notes()
     if json:
         console.show_json(evaluation.to_dict())
+    elif wanted is not None:
+        wanted.write_table(evaluation.table())
     else:
         evaluation.show()
 
@@ -98,15 +110,34 @@ class Evaluation:
         for text in self.notes:
             console.note(text)
 
+    def table(self) -> pl.DataFrame:
+        """A row per model and metric, with the paired difference from the first model."""
+        import polars as pl
+
+        differences: list[Comparison | None] = [None, *(test for _, test in self.comparisons())]
+        rows = [
+            (
+                file, kind, name, result.mean[name], result.sem[name], result.n_users,
+                *((None, None, None) if test is None else (test.difference[name], test.sem[name], test.p_value[name])),
+            )
+            for file, kind, result, test in zip(self.files, self.kinds, self.results, differences, strict=True)
+            for name in result.mean
+        ]  # fmt: skip
+        kinds = {"file": pl.String, "model": pl.String, "metric": pl.String, "mean": pl.Float64, "sem": pl.Float64}
+        more = {"difference": pl.Float64, "difference_sem": pl.Float64, "p_value": pl.Float64}
+        return pl.DataFrame(rows, {**kinds, "n_users": pl.Int64, **more}, orient="row").fill_nan(None)
+
     def show(self) -> None:
         first = self.results[0]
         names = list(first.mean)
+        each = list(zip(self.files, self.results, strict=True))
         console.show_table(
-            ["model", *(f">{name}" for name in names)],
-            [
-                [file, *(wording.with_error(result.mean[n], result.sem[n]) for n in names)]
-                for file, result in zip(self.files, self.results, strict=True)
-            ],
+            ["model", *(head for name in names for head in (f">{name}", ">±"))],
+            [[file, *(cell for n in names for cell in mean_and_error(result, n))] for file, result in each],
+            narrow=(
+                ["model", "metric", ">mean", ">±"],
+                [[file, n, *mean_and_error(result, n)] for file, result in each for n in names],
+            ),
         )
         left_out = first.n_without_targets
         rest = f"; {left_out:,} without anything to predict left out" if left_out else ""
@@ -114,7 +145,7 @@ class Evaluation:
         if len(self.files) > 1:
             console.say(f"\nDifference from {console.printable(self.files[0])}, paired over users:")
             console.show_table(
-                ["model", "metric", ">difference", ">standard error", ">p"],
+                ["model", "metric", ">difference", ">±", ">p"],
                 [
                     [file, n, f"{test.difference[n]:+.4f}", number(test.sem[n]), number(test.p_value[n], ".2g")]
                     for file, test in self.comparisons()

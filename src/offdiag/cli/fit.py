@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Option
@@ -21,9 +20,9 @@ from offdiag.files import keys
 if TYPE_CHECKING:
     from offdiag import Interactions, Result
     from offdiag.cluster import Parts, Report
-    from offdiag.data.split import Split
     from offdiag.living.ledger import Ledger
     from offdiag.models.recommender import Recommender
+    from offdiag.protocols import Learner
 
 EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
@@ -69,6 +68,7 @@ def fit(
     """
     import offdiag as od
     from offdiag.models.block_checkpoints import BlockCheckpoints
+    from offdiag.tuning import gain
 
     named = model_options.assignments(more, "set")
     model_options.check_named(model, named)
@@ -106,8 +106,8 @@ def fit(
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
-                result = measure(learner, split, metric or DEFAULT_METRICS, work)
-                popular = measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
+                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work)
+                popular = gain.measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
         if shop is not None:
@@ -136,7 +136,7 @@ def fit(
     console.show_pairs(
         {
             "model": about["model"],
-            "settings": outputs.settings_text(learner.settings_, learner.get_params()),
+            "settings": outputs.settings_list(learner.settings_, learner.get_params()),
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
             **outputs.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
@@ -175,17 +175,6 @@ def check_updatable(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "
             "on all the others; leave them out, or filter the table before"
         )
-
-
-def measure(learner: Recommender, split: Split, metrics: Sequence[str], work: console.Work) -> Result:
-    """Fit on the training part and measure on the test users; neural networks stop early by the validation users."""
-    import offdiag as od
-
-    also: dict[str, Any] = {"validation": split.validation} if learner.stops_early else {}
-    trial = learner.fit(split.train, progress=work, **also)
-    if getattr(trial, "stopped_", None) == "interrupted":
-        raise KeyboardInterrupt  # the final fit has not started, so there is nothing worth saving
-    return od.evaluate(trial, split.test, metrics=metrics, progress=work)
 
 
 def save(

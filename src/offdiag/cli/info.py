@@ -102,11 +102,11 @@ def _top(ids: NDArray[Any], counts: NDArray[Any]) -> list[dict[str, Any]]:
     return [{"item": ids[i].item(), "total": float(counts[i])} for i in order]
 
 
-def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
+def _model_pairs(about: dict[str, Any]) -> dict[str, Any]:
     weights = sum(part["bytes"] for name, part in about["tensors"].items() if name.startswith("weights."))
     return {
         "model": about["model"],
-        "settings": outputs.settings_text(about["settings"], about["params"]),
+        "settings": outputs.settings_list(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
         **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",
@@ -114,7 +114,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
         **_updatable_pairs(about),
         "file": f"{about['file']}, {size(about['bytes'])}",
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
-        "most popular": _popular_text(about),
+        "most popular": _popular(about),
     }
 
 
@@ -127,7 +127,7 @@ def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
+def _data_pairs(about: dict[str, Any]) -> dict[str, Any]:
     def spread(key: str) -> str:
         s = about[key]
         return f"{s['least']:,} to {s['most']:,}, {s['median']:g} median, {s['mean']:.1f} on average"
@@ -141,9 +141,9 @@ def _data_pairs(about: dict[str, Any]) -> dict[str, str]:
         "items per user": spread("items_per_user"),
         "users per item": spread("users_per_item"),
         "values": "none" if not about["interactions"] else f"all {low:g}" if low == high else f"{low:g} to {high:g}",
-        "most popular": _popular_text(about),
+        "most popular": _popular(about),
     }
 
 
-def _popular_text(about: dict[str, Any]) -> str:
-    return ", ".join(f"{top.get('title') or top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5])
+def _popular(about: dict[str, Any]) -> list[str]:
+    return [f"{top.get('title') or top['item']} ({top['total']:,.0f})" for top in about["most_popular"][:5]]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offdiag import Interactions
     from offdiag.models.recommender import Recommender
 
-PANEL = "Reading the data"
+PANEL = "Data"
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ","}
 
 

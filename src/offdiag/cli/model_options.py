@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from offdiag import model_list
+from offdiag import model_list, wording
 from offdiag.cli import commands, console
 from offdiag.errors import OffdiagError
 
@@ -32,7 +32,8 @@ PANELS = {
 
 def model_class(name: str) -> type[Recommender]:
     if name.lower() not in model_list.COMMANDS:
-        raise OffdiagError(f"--model takes {', '.join(model_list.COMMANDS)}, received {name!r}")
+        near = wording.suggestion(name, model_list.COMMANDS)
+        raise OffdiagError(f"--model takes {', '.join(model_list.COMMANDS)}, received {name!r}{near}")
     cls: type[Recommender] = model_list.model_class(model_list.COMMANDS[name.lower()])
     return cls
 

@@ -21,6 +21,7 @@ from offdiag.report.writer import setting_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from offdiag import Result
     from offdiag.list_files import Written
     from offdiag.recommendations import Recommendations
 
@@ -61,10 +62,10 @@ def saved_text(target: str) -> str:
     return f"{target} ({wording.size(os.path.getsize(target))})"
 
 
-def settings_text(settings: dict[str, Any], params: dict[str, Any]) -> str:
+def settings_list(settings: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> list[str]:
     """Settings as used; those chosen by the library are marked."""
-    marks = {name: " (auto)" for name, value in params.items() if value == "auto"}
-    return ", ".join(f"{name} {setting_text(v)}{marks.get(name, '')}" for name, v in settings.items()) or "none"
+    marks = {name: " (auto)" for name, value in (params or {}).items() if value == "auto"}
+    return [f"{name} {setting_text(v)}{marks.get(name, '')}" for name, v in settings.items()] or ["none"]
 
 
 def outcome(learned: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +112,12 @@ def show_metrics(text: str, metrics: dict[str, Any]) -> None:
     """A table from `Result.to_dict()`, which is also stored in model files."""
     console.say(f"\n{text}:")
     rows = [[name, number(mean), number(metrics["sem"].get(name))] for name, mean in metrics["mean"].items()]
-    console.show_table(["metric", ">mean", ">standard error"], rows)
+    console.show_table(["metric", ">mean", ">± standard error"], rows)
+
+
+def mean_and_error(result: Result, metric: str) -> tuple[str, str]:
+    """Two cells of a table; a metric of all users together has no error."""
+    return number(result.mean[metric]), number(result.sem[metric])
 
 
 def number(value: float | None, digits: str = ".4f") -> str:
@@ -120,7 +126,7 @@ def number(value: float | None, digits: str = ".4f") -> str:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where ranked lists go that are not shown as a table: a file, a folder of files, or stdout."""
+    """Where results go that are not shown as a table: a file, a folder of files, or stdout."""
 
     path: str | None
     rows_per_file: int | None
@@ -133,6 +139,20 @@ class Destination:
             sys.stdout.flush()
             return list_files.to_stream(batches, sys.stdout.buffer, f".{self.stream}")
         return list_files.write(batches, self.path, rows_per_file=self.rows_per_file, progress=work, n_lists=n_lists)
+
+    def write_table(self, table: pl.DataFrame) -> None:
+        """Write a table that is small enough to be in memory."""
+        from offdiag import list_files
+
+        if self.path is None:
+            sys.stdout.flush()
+            list_files.FORMATS[f".{self.stream}"](sys.stdout.buffer).write(table)
+            return
+        with atomic.replacing(Path(self.path)) as file:
+            writer = list_files.FORMATS[list_files.format_of(self.path)](file)
+            writer.write(table)
+            writer.close()
+        console.message(f"wrote {table.height:,} rows to {saved_text(self.path)}")
 
 
 def destination(
@@ -153,7 +173,7 @@ def destination(
             for data in reads:
                 check_file(out, data, example="top.parquet")
         return Destination(out, rows_per_file, "")
-    if json or (to is None and console.stdout().is_terminal):
+    if json or (to is None and sys.stdout.isatty()):
         return None
     return Destination(None, None, to or "csv")
 

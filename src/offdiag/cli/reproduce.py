@@ -14,7 +14,7 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import commands, console, inputs, outputs, steck2020
+from offdiag.cli import commands, console, help_page, inputs, outputs, steck2020
 from offdiag.cli.commands import Json, Seed
 from offdiag.errors import OffdiagError
 
@@ -30,8 +30,8 @@ class _Papers(commands.Group):
 
 
 def _group(text: str) -> typer.Typer:
-    example = commands.epilog(["offdiag reproduce steck2020 figure1"])
-    group = typer.Typer(cls=_Papers, help=text, epilog=example, rich_markup_mode="markdown")
+    example = help_page.epilog(["offdiag reproduce steck2020 figure1"])
+    group = typer.Typer(cls=_Papers, help=text, epilog=example, rich_markup_mode=None)
     group.callback(invoke_without_command=True)(commands.print_help)
     return group
 
@@ -101,7 +101,7 @@ def _theory(paper: str, out: str | None, size: str, seed: int, json: bool, **ima
 
 def _add(group: typer.Typer, path: str, command: Callable[..., None], example: str, text: str | None = None) -> None:
     """Add a command to a group: its name is the last word of the path."""
-    shown = commands.epilog([f"offdiag reproduce {path} {example}"])
+    shown = help_page.epilog([f"offdiag reproduce {path} {example}"])
     group.command(path.split()[-1], cls=commands.Command, help=text, epilog=shown)(command)
 
 

@@ -14,17 +14,18 @@ from typer import Option
 
 from offdiag import checks, wording
 from offdiag.cli import console, fit, inputs, model_options, outputs
-from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable
+from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
 from offdiag.report import writer
 
 if TYPE_CHECKING:
-    from offdiag import Interactions, Result, Tuned
+    from offdiag import Interactions, Tuned
     from offdiag.data.split import Split
     from offdiag.models.recommender import Recommender
     from offdiag.progress import Progress
     from offdiag.protocols import Learner
+    from offdiag.tuning import Gain
 
 EXAMPLES = (
     "offdiag tune ratings.csv --value rating --at-least 4 --out films.od",
@@ -37,7 +38,9 @@ END = {"trials": "all were made", "seconds": "time was up"}
 def tune(
     data: DataFile,
     model: ModelName = model_options.DEFAULT,
-    metric: Annotated[str, Option(help="What to maximise on the validation users.")] = "ndcg@100",
+    metric: Annotated[
+        str, Option(metavar="NAME", autocompletion=complete_metric, help="What to maximise on the validation users.")
+    ] = "ndcg@100",
     trials: Annotated[int, Option(min=1, help="Number of settings to try, including those of a study.")] = 40,
     seconds: Annotated[float | None, Option(help="End the search after this many seconds.")] = None,
     study: Annotated[
@@ -67,8 +70,8 @@ def tune(
 ) -> None:
     """Find the best settings of a model on validation users.
 
-    They are measured once on test users. Bounds are derived from the data; no setting is required. Needs optuna (the
-    extra tune).
+    They and the automatic settings are measured once on test users, which tells whether tuning helped. Bounds are
+    derived from the data; no setting is required. Needs optuna (the extra tune).
     """
     from offdiag.evaluation import parse_metric
     from offdiag.plots import tuning as figures
@@ -95,21 +98,21 @@ def tune(
         try:
             if plot is not None:
                 writer.replace_text(Path(plot), figures.overview(tuned).svg())
-            work.begin("measuring the best on test users")
-            result = fit.measure(cls(**tuned.settings), split, [tuned.metric], work)
+            work.begin("measuring chosen and automatic settings on test users")
+            gain = tuned.gain(split, progress=work)
             if out is not None:
                 work.begin(f"fitting {cls.__name__} on everyone")
-                fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, result, work)
+                fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, gain.tuned, work)
         except KeyboardInterrupt:  # the results of the search are kept
-            console.note(f"the best settings found: {outputs.settings_text(tuned.settings, {})}")
+            console.note(f"the settings chosen: {', '.join(outputs.settings_list(tuned.settings))}")
             raise
-    about = as_json(tuned, result, inter, split)
+    about = as_json(tuned, gain, inter, split)
     about |= {"study": study, "plot": plot, "file": out, "bytes": None if out is None else os.path.getsize(out)}
     about["seconds"] = time.perf_counter() - begin
     if json:
         console.show_json(about)
     else:
-        show(tuned, result, about)
+        show(tuned, gain, about)
 
 
 def held_settings(model: str, fixed: Sequence[str] | None, seed: int) -> dict[str, Any]:
@@ -176,23 +179,26 @@ def _steady(work: Progress) -> Progress:
     return report
 
 
-def as_json(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> dict[str, Any]:
+def as_json(tuned: Tuned, gain: Gain, inter: Interactions, split: Split) -> dict[str, Any]:
     """Everything, as JSON."""
     from offdiag.plots import tuning
+    from offdiag.tuning.trials import automatic_value
 
     found, held = tuned.to_dict(), split.validation
-    automatic = next((t.value for t in tuned.trials if t.origin == "automatic" and t.value is not None), None)
     return {
         "model": found["model"],
         "metric": tuned.metric,
         "settings": tuned.settings,
+        "chosen": found["chosen"],
+        "reason": found["reason"],
         "validation": {
             "value": tuned.value,
             "sem": tuned.sem,
             "users": 0 if held is None else int(np.count_nonzero(np.diff(held.targets.indptr))),
-            "automatic": automatic,
+            "automatic": automatic_value(tuned.trials),
         },
-        "test": result.to_dict(),
+        "test": gain.tuned.to_dict(),
+        "gain": gain.to_dict(),
         "influence": [vars(part) for part in tuning.influence(tuned)],
         "stopped": tuned.stopped,
         "search_seconds": tuned.seconds,
@@ -203,19 +209,21 @@ def as_json(tuned: Tuned, result: Result, inter: Interactions, split: Split) -> 
     }
 
 
-def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
+def show(tuned: Tuned, gain: Gain, facts: dict[str, Any]) -> None:
     """Print the same as tables on stdout."""
     states = [trial.state for trial in tuned.trials]
     counts = [f"{states.count(state):,} {state}" for state in dict.fromkeys(states)]
-    automatic = facts["validation"]["automatic"]
-    untuned = "" if automatic is None else f"; {automatic:.4f} with the automatic settings"
-    pairs = {
+    metric, result, before = tuned.metric, gain.tuned, facts["validation"]["automatic"]
+    untuned = wording.with_error(gain.automatic.mean[metric], gain.automatic.sem[metric])
+    pairs: dict[str, Any] = {
         "model": facts["model"],
-        "best settings": outputs.settings_text(tuned.settings, {}),
-        "validation": f"{tuned.metric} {wording.with_error(tuned.value, tuned.sem)}, "
-        f"{facts['validation']['users']:,} users, chosen of {len(states):,} trials{untuned}",
-        "test": f"{tuned.metric} {wording.with_error(result.mean[tuned.metric], result.sem[tuned.metric])}, "
-        f"{result.n_users:,} other users, measured once (mean ± standard error)",
+        "settings": outputs.settings_list(tuned.settings),
+        "chosen": tuned.reason,
+        "validation": f"{metric} {wording.with_error(tuned.value, tuned.sem)}, {facts['validation']['users']:,} users"
+        + ("" if before is None else f"; automatic {before:.4f}"),
+        "test": f"{metric} {wording.with_error(result.mean[metric], result.sem[metric])}, {result.n_users:,} other "
+        f"users, asked once; automatic {untuned}",
+        "gain": f"{gain}{_advice(gain)}",
         "trials": f"{', '.join(counts)}, {wording.seconds(tuned.seconds)}; {END.get(tuned.stopped, tuned.stopped)}",
     }
     if facts["study"] is not None:
@@ -226,20 +234,7 @@ def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
     if facts["file"] is not None:
         pairs["saved to"] = f"{outputs.saved_text(facts['file'])}, fitted on all {facts['users']:,} users"
     console.show_pairs(pairs)
-    best = [t for t in tuned.ranked if t.value is not None]
-    names = list(dict.fromkeys(name for trial in best for name in trial.settings))
-    console.say(f"\nThe best trials, {tuned.metric} on the validation users, best first:")
-    console.show_table(
-        [">trial", "proposed by", *(f">{name}" for name in names), f">{tuned.metric}", ">left-out error", ">seconds"],
-        [
-            [
-                t.number, t.origin, *(writer.setting_text(t.settings[n]) if n in t.settings else "" for n in names),
-                wording.with_error(t.value or 0.0, t.sem),
-                outputs.number(t.left_out_error), f"{t.seconds:.1f}",
-            ]
-            for t in best[:SHOWN]
-        ],
-    )  # fmt: skip
+    _show_trials(tuned)
     if facts["influence"]:
         rows = []
         for part in facts["influence"]:
@@ -249,5 +244,34 @@ def show(tuned: Tuned, result: Result, facts: dict[str, Any]) -> None:
         console.say("\nWhich settings mattered:")
         console.show_table(["setting", ">best", ">within 1 % of the best", ">explains"], rows)
         console.say(
-            "explains: share of the differences between trials that follows this setting alone; a hint, no more"
+            "explains: share of the differences between trials that follows this setting alone; a hint, no more",
+            hang=10,
         )
+
+
+def _advice(gain: Gain) -> str:
+    if gain.measurable or gain.same:
+        return ""
+    return f"; offdiag fit, which is automatic, is {'the better choice' if gain.worse else 'as good'}"
+
+
+def _show_trials(tuned: Tuned) -> None:
+    """The chosen trial and the best others; where the settings have no room as columns, they share one."""
+    best = [t for t in tuned.ranked if t.value is not None][:SHOWN]
+    names = list(dict.fromkeys(name for trial in best for name in trial.settings))
+    head = [f">{tuned.metric}", ">±", ">left-out error"]
+    values = [[outputs.number(t.value), outputs.number(t.sem), outputs.number(t.left_out_error)] for t in best]
+    each = list(zip(best, values, strict=True))
+    shown = [{name: writer.setting_text(value) for name, value in t.settings.items()} for t in best]
+    console.say("\nTrials on the validation users, the chosen one first, then by value:")
+    console.show_table(
+        [">trial", "origin", *(f">{name}" for name in names), *head],
+        [
+            [t.number, t.origin, *(one.get(name, "") for name in names), *cells]
+            for (t, cells), one in zip(each, shown, strict=True)
+        ],
+        narrow=(
+            [">trial", "origin", *head, "settings"],
+            [[t.number, t.origin, *cells, outputs.settings_list(t.settings)] for t, cells in each],
+        ),
+    )

@@ -147,8 +147,18 @@ def as_frame(source: Any) -> Any:
     if _package(source) == "pyarrow" and hasattr(source, "to_table"):
         return source.to_table()
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow's RecordBatchReader, relations of DuckDB and others
-        return pl.DataFrame(source)
+        return pl.DataFrame(_Stream(source))
     return source
+
+
+class _Stream:
+    """Any source of Arrow batches. Polars keeps the classes that it has seen, which DuckDB reports as leaks at exit."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._source.__arrow_c_stream__(requested_schema)
 
 
 def _series(column: Any, name: str) -> pl.Series:

@@ -209,7 +209,7 @@ def _rejected(trial: Trial, x: float, y: float, *, small: bool = False) -> str:
     half = 2.5 if small else 4.0
     why = trial.note or f"rejected early, {trial.small_value or 0.0:.4f} on the small problem"
     title = f"trial {trial.number}: {why}; {_settings_text(trial)}"
-    return svg.rect(x - 0.75, y - half, 1.5, 2 * half, "soft" if trial.state == "pruned" else "fm", title)
+    return svg.rect(x - 0.75, y - half, 1.5, 2 * half, "soft" if trial.state == "rejected" else "fm", title)
 
 
 def _legend(tuned: Tuned) -> tuple[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 METRICS = ("recall@20", "recall@50", "ndcg@100")
 ALSO = ("coverage@20", "novelty@20")
 CUTS = tuple(f"recall_all@{k}" for k in (1, 5, 10, 20, 50, 100))
+SAME_FOR_ALL = "the same list for everyone"  # the reason of Popularity
 JUDGE = "ndcg@100"  # the metric that names the best model
 
 
@@ -45,7 +47,7 @@ class Sample:
     user: Any
     history: list[Any]
     picks: list[tuple[Any, float, bool]]  # item, score, whether the user really chose it
-    reasons: list[Explanation]  # one per pick
+    reasons: list[Explanation]  # one per pick; none of Popularity, which does not look at the history
 
     def titled(self, catalogue: Catalogue | None) -> Sample:
         """The same with titles in place of ids, where there are any."""
@@ -79,7 +81,7 @@ class Study:
 
     @property
     def best(self) -> Entry:
-        return max(self.entries, key=lambda entry: entry.result.mean[JUDGE])
+        return best_of(self.entries)
 
     @property
     def titled_samples(self) -> list[Sample]:
@@ -88,6 +90,10 @@ class Study:
     @property
     def results(self) -> dict[str, Result]:
         return {entry.name: entry.result for entry in self.entries}
+
+
+def best_of(entries: Sequence[Entry]) -> Entry:
+    return max(entries, key=lambda entry: entry.result.mean[JUDGE])
 
 
 def replace_text(target: Path, text: str) -> None:
@@ -121,6 +127,7 @@ def render(study: Study) -> str:
         contributions=plots.contributions,
         p_value=p_value,
         reason_text=reason_text,
+        same_for_all=SAME_FOR_ALL,
         setting_text=setting_text,
     )
 

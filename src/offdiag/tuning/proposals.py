@@ -7,7 +7,7 @@ from typing import Any
 
 from offdiag.errors import OffdiagError
 from offdiag.tuning import ranges
-from offdiag.tuning.trials import COMPLETE, PRUNED, Trial
+from offdiag.tuning.trials import COMPLETE, REJECTED, Trial
 
 STARTUP = 5  # trials before the estimator is used
 
@@ -43,17 +43,17 @@ class Sampler:
     def learn(self, trial: Trial) -> None:
         """Take a finished trial into account."""
         params = ranges.nearest(trial.settings, self._space)
-        if params is None or trial.origin == "propensity" or trial.state not in (COMPLETE, PRUNED):
+        if params is None or trial.origin == "propensity" or trial.state not in (COMPLETE, REJECTED):
             return
         optuna = _optuna()
-        pruned = trial.state == PRUNED
+        rejected = trial.state == REJECTED
         self._study.add_trial(
             optuna.trial.create_trial(
                 params=params,
                 distributions=self._distributions,
-                state=optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE,
-                value=None if pruned else trial.value,
-                intermediate_values={0: trial.small_value or 0.0} if pruned else {},
+                state=optuna.trial.TrialState.PRUNED if rejected else optuna.trial.TrialState.COMPLETE,
+                value=None if rejected else trial.value,
+                intermediate_values={0: trial.small_value or 0.0} if rejected else {},
             )
         )
 

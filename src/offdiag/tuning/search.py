@@ -22,7 +22,7 @@ from offdiag.tuning import ranges, screening
 from offdiag.tuning.proposals import Sampler
 from offdiag.tuning.study import Journal
 from offdiag.tuning.trial_runner import Bench, validation_of
-from offdiag.tuning.trials import COMPLETE, FAILED, PRUNED, Trial, Tuned, chosen, top, winner
+from offdiag.tuning.trials import COMPLETE, FAILED, REJECTED, Trial, Tuned, chosen, top, winner
 
 LATE = 0.002  # of the best value: a smaller lead on the small problem is not trusted
 TRUSTED = 4  # complete trials before anything is rejected on the small problem
@@ -213,7 +213,7 @@ class _Search:
         try:
             glance = self._glance(settings)
             if glance is not None and origin == "sampler" and self._hopeless(glance):
-                self._add(origin, settings, PRUNED, begin, glance=glance)
+                self._add(origin, settings, REJECTED, begin, glance=glance)
                 return
             model = self.cls(**self.fixed | settings)
             result = self.bench.whole(model, self.clock)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from offdiag.files import run_journal
-from offdiag.tuning.trials import COMPLETE, Trial
+from offdiag.tuning.trials import COMPLETE, REJECTED, Trial
 
 FORMAT = "offdiag study 1"
 
@@ -32,6 +32,8 @@ class Journal:
 def _trial(line: dict[str, Any]) -> Trial:
     """Raises ValueError or TypeError unless every field is valid."""
     trial = Trial(**line)
+    if trial.state == "pruned":  # its name in older studies
+        trial = replace(trial, state=REJECTED)
     numbers = (trial.value, trial.sem, trial.small_value, trial.left_out_error)
     if not all(number is None or (isinstance(number, int | float) and math.isfinite(number)) for number in numbers):
         raise ValueError("a value that is not a number")

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from offdiag import notebook, tables, wording
+from offdiag.progress import Progress, reporter
 from offdiag.protocols import Learner
+from offdiag.tuning.gain import Gain, measure_gain
 
-COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
+COMPLETE, REJECTED, FAILED = "complete", "rejected", "failed"
 TIE = 0.25  # standard errors: closer trials are ranked by their left-out errors
 
 
@@ -21,7 +23,7 @@ class Trial:
     number: int
     origin: str  # "automatic", "given", "screening", "sampler" or "propensity": who proposed it
     settings: dict[str, Any]
-    state: str  # "complete", "pruned" or "failed"
+    state: str  # "complete", "rejected" or "failed"
     value: float | None = None  # mean of the metric over the validation users
     sem: float | None = None
     small_value: float | None = None  # the same on popular items and some of the users only
@@ -32,9 +34,9 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Tuned(tables.Tabular):
-    """The best settings, a model with them, and every trial.
+    """The chosen settings, a model with them, and every trial.
 
-    As a table: a row per trial, the winner first; every searched setting is a column.
+    As a table: a row per trial, the chosen one first; every searched setting is a column.
 
     Example:
         >>> import offdiag as od
@@ -57,12 +59,33 @@ class Tuned(tables.Tabular):
 
     @property
     def best(self) -> Trial:
-        """The winning trial, see ``winner``."""
+        """The chosen trial; ``reason`` says why."""
         return winner(self.trials)
 
     @property
+    def reason(self) -> str:
+        """Why this trial was chosen: for its value, or among near-equals for its left-out error."""
+        return reason(self.trials)
+
+    def gain(self, split: Any, *, progress: Progress | bool | None = None) -> Gain:
+        """What tuning gained: the chosen and the automatic settings, fitted on train, measured on the test users.
+
+        Ask once, at the very end. Settings that were held fixed are fixed in both.
+
+        Example:
+            >>> import offdiag as od
+            >>> split = od.split.strong(od.synthetic.interactions(300, 40, 3_000, seed=0), held_out=0.2)
+            >>> gain = od.tune(od.EASE, split, trials=2, fixed={"user_power": 0.5}).gain(split)
+            >>> gain.tuned.n_users == gain.automatic.n_users == gain.comparison.n_users
+            True
+        """
+        fixed = {name: value for name, value in self.settings.items() if name not in self.best.settings}
+        cls = type(self.model)
+        return measure_gain(cls(**self.settings), cls(**fixed), split, self.metric, reporter(progress))
+
+    @property
     def ranked(self) -> list[Trial]:
-        """The winning trial, then the complete ones by value, then the others."""
+        """The chosen trial, then the complete ones by value, then the others."""
         best = self.best
         return [best, *sorted((trial for trial in self.trials if trial is not best), key=_order)]
 
@@ -75,7 +98,8 @@ class Tuned(tables.Tabular):
         return columns | {name: [getattr(trial, name) for trial in ranked] for name in facts}
 
     def _repr_html_(self) -> str:
-        facts = {self.metric: wording.with_error(self.value, self.sem), "stopped by": self.stopped}
+        facts = {self.metric: wording.with_error(self.value, self.sem), "chosen": self.reason}
+        facts |= {"stopped by": self.stopped}
         facts |= {name: number_text(value) for name, value in self.settings.items()}
         table = self.to_polars().drop("small_value", "left_out_error", "note")
         return notebook.card(f"Tuned {type(self.model).__name__}", facts, table)
@@ -87,7 +111,14 @@ class Tuned(tables.Tabular):
         widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
         done = sum(trial.state == COMPLETE for trial in self.trials)
-        return "\n".join([*lines, f"{len(self.trials)} trials ({done} complete), {wording.seconds(self.seconds)}"])
+        lines.append(f"{len(self.trials)} trials ({done} complete), {wording.seconds(self.seconds)}")
+        lines.append(f"chosen: {self.reason}")
+        if (before := automatic_value(self.trials)) is not None:
+            lines.append(
+                f"{self.value - before:+.4f} {self.metric} over automatic on the validation users, partly luck; "
+                "gain(split) measures it on the test users"
+            )
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -95,6 +126,8 @@ class Tuned(tables.Tabular):
             "model": type(self.model).__name__,
             "metric": self.metric,
             "settings": self.settings,
+            "chosen": self.best.number,
+            "reason": self.reason,
             "value": self.value,
             "sem": self.sem if math.isfinite(self.sem) else None,
             "stopped": self.stopped,
@@ -115,13 +148,38 @@ def chosen(trials: Sequence[Trial]) -> Trial:
     With few validation users the largest of many values is mostly luck. The error of users left out of training is
     exact and does not depend on them. Without it, the top trial is taken.
     """
+    near = _near_equals(trials)
+    if any(trial.left_out_error is None for trial in near):
+        return top(trials)
+    return min(near, key=lambda trial: float(trial.left_out_error or 0.0))
+
+
+def _near_equals(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials with their own fit that the validation users can hardly tell from the top one."""
     first = top(trials)
     least = float(first.value or 0.0) - TIE * (first.sem or 0.0)
-    near = [t for t in trials if t.state == COMPLETE and t.origin != "propensity" and float(t.value or 0.0) >= least]
-    errors = [trial.left_out_error for trial in near]
-    if any(error is None for error in errors):
-        return first
-    return min(near, key=lambda trial: float(trial.left_out_error or 0.0))
+    return [t for t in trials if t.state == COMPLETE and t.origin != "propensity" and float(t.value or 0.0) >= least]
+
+
+def reason(trials: Sequence[Trial]) -> str:
+    """Why the winner was chosen, in words."""
+    first, fit, best, near = top(trials), chosen(trials), winner(trials), _near_equals(trials)
+    if len(near) == 1 or any(trial.left_out_error is None for trial in near):
+        text = f"trial {fit.number}: it has the largest value"
+    else:
+        whose = "its own" if fit is first else f"trial {first.number}"
+        text = (
+            f"trial {fit.number}: of the {len(near)} trials within a quarter of a standard error of the largest value "
+            f"({whose}), it has the smallest left-out error"
+        )
+    if best is fit:
+        return text
+    return f"{text}; then trial {best.number}, the same with the power of popularity that has the largest value"
+
+
+def automatic_value(trials: Sequence[Trial]) -> float | None:
+    """The value of the automatic settings on the validation users."""
+    return next((t.value for t in trials if t.origin == "automatic" and t.value is not None), None)
 
 
 def winner(trials: Sequence[Trial]) -> Trial:
