@@ -98,7 +98,8 @@ def fit(
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
                 result = measure(learner, split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
-            learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
+            also: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+            learner.fit(inter, progress=work, **also)
         save(learner, out, ledger, key_file, result, work)
         if checkpoint is not None:
             BlockCheckpoints.clear(checkpoint)

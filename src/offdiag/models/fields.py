@@ -187,6 +187,11 @@ def number(value: float | Auto) -> float:
 
 
 def check_not_empty(interactions: int, users: int, items: int) -> None:
+    if not users or not items:
+        noun, what = ("sample", "user") if items else ("feature", "item")
+        raise OffdiagError(
+            f"0 {noun}(s) (shape=({users}, {items})) while a minimum of 1 is required: there is no {what} to learn from"
+        )
     if interactions == 0:
         raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
 

@@ -1,0 +1,57 @@
+"""Read a table with the columns of an earlier one, where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from offdiag.data import places
+from offdiag.data.columns import Roles
+from offdiag.data.interactions import Interactions
+from offdiag.data.read import read
+from offdiag.errors import MissingColumnsError
+
+USUAL = Roles()
+NAMED = ("user", "item", "value", "time")  # the roles that ``read`` takes
+
+
+def read_remembered(source: Any, columns: Roles | None, **reading: Any) -> Interactions:
+    """``od.read``; a column that ``reading`` does not name is that of ``columns``, if the table has it.
+
+    Values and times may be missing, and users and items may have their usual names. The notes say what was used.
+    """
+    before = {} if columns is None else {role: name for role, name in vars(columns).items() if role in NAMED}
+    chosen = {role: name for role, name in before.items() if role not in reading and name is not None}
+    if all(name == getattr(USUAL, role) for role, name in chosen.items()):
+        return read(source, **reading)
+    first: MissingColumnsError | None = None
+    for attempt in _attempts(chosen):
+        try:
+            inter = read(source, **attempt | reading)
+        except MissingColumnsError as error:
+            first = first or error
+            if source == places.STDIN:  # which can be read only once
+                break
+            continue
+        return replace(inter, notes=(*_notes(chosen, attempt), *inter.notes))
+    assert first is not None
+    raise first
+
+
+def _attempts(chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The columns to try: all, without the time, without the value, and the usual ones."""
+    left = dict(chosen)
+    yield dict(left)
+    for role in ("time", "value"):
+        if left.pop(role, None) is not None:
+            yield dict(left)
+    yield {}
+
+
+def _notes(chosen: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[str]:
+    if used:
+        yield "columns as in the fit: " + ", ".join(f"{role}={name!r}" for role, name in used.items())
+    for role, effect in (("value", "every row counts as 1"), ("time", "the rows are in the order of the table")):
+        if role in chosen and role not in used:
+            yield f"no column {chosen[role]!r} here, which was {role}= in the fit: {effect}"
