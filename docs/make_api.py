@@ -14,7 +14,10 @@ from typing import Any
 import offdiag as od
 from offdiag import catalogue
 from offdiag.cli import model_options
+from offdiag.models.estimator import Estimator
+from offdiag.models.lists import Lists
 from offdiag.models.recommender import Recommender
+from offdiag.models.scores import Scores
 from offdiag.tables import Tabular
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +55,8 @@ def page() -> str:
         parts += [
             entry(f"od.{name}", getattr(od, name)) for name, one in catalogue.MODELS.items() if one.family == family
         ]
-    parts += ["## What every model can do\n", *methods("model", Recommender)]
+    shared = [line for cls in (Recommender, Estimator, Scores, Lists) for line in methods("model", cls) if line]
+    parts += ["## What every model can do\n", *dict.fromkeys(shared), ""]
     parts += ["## Tables\n", "Interactions, splits, lists, results, explanations and studies are also tables.\n"]
     parts += methods("result", Tabular)
     parts += ["## Data, evaluation, tuning\n", *(entry(f"od.{name}", getattr(od, name)) for name in others())]

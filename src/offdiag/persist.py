@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import catalogue, memory, wording
+from offdiag.data.columns import Roles
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
@@ -134,7 +135,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         if not isinstance(about["settings"], dict):
             raise TypeError("settings are not a dict")
         learned = {name: value for name, value in about["learned"].items() if _is_learned(name)}
-        learned |= {"settings_": about["settings"], "n_users_": about["n_users"]}
+        learned |= {"settings_": about["settings"], "n_users_": about["n_users"], "columns_": _columns(about)}
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
         for name, value in learned.items():
             setattr(model, name, value)
@@ -184,13 +185,14 @@ def _contents(
     if metrics is not None and not isinstance(metrics, Mapping):
         metrics = metrics.to_dict()
     ids, ids_dtype = _encode_ids(np.asarray(model.item_ids_))
-    apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
+    apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_", "columns_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
         "model": name,
         "params": _plain(model.get_params(), "parameter"),
         "settings": _plain(model.settings_, "setting"),
         "learned": _plain(others, "learned value", finite=False),
+        "columns": None if model.columns_ is None else _plain(model.columns_.present(), "column"),
         "weights": model.weights_.kind,
         "n_users": _plain(model.n_users_, "n_users_"),
         "n_items": len(model.item_ids_),
@@ -203,6 +205,16 @@ def _contents(
     tensors = ids | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
+
+
+def _columns(about: dict[str, Any]) -> Roles | None:
+    """The columns of the table that was learned from; files of earlier versions have none."""
+    names = about.get("columns")
+    if names is None:
+        return None
+    if not all(isinstance(name, str | int) for name in names.values()):
+        raise TypeError("the columns are not names or positions")
+    return Roles(**names)
 
 
 def _is_learned(name: str) -> bool:

@@ -12,7 +12,7 @@ import typer
 from offdiag import wording
 from offdiag.cli import console, inputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
-from offdiag.cli.inputs import Columns
+from offdiag.cli.inputs import ModelColumns
 from offdiag.cli.outputs import number
 from offdiag.errors import OffdiagError
 
@@ -38,7 +38,7 @@ def evaluate(
     include_seen: IncludeSeen = False,
     seed: Seed = 0,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: ModelColumns = ModelColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Measure models on new users, and compare each with the first.
 
@@ -124,8 +124,8 @@ class Evaluation:
 
 
 def measure(
-    models: Sequence[tuple[str, Recommender]], data: str, columns: Columns, metrics: Sequence[str], work: console.Work,
-    *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
+    models: Sequence[tuple[str, Recommender]], data: str, columns: ModelColumns, metrics: Sequence[str],
+    work: console.Work, *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
 ) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od

@@ -104,6 +104,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "model": about["model"],
         "settings": outputs.settings_text(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
+        **_column_pairs(about),
         **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",
         **_updatable_pairs(about),
@@ -111,6 +112,11 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
         "most popular": _popular_text(about),
     }
+
+
+def _column_pairs(about: dict[str, Any]) -> dict[str, str]:
+    names = about.get("columns") or {}
+    return {"columns": ", ".join(f"{role} {name!r}" for role, name in names.items())} if names else {}
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:

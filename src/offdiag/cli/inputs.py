@@ -65,6 +65,16 @@ class Columns(Source):
 
 
 @dataclass(frozen=True)
+class ModelColumns(Columns):
+    """The same for the commands that read data for a model, which remembers the columns of its fit."""
+
+    user: str | None = option("--user", "Column of users. Default: that of the fit, if it is there, or user.")
+    item: str | None = option("--item", "Column of items. Default: that of the fit, if it is there, or item.")
+    value: str | None = option("--value", "Column of ratings or counts. Default: that of the fit, if it is there.")
+    time: str | None = option("--time", "Column of times. Default: that of the fit, if it is there.")
+
+
+@dataclass(frozen=True)
 class FilteredColumns(Columns):
     """Also which of the interactions count, for the commands that learn."""
 
@@ -104,17 +114,22 @@ def name_of(source: str) -> str:
     return sql.shown(source) if sql.is_source(source) else places.name_of(source)
 
 
-def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactions:
-    """A file or a database, or the name of a public data set that is already on this machine; notes are printed."""
+def read(source: str, columns: Columns, *, text_ids: bool = False, remembered: Roles | None = None) -> Interactions:
+    """A file or a database, or the name of a public data set that is already on this machine; notes are printed.
+
+    Columns that are not named are the ``remembered`` ones, if they are there.
+    """
     import offdiag as od
+    from offdiag.data.remembered import NAMED, read_remembered
 
     if is_dataset(source):
         return od.datasets.load(source)
     how = options(columns)
-    words: Any = roles(columns).present() | vars(how) | vars(how.cleaning)
+    named = {role: column(name) for role in NAMED if (name := getattr(columns, role)) is not None}
+    words: Any = named | vars(how) | vars(how.cleaning)
     del words["cleaning"], words["more"]
     words["text_ids"] = columns.text_ids or text_ids
-    inter = od.read(source, duplicates=columns.duplicates, **words)  # type: ignore[arg-type]  # which it reports
+    inter = read_remembered(source, remembered, duplicates=columns.duplicates, **words)
     if not text_ids:  # otherwise they are printed already
         note_reading(inter.notes)
     return inter
@@ -174,12 +189,12 @@ def parse_weights(text: str) -> dict[str, float]:
 
 def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
     """The same, with item ids of the model's type: whole numbers in a file may mean text ids such as '7'."""
-    inter = read(source, columns)
+    inter = read(source, columns, remembered=model.columns_)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
         return inter
     if source == places.STDIN:  # which can be read only once
         return replace(inter, item_ids=inter.item_ids.astype(np.str_))
-    return read(source, columns, text_ids=True)
+    return read(source, columns, text_ids=True, remembered=model.columns_)
 
 
 def column(name: str) -> str | int:

@@ -59,6 +59,7 @@ def read_first(source: str, columns: FilteredColumns, event: str | None) -> tupl
     if names is not None:  # weights of actions make values, of which the source has no column
         recipe = replace(recipe, columns=names, cleaning=options.cleaning)
     inter, ledger = events.read_first(table, recipe)
+    inter = replace(inter, columns=names)
     inputs.note_reading(inter.notes)
     return inter, ledger
 

@@ -12,7 +12,7 @@ from typer import Option
 from offdiag import wording
 from offdiag.cli import console, inputs, outputs
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
-from offdiag.cli.inputs import Columns
+from offdiag.cli.inputs import ModelColumns
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def recommend(
         bool, Option("--strict", help="Reject ids that the model does not know, instead of ignoring them.")
     ] = False,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: ModelColumns = ModelColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Recommend items for histories typed here or read from a file.
 
@@ -178,7 +178,7 @@ def _alike(users: Sequence[Any], inter: Interactions) -> list[Any]:
     return [of_type(user, whole) for user in users]
 
 
-def _texts(path: str, columns: Columns, name: str) -> dict[str, str]:
+def _texts(path: str, columns: ModelColumns, name: str) -> dict[str, str]:
     """A column of a table by item, both as text."""
     from offdiag.server import titles
 

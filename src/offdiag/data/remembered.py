@@ -40,13 +40,12 @@ def read_remembered(source: Any, columns: Roles | None, **reading: Any) -> Inter
 
 
 def _attempts(chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The columns to try: all, without the time, without the value, and the usual ones."""
-    left = dict(chosen)
-    yield dict(left)
-    for role in ("time", "value"):
-        if left.pop(role, None) is not None:
-            yield dict(left)
-    yield {}
+    """The columns to try, best first: users and items as remembered or usual, each with what else is there."""
+    ids, more = ({role: chosen[role] for role in roles if role in chosen} for roles in (NAMED[:2], NAMED[2:]))
+    for who in (ids, {}) if ids else ({},):
+        for left_out in ((), ("time",), ("value",), ("time", "value")):
+            if all(role in more for role in left_out):
+                yield who | {role: name for role, name in more.items() if role not in left_out}
 
 
 def _notes(chosen: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[str]:
@@ -54,4 +53,4 @@ def _notes(chosen: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[str]:
         yield "columns as in the fit: " + ", ".join(f"{role}={name!r}" for role, name in used.items())
     for role, effect in (("value", "every row counts as 1"), ("time", "the rows are in the order of the table")):
         if role in chosen and role not in used:
-            yield f"no column {chosen[role]!r} here, which was {role}= in the fit: {effect}"
+            yield f"no column {chosen[role]!r} here, which held the {role}s of the fit: {effect}"
