@@ -41,6 +41,8 @@ class Reranked(Lists):
         >>> varied = od.Reranked(od.EASE(l2=10.0).fit(split.train), diversity=0.3)
         >>> varied.recommend(split.test.histories, k=5).items.shape
         (60, 5)
+        >>> varied.ask(k=5).k
+        5
         >>> varied.recommend_to("varied.csv", split.test.histories, k=5).n_rows
         300
         >>> kinds = {0: "film", 1: "film", 2: "book"}

@@ -116,7 +116,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, str]:
 
 def _column_pairs(about: dict[str, Any]) -> dict[str, str]:
     names = about.get("columns") or {}
-    return {"columns": ", ".join(f"{role} {name!r}" for role, name in names.items())} if names else {}
+    return {"columns": inputs.column_text(names)} if names else {}
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import csv
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -195,6 +195,11 @@ def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
     if source == places.STDIN:  # which can be read only once
         return replace(inter, item_ids=inter.item_ids.astype(np.str_))
     return read(source, columns, text_ids=True, remembered=model.columns_)
+
+
+def column_text(columns: Mapping[str, Any]) -> str:
+    """Which column plays which role, for the screen."""
+    return ", ".join(f"{role} {name!r}" for role, name in columns.items())
 
 
 def column(name: str) -> str | int:

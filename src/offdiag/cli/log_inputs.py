@@ -149,6 +149,14 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     return np.array(found.to_list())
 
 
+def column_pairs(recipe: Recipe, columns: LogColumns) -> dict[str, str]:
+    """For the screen: which columns were those of the fit, unless they are called as everywhere."""
+    from offdiag.data.remembered import NAMED, are_usual
+
+    used = {r: name for r, name in recipe.columns.present().items() if r in NAMED and getattr(columns, r) is None}
+    return {} if are_usual(used) else {"columns": f"{inputs.column_text(used)}, as in the fit"}
+
+
 def _roles(recipe: Recipe, columns: LogColumns) -> Roles:
     """The columns to read: those that the fit read, under the names given now or, by default, then."""
     given = {role: name for role in vars(Roles()) if (name := getattr(columns, role)) is not None}

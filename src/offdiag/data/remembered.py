@@ -23,7 +23,7 @@ def read_remembered(source: Any, columns: Roles | None, **reading: Any) -> Inter
     """
     before = {} if columns is None else {role: name for role, name in vars(columns).items() if role in NAMED}
     chosen = {role: name for role, name in before.items() if role not in reading and name is not None}
-    if all(name == getattr(USUAL, role) for role, name in chosen.items()):
+    if are_usual(chosen):
         return read(source, **reading)
     first: MissingColumnsError | None = None
     for attempt in _attempts(chosen):
@@ -31,12 +31,17 @@ def read_remembered(source: Any, columns: Roles | None, **reading: Any) -> Inter
             inter = read(source, **attempt | reading)
         except MissingColumnsError as error:
             first = first or error
-            if source == places.STDIN:  # which can be read only once
+            if isinstance(source, str) and source == places.STDIN:  # which can be read only once
                 break
             continue
         return replace(inter, notes=(*_notes(chosen, attempt), *inter.notes))
     assert first is not None
     raise first
+
+
+def are_usual(columns: Mapping[str, Any]) -> bool:
+    """Whether the columns are those that ``read`` uses without being asked to."""
+    return all(name == getattr(USUAL, role) for role, name in columns.items())
 
 
 def _attempts(chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -217,7 +217,7 @@ def as_matrix(X: Any) -> sparse.csr_array:
             matrix = np.asarray(matrix)
         except ValueError as error:  # rows of different length
             raise OffdiagError(f"expected a users×items matrix, received {type(X).__name__} ({error})") from error
-    if matrix.dtype.kind == "O" and not sparse.issparse(matrix):
+    if matrix.dtype.kind == "O" and matrix.ndim == 2 and not sparse.issparse(matrix):
         matrix = _numbers(matrix)
     if matrix.dtype.kind == "c":
         raise OffdiagError(f"Complex data not supported: expected real numbers, received {matrix.dtype}")

@@ -194,7 +194,7 @@ def check_not_empty(interactions: int, users: int, items: int) -> None:
         found = f"{users} users × {items} items without any interaction"
     else:
         return
-    raise OffdiagError(f"there is nothing to learn from: {found}")
+    raise OffdiagError(f"there is nothing to learn from: {found}; give a matrix with interactions")
 
 
 def check_item_ids(item_ids: Any, m: int) -> NDArray[Any]:

@@ -22,15 +22,6 @@ class Lists:
     columns_: Roles | None = None  # of the table that was learned from; tables of histories are read the same way
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
-        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> question = od.EASE(l2=10.0).fit(X).ask(k=5)
-            >>> sum(len(lists) for lists in question.batches(X))
-            300
-        """
         raise NotImplementedError
 
     def recommend(

@@ -52,15 +52,9 @@ class Recommender(Estimator):
     ) -> Self:
         """Learn from users×items: Interactions, a scipy sparse matrix, an array; or from any table.
 
-        A table is a data frame, a dict of columns, a file, a database: whatever ``od.read`` reads, with its options.
+        A table is a data frame, a dict of columns, a file, a database: whatever ``od.read`` reads, with its options:
+        ``fit(frame, user="customer", item="sku")``.
         ``columns_`` remembers its columns, and so does a saved model. ``y`` is ignored, as scikit-learn asks for.
-
-        Example:
-            >>> import offdiag as od
-            >>> log = {"customer": ["ann", "ann", "bob"], "sku": ["tea", "cup", "tea"]}
-            >>> model = od.EASE(l2=1.0).fit(log, user="customer", item="sku")
-            >>> model.recommend(log, k=1).to_dicts()[0]["user"]
-            'ann'
         """
         raise NotImplementedError
 

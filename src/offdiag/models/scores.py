@@ -64,6 +64,15 @@ class Scores(Lists):
         return self
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
+        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> question = od.EASE(l2=10.0).fit(X).ask(k=5)
+            >>> sum(len(lists) for lists in question.batches(X))
+            300
+        """
         model = self._require_fit()
         return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
 
