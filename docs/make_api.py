@@ -33,7 +33,7 @@ HEAD = """# API
 
 Every public name with the text of its docstring, as `help(od.EDLAE)` prints it; made by `python -m docs.make_api`.
 The guides say more: [models](models.md), [data](data.md), [evaluation](evaluation.md), [tuning](tuning.md),
-[living models](living.md).
+[living models](living.md), [scikit-learn](scikit-learn.md).
 """
 
 
@@ -131,11 +131,17 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def import_line(module: str, names: list[str]) -> str:
+    """As ruff formats it."""
+    line = f"from {module} import {', '.join(names)}"
+    return line if len(line) <= 120 else f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
 def stub() -> str:
     homes = sorted((module, name) for name, module in od._HOMES.items())
     homes += [(module.rpartition(".")[0], name) for name, module in od._MODULES.items()]
     lines = [
-        f"from {module} import {', '.join(name for _, name in group)}"
+        import_line(module, [name for _, name in group])
         for module, group in groupby(sorted(homes), key=lambda home: home[0])
     ]
     names = "".join(f'    "{name}",\n' for name in od.__all__)

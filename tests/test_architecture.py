@@ -265,7 +265,6 @@ TESTED_IN = {
     "lab/dropout_steps.py": "lab/test_dropout_sgd.py",
     "living/state.py": "living/test_past.py",
     "models/recommender.py": "laws/test_contract.py",
-    "models/source.py": "models/test_sparse.py",
     "models/sparse_from_gram.py": "models/test_sparse.py",
     "papers/driver.py": "papers/mianjy2018/test_chapters.py",
     "papers/mianjy2018/figures.py": "papers/mianjy2018/test_chapters.py",
