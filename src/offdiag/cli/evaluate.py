@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from offdiag import wording
-from offdiag.cli import console, inputs
+from offdiag.cli import console, inputs, model_inputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
-from offdiag.cli.inputs import ModelColumns
+from offdiag.cli.model_inputs import ModelColumns
 from offdiag.cli.outputs import number
 from offdiag.errors import OffdiagError
 
@@ -135,11 +135,11 @@ def measure(
     evaluation = Evaluation(data, [file for file, _ in models], [type(model).__name__ for _, model in models])
     first = models[0][1]
     work.begin(f"reading {inputs.name_of(data)}")
-    inter = _known_items(inputs.read_for(first, data, columns), first, data, evaluation.notes)
+    inter = _known_items(model_inputs.read_for(first, data, columns), first, data, evaluation.notes)
     if targets is None:
         part, items = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test, inter.item_ids
     else:
-        hidden = inputs.read_for(first, targets, columns)
+        hidden = model_inputs.read_for(first, targets, columns)
         given = od.split.given(inter, _known_items(hidden, first, targets, evaluation.notes))
         part, items = given.test, given.train.item_ids
     for file, model in models:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-import numpy as np
 import typer
 
 from offdiag.cli import commands, console
@@ -62,16 +61,6 @@ class Columns(Source):
 
     duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
     text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
-
-
-@dataclass(frozen=True)
-class ModelColumns(Columns):
-    """The same for the commands that read data for a model, which remembers the columns of its fit."""
-
-    user: str | None = option("--user", "Column of users. Default: that of the fit, if it is there, or user.")
-    item: str | None = option("--item", "Column of items. Default: that of the fit, if it is there, or item.")
-    value: str | None = option("--value", "Column of ratings or counts. Default: that of the fit, if it is there.")
-    time: str | None = option("--time", "Column of times. Default: that of the fit, if it is there.")
 
 
 @dataclass(frozen=True)
@@ -185,16 +174,6 @@ def parse_weights(text: str) -> dict[str, float]:
             raise OffdiagError(f"--weights takes each action once, received {action.strip()!r} twice; leave one out")
         weights[action.strip()] = number
     return weights
-
-
-def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
-    """The same, with item ids of the model's type: whole numbers in a file may mean text ids such as '7'."""
-    inter = read(source, columns, remembered=model.columns_)
-    if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
-        return inter
-    if source == places.STDIN:  # which can be read only once
-        return replace(inter, item_ids=inter.item_ids.astype(np.str_))
-    return read(source, columns, text_ids=True, remembered=model.columns_)
 
 
 def column_text(columns: Mapping[str, Any]) -> str:

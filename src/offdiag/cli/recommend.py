@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import console, inputs, outputs
+from offdiag.cli import console, inputs, model_inputs, outputs
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
-from offdiag.cli.inputs import ModelColumns
+from offdiag.cli.model_inputs import ModelColumns
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def recommend(
     fitted = od.load(model)
     rows: Any
     if histories is not None:
-        rows = inputs.read_for(fitted, histories, columns)
+        rows = model_inputs.read_for(fitted, histories, columns)
         if only_users is not None:
             rows = rows.select_users(ids=_user_ids(only_users, rows))
     else:
@@ -99,7 +99,7 @@ def recommend(
     if block is not None:
         blocked = inputs.read_ids(block, fitted)
     elif block_pairs is not None:
-        pairs = inputs.read_for(fitted, block_pairs, columns)
+        pairs = model_inputs.read_for(fitted, block_pairs, columns)
         users: Any = _alike(pairs.user_ids.tolist(), rows)
         blocked = replace(pairs, user_ids=users)
     question = source.ask(
