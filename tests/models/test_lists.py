@@ -53,6 +53,16 @@ def test_users_of_a_table_are_added_and_forgotten(data, table):
     assert model.columns_.user == "who"
 
 
+def test_values_of_the_fit_must_be_in_a_table_and_times_need_not(table):
+    """Without a screen for notes, ratings that silently count as 1 would be a trap."""
+    timed = table.with_columns(day=pl.int_range(pl.len()))
+    model = od.EASE(l2=5.0).fit(timed, user="who", item="what", value="value", time="day")
+    assert model.recommend(table, k=2).lengths.min() == 2
+    for call in (model.recommend, model.predict, model.update):
+        with pytest.raises(od.OffdiagError, match="expected value='value'"):
+            call(table.drop("value"))
+
+
 def test_a_list_of_texts_is_one_history_not_files(model):
     assert model.recommend(model.item_ids_[:2].tolist(), k=1).lengths.tolist() == [1]
 

@@ -16,17 +16,20 @@ USUAL = Roles()
 NAMED = ("user", "item", "value", "time")  # the roles that ``read`` takes
 
 
-def read_remembered(source: Any, columns: Roles | None, **reading: Any) -> Interactions:
+def read_remembered(
+    source: Any, columns: Roles | None, *, optional: tuple[str, ...] = ("time", "value"), **reading: Any
+) -> Interactions:
     """``od.read``; a column that ``reading`` does not name is that of ``columns``, if the table has it.
 
-    Values and times may be missing, and users and items may have their usual names. The notes say what was used.
+    Columns of ``optional`` roles may be missing, and users and items may have their usual names. The notes say what was
+    used; a caller who does not show them should not let values be optional.
     """
     before = {} if columns is None else {role: name for role, name in vars(columns).items() if role in NAMED}
     chosen = {role: name for role, name in before.items() if role not in reading and name is not None}
     if are_usual(chosen):
         return read(source, **reading)
     first: MissingColumnsError | None = None
-    for attempt in _attempts(chosen):
+    for attempt in _attempts(chosen, optional):
         try:
             inter = read(source, **attempt | reading)
         except MissingColumnsError as error:
@@ -44,12 +47,12 @@ def are_usual(columns: Mapping[str, Any]) -> bool:
     return all(name == getattr(USUAL, role) for role, name in columns.items())
 
 
-def _attempts(chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _attempts(chosen: Mapping[str, Any], optional: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The columns to try, best first: users and items as remembered or usual, each with what else is there."""
     ids, more = ({role: chosen[role] for role in roles if role in chosen} for roles in (NAMED[:2], NAMED[2:]))
     for who in (ids, {}) if ids else ({},):
         for left_out in ((), ("time",), ("value",), ("time", "value")):
-            if all(role in more for role in left_out):
+            if all(role in more and role in optional for role in left_out):
                 yield who | {role: name for role, name in more.items() if role not in left_out}
 
 

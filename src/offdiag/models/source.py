@@ -115,10 +115,10 @@ def is_table_in_memory(X: Any) -> bool:
 
 
 def read_histories(X: Any, columns: Roles | None) -> Any:
-    """Histories of any form; a table of events is read with the columns of the fit, where it has them."""
+    """Histories of any form; a table of events is read with the columns of the fit, times only where it has them."""
     if wide_frames.is_wide(X):
         return wide_frames.interactions(X)
-    return read_remembered(X, columns) if is_table_in_memory(X) else X
+    return read_remembered(X, columns, optional=("time",)) if is_table_in_memory(X) else X
 
 
 def read_gram(G: Gram | SparseGram, item_ids: Any) -> Source:
