@@ -14,7 +14,10 @@ from typing import Any
 import offdiag as od
 from offdiag import model_list
 from offdiag.cli import model_options
+from offdiag.models.estimator import Estimator
+from offdiag.models.lists import Lists
 from offdiag.models.recommender import Recommender
+from offdiag.models.scores import Scores
 from offdiag.tables import Tabular
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,7 +33,7 @@ HEAD = """# API
 
 Every public name with the text of its docstring, as `help(od.EDLAE)` prints it; made by `python -m docs.make_api`.
 The guides say more: [models](models.md), [data](data.md), [evaluation](evaluation.md), [tuning](tuning.md),
-[living models](living.md).
+[living models](living.md), [scikit-learn](scikit-learn.md).
 """
 
 
@@ -52,7 +55,8 @@ def page() -> str:
         parts += [
             entry(f"od.{name}", getattr(od, name)) for name, one in model_list.MODELS.items() if one.family == family
         ]
-    parts += ["## What every model can do\n", *methods("model", Recommender)]
+    shared = [line for cls in (Recommender, Estimator, Scores, Lists) for line in methods("model", cls) if line]
+    parts += ["## What every model can do\n", *dict.fromkeys(shared), ""]
     parts += ["## Tables\n", "Interactions, splits, lists, results, explanations and studies are also tables.\n"]
     parts += methods("result", Tabular)
     parts += ["## Data, evaluation, tuning\n", *(entry(f"od.{name}", getattr(od, name)) for name in others())]
@@ -127,11 +131,17 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def import_line(module: str, names: list[str]) -> str:
+    """As ruff formats it."""
+    line = f"from {module} import {', '.join(names)}"
+    return line if len(line) <= 120 else f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
 def stub() -> str:
     homes = sorted((module, name) for name, module in od._HOMES.items())
     homes += [(module.rpartition(".")[0], name) for name, module in od._MODULES.items()]
     lines = [
-        f"from {module} import {', '.join(name for _, name in group)}"
+        import_line(module, [name for _, name in group])
         for module, group in groupby(sorted(homes), key=lambda home: home[0])
     ]
     names = "".join(f'    "{name}",\n' for name in od.__all__)

@@ -278,6 +278,9 @@ def forged_tensor(name: str, **changes: Any) -> Callable[[dict[str, Any]], None]
         forged_about(params=None),
         forged_about(settings=[]),
         forged_about(learned=[1]),
+        forged_about(columns=[1]),
+        forged_about(columns={"user": 1.5}),
+        forged_about(columns={"usr": "a"}),
         forged_about(weights="sparse"),
         forged_about(weights="dense"),
         forged_about(n_items=9),
@@ -309,6 +312,16 @@ def test_a_forged_header_with_right_checksums_is_refused(
 ) -> None:
     scratch.write_bytes(rebuilt(saved, change))
     assert_refused(scratch)
+
+
+def test_a_file_without_columns_is_one_of_an_earlier_version(saved: bytes, scratch: Path) -> None:
+    def earlier(header: dict[str, Any]) -> None:
+        about = json.loads(header["__metadata__"]["model"])
+        assert about.pop("columns") is None
+        header["__metadata__"]["model"] = json.dumps(about)
+
+    scratch.write_bytes(rebuilt(saved, earlier))
+    assert persist.load(scratch).columns_ is None
 
 
 def low_rank(U: np.ndarray, V: np.ndarray) -> Any:

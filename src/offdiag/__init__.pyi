@@ -8,12 +8,20 @@ from offdiag.baselines.nets.mult import MultDAE, MultVAE
 from offdiag.baselines.popularity import Popularity
 from offdiag.baselines.slim import SLIM
 from offdiag.baselines.wmf import WMF
+from offdiag.cross_validation import Scorer, cross_validate
 from offdiag.data import datasets, prepare, split, synthetic
 from offdiag.data.catalogue import Catalogue
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read
 from offdiag.data.read_catalogue import read_catalogue
-from offdiag.errors import InterruptedFitWarning, NoMinimiserWarning, NotEnoughMemory, OffdiagError, UnknownItemsWarning
+from offdiag.errors import (
+    InterruptedFitWarning,
+    NoMinimiserWarning,
+    NotEnoughMemory,
+    NotFittedError,
+    OffdiagError,
+    UnknownItemsWarning,
+)
 from offdiag.evaluation import Result, evaluate
 from offdiag.gramian.packed import Gram, gram
 from offdiag.models import spectral
@@ -45,6 +53,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "MultVAE",
     "NoMinimiserWarning",
     "NotEnoughMemory",
+    "NotFittedError",
     "OffdiagError",
     "Popularity",
     "RDLAE",
@@ -52,6 +61,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "Reranked",
     "Result",
     "SLIM",
+    "Scorer",
     "SparseEDLAE",
     "Spectral",
     "Tuned",
@@ -62,6 +72,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "__version__",
     "cluster",
     "compress",
+    "cross_validate",
     "datasets",
     "evaluate",
     "export",

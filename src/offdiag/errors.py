@@ -1,5 +1,9 @@
 """The errors a user can act on: each message is one line with what was expected, what was received and what to do."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 
 class OffdiagError(ValueError):
     """A mistake in the input or the settings, not a bug; the command line prints it without a traceback.
@@ -11,6 +15,39 @@ class OffdiagError(ValueError):
         ...     print(error)
         l2 must be a number in [0, inf) or 'auto', received -1.0
     """
+
+
+class NotFittedError(OffdiagError, AttributeError):
+    """A model was asked before its fit. With scikit-learn installed, what is raised is its NotFittedError as well.
+
+    Example:
+        >>> try:
+        ...     od.EASE().recommend([[0]])
+        ... except od.NotFittedError as error:
+        ...     print(error)
+        this EASE is not fitted yet; call fit(X) first
+    """
+
+    def __reduce__(self) -> tuple[Callable[[str], NotFittedError], tuple[str]]:
+        return not_fitted, (str(self),)  # the class that is raised has no name by which a pickle could find it
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """The error to raise. scikit-learn is imported only here: it takes a second, and most programs never need it."""
+    try:
+        from sklearn.exceptions import NotFittedError as Theirs
+    except ImportError:
+        return NotFittedError(message)
+    both: type[NotFittedError] = type("NotFittedError", (NotFittedError, Theirs), {"__module__": __name__})
+    return both(message)
+
+
+class WrongTypeError(OffdiagError, TypeError):
+    """A value in the data is of a type that is not a number."""
+
+
+class MissingColumnsError(OffdiagError):
+    """A table does not have the columns that were asked for."""
 
 
 class NotEnoughMemory(OffdiagError, MemoryError):  # noqa: N818

@@ -262,7 +262,7 @@ def evaluate(
         if kind == "coverage":
             means[name], sems[name] = float(covered[name].mean()), float("nan")
         else:
-            means[name], sems[name] = float(per_user[name].mean()), _standard_error(per_user[name])
+            means[name], sems[name] = float(per_user[name].mean()), standard_error(per_user[name])
     ids = getattr(held_out, "user_ids", None)
     return Result(
         mean=means,
@@ -279,7 +279,7 @@ def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
     """(mean, standard error, t, two-sided p) of the hypothesis that the mean difference is 0."""
     from scipy.special import stdtr  # the t distribution, without the slow import of scipy.stats
 
-    mean, sem = float(differences.mean()), _standard_error(differences)
+    mean, sem = float(differences.mean()), standard_error(differences)
     if not np.isfinite(sem):
         return mean, sem, float("nan"), float("nan")
     if sem == 0.0:  # every user differs by the same amount: no spread, so no uncertainty
@@ -288,7 +288,7 @@ def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
     return mean, sem, t, float(2.0 * stdtr(differences.size - 1, -abs(t)))
 
 
-def _standard_error(values: Floats) -> float:
+def standard_error(values: Floats) -> float:
     if values.size < 2:
         return float("nan")
     return float(values.std(ddof=1) / np.sqrt(values.size))

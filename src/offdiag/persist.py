@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import model_list, stored_items, wording
+from offdiag.data.columns import Roles
 from offdiag.errors import EarlierFormatWarning, OffdiagError
 from offdiag.files import atomic, container, keys, sealed, switch
 from offdiag.progress import Progress
@@ -132,7 +133,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         if not isinstance(about["settings"], dict):
             raise TypeError("settings are not a dict")
         learned = {name: value for name, value in about["learned"].items() if _is_learned(name)}
-        learned |= {"settings_": about["settings"], "n_users_": about["n_users"]}
+        learned |= {"settings_": about["settings"], "n_users_": about["n_users"], "columns_": _columns(about)}
         learned |= {"item_ids_": item_ids, "popularity_": popularity, "weights_": weights}
         for name, value in learned.items():
             setattr(model, name, value)
@@ -185,13 +186,14 @@ def _contents(
         metrics = metrics.to_dict()
     ids, ids_dtype = stored_items.encode_ids(np.asarray(model.item_ids_), "item_ids")
     products, products_about = stored_items.encode_catalogue(model.catalogue_)
-    apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_")
+    apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_", "columns_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
         "model": name,
         "params": _plain(model.get_params(), "parameter"),
         "settings": _plain(model.settings_, "setting"),
         "learned": _plain(others, "learned value", finite=False),
+        "columns": None if model.columns_ is None else _plain(model.columns_.present(), "column"),
         "weights": model.weights_.kind,
         "n_users": _plain(model.n_users_, "n_users_"),
         "n_items": len(model.item_ids_),
@@ -206,6 +208,16 @@ def _contents(
     tensors = ids | products | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
+
+
+def _columns(about: dict[str, Any]) -> Roles | None:
+    """The columns of the table that was learned from; files of earlier versions have none."""
+    names = about.get("columns")
+    if names is None:
+        return None
+    if not all(isinstance(name, str | int) for name in names.values()):
+        raise TypeError("the columns are not names or positions")
+    return Roles(**names)
 
 
 def _is_learned(name: str) -> bool:

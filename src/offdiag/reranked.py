@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +12,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import ranking, rerank
-from offdiag.data.catalogue import with_titles
+from offdiag.data.catalogue import Catalogue
+from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Comparison, HasTargets, evaluate
+from offdiag.models.lists import Lists
 from offdiag.progress import Progress, reporter
 from offdiag.rerank import Rerank
 
 if TYPE_CHECKING:
-    from offdiag.list_files import Written
     from offdiag.models.recommender import Recommender
-    from offdiag.recommendations import Recommendations
 
 
 @dataclass(frozen=True, eq=False)
-class Reranked:
+class Reranked(Lists):
     """A fitted model, reranked for variety: maximal marginal relevance and quotas [Carbonell98].
 
     A list is chosen one item at a time from the model's best 5·k items (at least 100): the next one maximises
@@ -45,6 +44,14 @@ class Reranked:
         >>> varied = od.Reranked(od.EASE(l2=10.0).fit(split.train), diversity=0.3)
         >>> varied.recommend(split.test.histories, k=5).items.shape
         (60, 5)
+        >>> varied.ask(k=5).k
+        5
+        >>> varied.recommend_to("varied.csv", split.test.histories, k=5).n_rows
+        300
+        >>> kinds = {0: "film", 1: "film", 2: "book"}
+        >>> popular = od.Popularity().fit(np.array([[1, 1, 1, 0], [1, 1, 0, 1]]))
+        >>> od.Reranked(popular, at_most=1, categories=kinds).recommend([[]], k=2).items.tolist()
+        [[0, 2]]
         >>> sorted(varied.cost(split.test, "ndcg@5").difference)
         ['ndcg@5']
     """
@@ -57,6 +64,16 @@ class Reranked:
 
     def __post_init__(self) -> None:
         rerank.check(self.diversity, self.at_most, self.categories, self.by)
+
+    @property
+    def columns_(self) -> Roles | None:  # type: ignore[override]  # which a model sets
+        """The columns that the model remembers."""
+        return self.model.columns_
+
+    @property
+    def catalogue_(self) -> Catalogue | None:
+        """The products of the model."""
+        return self.model.catalogue_
 
     @property
     def item_ids_(self) -> NDArray[Any]:
@@ -91,70 +108,7 @@ class Reranked:
         return ranking.top_k(weights, one_each, min(rerank.NEIGHBOURS, m - 1))
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
-        """As ``model.ask``.
-
-        Example:
-            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
-            >>> od.Reranked(model, diversity=0.5).ask(2).k
-            2
-        """
         return self.model.ask(k, reranked=self._rerank, **words)
-
-    def recommend(
-        self,
-        histories: Any = None,
-        k: int = 10,
-        *,
-        users: Any = None,
-        data: Any = None,
-        exclude_seen: bool = True,
-        allow: Any = None,
-        block: Any = None,
-        strict: bool = False,
-        reasons: bool = False,
-    ) -> Recommendations:
-        """As ``model.recommend``.
-
-        Example:
-            >>> model = od.Popularity().fit(np.array([[1, 1, 1, 0], [1, 1, 0, 1]]))
-            >>> kinds = {0: "film", 1: "film", 2: "book"}
-            >>> od.Reranked(model, at_most=1, categories=kinds).recommend([[]], k=2).items.tolist()
-            [[0, 2]]
-        """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        lists = ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
-        return lists.with_catalogue(self.model.catalogue_)
-
-    def recommend_to(
-        self,
-        path: str | os.PathLike[str],
-        histories: Any = None,
-        k: int = 10,
-        *,
-        users: Any = None,
-        data: Any = None,
-        exclude_seen: bool = True,
-        allow: Any = None,
-        block: Any = None,
-        strict: bool = False,
-        reasons: bool = False,
-        titles: Mapping[Any, str] | None = None,
-        rows_per_file: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> Written:
-        """As ``model.recommend_to``.
-
-        Example:
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> od.Reranked(od.EASE(l2=10.0).fit(X), diversity=0.5).recommend_to("varied.csv", X, k=5).n_rows
-            1500
-        """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        return ranking.write(
-            question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, catalogue=with_titles(self.model.catalogue_, titles), strict=strict,
-            progress=reporter(progress),
-        )  # fmt: skip
 
     def cost(
         self,

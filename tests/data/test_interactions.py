@@ -160,3 +160,16 @@ def test_the_history_of_an_unknown_user_is_refused_with_a_hint():
     inter = od.read({"user": ["Ann-1", "bob"], "item": [1, 2]})
     refused(lambda: inter.history("ann-1"), "such as 'Ann-1', received 'ann-1'", "did you mean 'Ann-1'?")
     refused(lambda: inter.history(0), "received 0; check its spelling")
+
+
+def test_users_are_picked_as_rows_of_a_matrix_are():
+    inter = od.synthetic.interactions(20, 9, 60, seed=0)
+    assert inter.shape == (20, 9)
+    for which in (slice(3, 7), [5, 2], np.arange(20) % 2 == 0, np.array([0, -1])):
+        assert np.array_equal(inter[which].matrix.toarray(), inter.matrix.toarray()[which])
+        assert inter[which, ...].user_ids.tolist() == inter.user_ids[which].tolist()
+    for which in ("ann", (1, 2)):
+        with pytest.raises(od.OffdiagError, match="positions of users or a mask"):
+            inter[which]
+    with pytest.raises(TypeError):
+        iter(inter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from offdiag.gramian.user_weights import user_weights
 from offdiag.models import fields
 from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, check_gram, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import neighbours
 from offdiag.solvers.neighbours import Source as Similarities
@@ -53,14 +53,16 @@ class ItemKNN(Recommender):
     user_power: float | Auto = fields.user_power(auto="1, or that of the Gram in fit_gram")
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         Memory: a copy of the interactions and two numbers per neighbour; no m×m matrix.
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         if used.user_power == "auto":
             used.user_power = USER_POWER
         self._check_memory(matrix.shape[1], matrix.nnz)

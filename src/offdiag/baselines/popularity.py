@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import fields
 from offdiag.models.fields import check_not_empty
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, read_data, read_gram
+from offdiag.models.source import Reading, Source, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.weights import Constant
 
@@ -40,9 +40,11 @@ class Popularity(Recommender):
     learns_from_gram = True
     can_change = True
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
         progress = reporter(progress)
-        return self._finish(read_data(X)[1])
+        return self._finish(read_data(X, reading)[1])
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from the item sums of a Gram; its ``user_power`` does not matter."""

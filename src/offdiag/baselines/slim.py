@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import EASE
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, check_gram, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import elastic_net
 from offdiag.weights import Packed, Sparse
@@ -71,15 +71,23 @@ class SLIM(_Fit):
     )
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, start: SLIM | None = None, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        start: SLIM | None = None,
+        progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         ``start``: a SLIM fitted to the same items, for example with another l1; the result is the same, found sooner.
         Memory: m² numbers for m items, half as much again during unpacking, and the weights.
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         self._check_memory(matrix.shape[1], layout.size(matrix.shape[1]))
         B = _columns(start, source.item_ids)
         used._resolve(lambda ease: auto.from_data(matrix, ease, progress=progress))

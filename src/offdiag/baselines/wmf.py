@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from offdiag.errors import OffdiagError
 from offdiag.models import fields
 from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import read_data
+from offdiag.models.source import Reading, read_data
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import als
 from offdiag.weights import ImplicitFactors
@@ -71,11 +71,13 @@ class WMF(_Fit):
     seed: int = fields.seed()
     dtype: Literal["float32", "float64"] = fields.dtype()
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``."""
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         (n, m), sums = matrix.shape, source.popularity
         alpha, items = used.alpha, int(np.count_nonzero(sums))
         if alpha == "auto":

@@ -48,6 +48,7 @@ def learn(
         parts = od.cluster.prepare(parts, at_least=columns.at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
         fit(learner, parts, client=client, progress=work, reports=reports)
+    learner.columns_ = None if inputs.is_dataset(data) else inputs.roles(columns)
     return parts, reports
 
 

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from offdiag import wording
 from offdiag.cli import console, evaluate, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, Json, Metrics, ModelFile, Seed
-from offdiag.cli.inputs import Columns
+from offdiag.cli.model_inputs import ModelColumns
 from offdiag.errors import OffdiagError
 
 EXAMPLES = ("offdiag compress films.od small.od --max-bytes 20MB --data new-users.csv",)
@@ -34,7 +34,7 @@ def compress(
     metric: Metrics = None,
     seed: Seed = 0,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: ModelColumns = ModelColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Make a linear model smaller and show the cost in accuracy.
 

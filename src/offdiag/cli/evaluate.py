@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag.cli import console, inputs, outputs
+from offdiag.cli import console, inputs, model_inputs, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
-from offdiag.cli.inputs import Columns
+from offdiag.cli.model_inputs import ModelColumns
 from offdiag.cli.outputs import mean_and_error, number
 from offdiag.errors import OffdiagError
 
@@ -46,7 +46,7 @@ def evaluate(
     ] = None,
     to: outputs.To = None,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: ModelColumns = ModelColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Measure models on new users, and compare each with the first.
 
@@ -155,8 +155,8 @@ class Evaluation:
 
 
 def measure(
-    models: Sequence[tuple[str, Recommender]], data: str, columns: Columns, metrics: Sequence[str], work: console.Work,
-    *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
+    models: Sequence[tuple[str, Recommender]], data: str, columns: ModelColumns, metrics: Sequence[str],
+    work: console.Work, *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
 ) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
@@ -166,11 +166,11 @@ def measure(
     evaluation = Evaluation(data, [file for file, _ in models], [type(model).__name__ for _, model in models])
     first = models[0][1]
     work.begin(f"reading {inputs.name_of(data)}")
-    inter = _known_items(inputs.read_for(first, data, columns), first, data, evaluation.notes)
+    inter = _known_items(model_inputs.read_for(first, data, columns), first, data, evaluation.notes)
     if targets is None:
         part, items = od.split.weak(inter, held_out=1 - fold_in, seed=seed).test, inter.item_ids
     else:
-        hidden = inputs.read_for(first, targets, columns)
+        hidden = model_inputs.read_for(first, targets, columns)
         given = od.split.given(inter, _known_items(hidden, first, targets, evaluation.notes))
         part, items = given.test, given.train.item_ids
     for file, model in models:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer import Option
@@ -109,7 +109,8 @@ def fit(
                 result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work)
                 popular = gain.measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
-            learner.fit(inter, progress=work, **({} if checkpoint is None else {"checkpoint": checkpoint}))
+            also: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+            learner.fit(inter, progress=work, **also)
         if shop is not None:
             products.attach(learner, shop)
         save(learner, out, ledger, key_file, result, work, popular)

@@ -94,7 +94,7 @@ def forget(
     if json:
         console.show_json(about)
         return
-    console.show_pairs(_certificate_pairs(about, target, certificate))
+    console.show_pairs(log_inputs.column_pairs(ledger.recipe, columns) | _certificate_pairs(about, target, certificate))
 
 
 def _certificate_of(

@@ -108,6 +108,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, Any]:
         "model": about["model"],
         "settings": outputs.settings_list(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
+        **_column_pairs(about),
         **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",
         **({"catalogue": products.facts_text(about["catalogue"])} if about["catalogue"] else {}),
@@ -116,6 +117,11 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, Any]:
         "saved": f"{about['created']} by offdiag {about['offdiag_version']}",
         "most popular": _popular(about),
     }
+
+
+def _column_pairs(about: dict[str, Any]) -> dict[str, str]:
+    names = about.get("columns") or {}
+    return {"columns": inputs.column_text(names)} if names else {}
 
 
 def _updatable_pairs(about: dict[str, Any]) -> dict[str, str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-import numpy as np
 import typer
 
 from offdiag.cli import commands, console
@@ -103,17 +102,22 @@ def name_of(source: str) -> str:
     return sql.shown(source) if sql.is_source(source) else places.name_of(source)
 
 
-def read(source: str, columns: Columns, *, text_ids: bool = False) -> Interactions:
-    """A file or a database, or the name of a public data set that is already on this machine; notes are printed."""
+def read(source: str, columns: Columns, *, text_ids: bool = False, remembered: Roles | None = None) -> Interactions:
+    """A file or a database, or the name of a public data set that is already on this machine; notes are printed.
+
+    Columns that are not named are the ``remembered`` ones, if they are there.
+    """
     import offdiag as od
+    from offdiag.data.remembered import NAMED, read_remembered
 
     if is_dataset(source):
         return od.datasets.load(source)
     how = options(columns)
-    words: Any = roles(columns).present() | vars(how) | vars(how.cleaning)
+    named = {role: column(name) for role in NAMED if (name := getattr(columns, role)) is not None}
+    words: Any = named | vars(how) | vars(how.cleaning)
     del words["cleaning"], words["more"]
     words["text_ids"] = columns.text_ids or text_ids
-    inter = od.read(source, duplicates=columns.duplicates, **words)  # type: ignore[arg-type]  # which it reports
+    inter = read_remembered(source, remembered, duplicates=columns.duplicates, **words)
     if not text_ids:  # otherwise they are printed already
         note_reading(inter.notes)
     return inter
@@ -171,14 +175,9 @@ def parse_weights(text: str) -> dict[str, float]:
     return weights
 
 
-def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
-    """The same, with item ids of the model's type: whole numbers in a file may mean text ids such as '7'."""
-    inter = read(source, columns)
-    if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
-        return inter
-    if source == places.STDIN:  # which can be read only once
-        return replace(inter, item_ids=inter.item_ids.astype(np.str_))
-    return read(source, columns, text_ids=True)
+def column_text(columns: Mapping[str, Any]) -> str:
+    """Which column plays which role, for the screen."""
+    return ", ".join(f"{role} {name!r}" for role, name in columns.items())
 
 
 def column(name: str) -> str | int:

@@ -59,6 +59,7 @@ def read_first(source: str, columns: FilteredColumns, event: str | None) -> tupl
     if names is not None:  # weights of actions make values, of which the source has no column
         recipe = replace(recipe, columns=names, cleaning=options.cleaning)
     inter, ledger = events.read_first(table, recipe)
+    inter = replace(inter, columns=names)
     inputs.note_reading(inter.notes)
     return inter, ledger
 
@@ -146,6 +147,14 @@ def read_ids(source: str, recipe: Recipe, columns: LogColumns, query: str | None
     if not len(found):
         raise OffdiagError(f"expected at least one user id, received none in {inputs.name_of(source)}")
     return np.array(found.to_list())
+
+
+def column_pairs(recipe: Recipe, columns: LogColumns) -> dict[str, str]:
+    """For the screen: which columns were those of the fit, unless they are called as everywhere."""
+    from offdiag.data.remembered import NAMED, are_usual
+
+    used = {r: name for r, name in recipe.columns.present().items() if r in NAMED and getattr(columns, r) is None}
+    return {} if are_usual(used) else {"columns": f"{inputs.column_text(used)}, as in the fit"}
 
 
 def _roles(recipe: Recipe, columns: LogColumns) -> Roles:

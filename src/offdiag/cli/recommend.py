@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import console, inputs, outputs, products
+from offdiag.cli import console, inputs, model_inputs, outputs, products
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
-from offdiag.cli.inputs import Columns
 from offdiag.cli.item_lookup import Lookup
+from offdiag.cli.model_inputs import ModelColumns
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def recommend(
         bool, Option("--strict", help="Reject ids that the model does not know, instead of ignoring them.")
     ] = False,
     json: Json = False,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: ModelColumns = ModelColumns(),  # noqa: B008 - frozen
 ) -> None:
     """Recommend items for histories typed here or read from a file.
 
@@ -86,7 +86,7 @@ def recommend(
     catalogue, shown = products.shown(fitted, titles, also)
     rows: Any
     if histories is not None:
-        rows = inputs.read_for(fitted, histories, columns)
+        rows = model_inputs.read_for(fitted, histories, columns)
         if only_users is not None:
             rows = rows.select_users(ids=_user_ids(only_users, rows))
     else:
@@ -104,7 +104,7 @@ def recommend(
     if block is not None:
         blocked = inputs.read_ids(block, fitted)
     elif block_pairs is not None:
-        pairs = inputs.read_for(fitted, block_pairs, columns)
+        pairs = model_inputs.read_for(fitted, block_pairs, columns)
         users: Any = _alike(pairs.user_ids.tolist(), rows)
         blocked = replace(pairs, user_ids=users)
     question = source.ask(

@@ -67,6 +67,7 @@ def update(
     else:
         console.show_pairs(
             {
+                **log_inputs.column_pairs(change.ledger.recipe, columns),
                 "events": f"{plan.new_events:,} new, {plan.old_events:,} counted before",
                 "users": f"{plan.new_users:,} new, {plan.changed_users:,} changed",
                 **_step_pairs(steps),

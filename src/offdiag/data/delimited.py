@@ -15,7 +15,7 @@ from offdiag.data.frames import asked_for, find_columns
 from offdiag.data.ids import is_whole_text, whole_numbers
 from offdiag.data.table import Table
 from offdiag.data.text_files import HEAD, as_utf8, check_encoding, ends_in_cr, file_bytes, is_utf8, packing_of
-from offdiag.errors import OffdiagError
+from offdiag.errors import MissingColumnsError, OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +109,7 @@ def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Lay
             columns[role] = position
     by_name = [asked_for(role, column) for role, column in columns.items() if isinstance(column, str)]
     if by_name:
-        raise OffdiagError(
+        raise MissingColumnsError(
             f"expected positions from 0 because {name} has no header, received {', '.join(by_name)}; "
             f"its first line is {lines[0][:60]!r}"
         )

@@ -16,7 +16,7 @@ from offdiag.data.cleaning import wanted as wanted_columns
 from offdiag.data.columns import Column, Roles
 from offdiag.data.ids import as_text, mixed_ids, plain_ids
 from offdiag.data.table import Table
-from offdiag.errors import OffdiagError
+from offdiag.errors import MissingColumnsError, OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,7 +60,9 @@ def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> 
         return found
     asked = ", ".join(asked_for(role, wanted[role]) for role in missing)
     listed = ", ".join(map(str, names[:20])) + (", …" if len(names) > 20 else "")
-    raise OffdiagError(f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted)}")
+    raise MissingColumnsError(
+        f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted)}"
+    )
 
 
 def asked_for(role: str, column: Column) -> str:

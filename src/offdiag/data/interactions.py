@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import notebook, tables, wording
+from offdiag.data.columns import Roles
 from offdiag.data.ids import positions as places_of
 from offdiag.data.ids import text_array
 from offdiag.data.sparse_rows import csr, positions_of_rows, sort_pairs
@@ -26,7 +27,8 @@ class Interactions(tables.Tabular):
 
     `times` and `rows` run along `matrix.data`: when each interaction happened, and its first row in
     the source table (only the order matters). `rows` is None when the table was in storage order.
-    `notes` are sentences about rows that were left out or changed on reading; selections keep them.
+    `notes` are sentences about rows that were left out or changed on reading, `columns` the columns that were
+    read from a table; selections keep both.
 
     Example:
         >>> import offdiag as od
@@ -41,6 +43,7 @@ class Interactions(tables.Tabular):
     times: NDArray[Any] | None = None
     rows: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
+    columns: Roles | None = None
 
     def __post_init__(self) -> None:
         if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
@@ -80,6 +83,24 @@ class Interactions(tables.Tabular):
         """Sorting key of each stored interaction by its position in the source table."""
         return np.arange(self.nnz, dtype=np.int64) if self.rows is None else self.rows
 
+    @property
+    def _origin(self) -> tuple[tuple[str, ...], Roles | None]:
+        return self.notes, self.columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_users, self.n_items
+
+    def __getitem__(self, which: Any) -> Interactions:
+        """Users by position, mask or slice: how scikit-learn divides data into folds."""
+        if isinstance(which, tuple) and len(which) == 2 and which[1] is Ellipsis:
+            which = which[0]
+        if isinstance(which, tuple | str):
+            raise OffdiagError("expected positions of users or a mask; use select_users(ids=…) and select_items(…)")
+        return self.select_users(positions=which)
+
+    __iter__ = None  # a loop over users would be slow, and over what is not obvious
+
     def select_users(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
     ) -> Interactions:
@@ -97,7 +118,7 @@ class Interactions(tables.Tabular):
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
-        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved), self.notes)
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved), *self._origin)
 
     def select_items(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
@@ -127,7 +148,7 @@ class Interactions(tables.Tabular):
             if order is not None:
                 picked = picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
-        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved), self.notes)
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved), *self._origin)
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
         """The stored interactions where the mask (along matrix.data) is true; all users and items stay.
@@ -141,7 +162,7 @@ class Interactions(tables.Tabular):
         picked = np.flatnonzero(mask)
         indptr = np.searchsorted(picked, self.matrix.indptr)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
-        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False), self.notes)
+        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False), *self._origin)
 
     def history(self, user: Any) -> list[Any]:
         """The ids of the items that a user chose: in the order of time, or of the table if there are no times.

@@ -11,7 +11,7 @@ from offdiag.data.columns import Options, Roles
 from offdiag.data.ids import whole_numbers
 from offdiag.data.table import Table
 from offdiag.data.text_files import file_bytes
-from offdiag.errors import OffdiagError
+from offdiag.errors import MissingColumnsError, OffdiagError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +26,7 @@ def read_lines(form: str, path: Path, roles: Roles, options: Options) -> Table:
         )
     if roles != Roles(roles.user, roles.item):
         also = "" if roles.event is None else f", event={roles.event!r}"
-        raise OffdiagError(
+        raise MissingColumnsError(
             f"expected neither value nor time with format={form!r}, whose lines hold ids only, "
             f"received value={roles.value!r}, time={roles.time!r}{also}; leave them out"
         )

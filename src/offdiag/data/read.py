@@ -110,7 +110,7 @@ def read(
     check_cleaning(cleaning, roles, duplicates)
     options = Options(format, separator, header, text_ids, encoding, query, table, cleaning)
     with polars_failures("a table of plain columns", "other content", "convert the columns to numbers, text or dates"):
-        return assemble(read_table(source, roles, options), duplicates)
+        return replace(assemble(read_table(source, roles, options), duplicates), columns=roles)
 
 
 if read.__doc__:  # not with python -OO

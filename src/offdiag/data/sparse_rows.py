@@ -104,3 +104,9 @@ def rank_within_rows(indptr: NDArray[Any], key: NDArray[Any], n_keys: int) -> ND
     rank = np.empty(len(key), dtype=np.int64)
     rank[order] = place
     return rank
+
+
+def share_of_rows(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
+    """How many entries of each row to hold out: rounded, at least 1 and never all; none of a row of 1."""
+    rounded = np.rint(sizes * fraction).astype(np.int64)
+    return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))

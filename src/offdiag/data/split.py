@@ -18,7 +18,7 @@ from scipy import sparse
 
 from offdiag import checks, notebook, tables
 from offdiag.data.interactions import Interactions
-from offdiag.data.sparse_rows import rank_within_rows, row_of_entries
+from offdiag.data.sparse_rows import rank_within_rows, row_of_entries, share_of_rows
 from offdiag.errors import OffdiagError
 
 
@@ -124,7 +124,7 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
 
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(positions=index)
-        n_targets = _share(np.diff(some.matrix.indptr), 1 - fold_in)
+        n_targets = share_of_rows(np.diff(some.matrix.indptr), 1 - fold_in)
         return _held_out(some, _random_rank(some, rng) < n_targets[row_of_entries(some.matrix.indptr)])
 
     return Split(inter.select_users(positions=train), part(validation), part(test))
@@ -197,9 +197,11 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
         )
     rng = np.random.default_rng(seed)
     sizes = np.diff(inter.matrix.indptr)
-    n_test = _share(sizes, held_out)
+    n_test = share_of_rows(sizes, held_out)
     # An interaction is held out for validation only if another one stays in train.
-    n_validation = np.minimum(_share(sizes, validation), np.maximum(sizes - n_test - 1, 0)) if validation else None
+    n_validation = (
+        np.minimum(share_of_rows(sizes, validation), np.maximum(sizes - n_test - 1, 0)) if validation else None
+    )
     rank = _random_rank(inter, rng)
     rows = row_of_entries(inter.matrix.indptr)
     is_test = rank < n_test[rows]
@@ -319,7 +321,7 @@ def _spread(inter: Interactions, users: NDArray[Any], items: NDArray[Any]) -> In
     cols = np.searchsorted(items, inter.item_ids)[coo.col]
     matrix = sparse.csr_array((coo.data, (rows, cols)), shape=(len(users), len(items)))
     matrix.sort_indices()
-    return Interactions(matrix, users, items)
+    return Interactions(matrix, users, items, columns=inter.columns)
 
 
 def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None) -> Split:
@@ -334,12 +336,6 @@ def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation
 def _held_out(inter: Interactions, is_target: NDArray[np.bool_], histories: Interactions | None = None) -> HeldOut:
     kept = inter.select_entries(~is_target) if histories is None else histories
     return HeldOut(kept.matrix, inter.select_entries(is_target).matrix, inter.user_ids, inter.item_ids)
-
-
-def _share(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
-    """How many of n to hold out: rounded, at least 1 held out and at least 1 kept; none if n is 1."""
-    rounded = np.rint(sizes * fraction).astype(np.int64)
-    return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))
 
 
 def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:

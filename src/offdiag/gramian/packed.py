@@ -11,7 +11,7 @@ from scipy import sparse
 
 from offdiag import _kernels, memory, wording
 from offdiag._kernels import parallel
-from offdiag.errors import OffdiagError
+from offdiag.errors import OffdiagError, WrongTypeError
 from offdiag.gramian import layout
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
 from offdiag.progress import Progress, reporter
@@ -217,6 +217,10 @@ def as_matrix(X: Any) -> sparse.csr_array:
             matrix = np.asarray(matrix)
         except ValueError as error:  # rows of different length
             raise OffdiagError(f"expected a users×items matrix, received {type(X).__name__} ({error})") from error
+    if matrix.dtype.kind == "O" and matrix.ndim == 2 and not sparse.issparse(matrix):
+        matrix = _numbers(matrix)
+    if matrix.dtype.kind == "c":
+        raise OffdiagError(f"Complex data not supported: expected real numbers, received {matrix.dtype}")
     if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
         raise OffdiagError(
             f"expected a users×items matrix of numbers (Interactions, scipy sparse or 2-D array), "
@@ -234,7 +238,7 @@ def as_matrix(X: Any) -> sparse.csr_array:
         raise OffdiagError("the interactions hold NaN or infinite values; remove or replace those rows first")
     if out.data.size and out.data.min() < 0:
         raise OffdiagError(
-            f"interactions must not be negative, received {out.data.min():g}; "
+            f"Negative values in data: interactions must not be negative, received {out.data.min():g}; "
             "use od.prepare.binarize or drop those rows"
         )
     if not out.has_canonical_format or (out.data.size and not out.data.all()):
@@ -242,6 +246,18 @@ def as_matrix(X: Any) -> sparse.csr_array:
         out.sum_duplicates()
         out.eliminate_zeros()
     return out
+
+
+def _numbers(objects: NDArray[np.object_]) -> NDArray[Any]:
+    """An array of Python objects as numbers, if they all are; text is not turned into numbers."""
+    if any(isinstance(value, str) for value in objects.flat):
+        return objects.astype(np.str_)  # which is refused, with the type that it is
+    try:
+        return objects.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise WrongTypeError(
+            f"expected a matrix of numbers, received an array of objects, of which some are not ({error})"
+        ) from None
 
 
 def gram(

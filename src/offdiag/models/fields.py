@@ -187,8 +187,14 @@ def number(value: float | Auto) -> float:
 
 
 def check_not_empty(interactions: int, users: int, items: int) -> None:
-    if interactions == 0:
-        raise OffdiagError(f"there is nothing to learn from: {users} users × {items} items without any interaction")
+    if users == 0 or items == 0:
+        noun = "sample" if items else "feature"  # the words in which scikit-learn expects it
+        found = f"0 {noun}(s) (shape=({users}, {items})) while a minimum of 1 is required"
+    elif interactions == 0:
+        found = f"{users} users × {items} items without any interaction"
+    else:
+        return
+    raise OffdiagError(f"there is nothing to learn from: {found}; give a matrix with interactions")
 
 
 def check_item_ids(item_ids: Any, m: int) -> NDArray[Any]:

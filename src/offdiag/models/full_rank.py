@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, check_gram, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky
 from offdiag.solvers.products import item_l2
@@ -85,15 +85,17 @@ class FullRankModel(_Settings):
 
     cluster_fit = "full rank"
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
         Time: Σ n_u²/2 additions and m³ flops.
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         self._check_memory(matrix.shape[1])
         auto.from_data(matrix, used, progress=progress)
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)

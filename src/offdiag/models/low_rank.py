@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models import auto, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Source, check_gram, product_of, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import lapack, low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
@@ -60,15 +60,17 @@ class LowRankModel(_Settings):
     stopped_: str  # "closed form", "full rank", "converged", "iterations", "interrupted" or "no minimiser: …"
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         used._resolve(lambda model: auto.from_data(matrix, model, progress=progress))
         user_power, rank = number(used.user_power), min(used.rank, matrix.shape[1])
         used.products = used._choose_products(matrix, rank)

@@ -1,40 +1,37 @@
-"""What every fitted model can do, whatever it learned: score, recommend, find similar items, save itself."""
+"""What every model shares from its fit to its file: settings, users added and removed, copies, saving."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import notebook, ranking, wording
-from offdiag.data.catalogue import Catalogue, check_catalogue, with_titles
+from offdiag import notebook, wording
+from offdiag.data.catalogue import Catalogue, check_catalogue
+from offdiag.data.columns import Roles
 from offdiag.data.read_catalogue import read_catalogue
-from offdiag.errors import OffdiagError
 from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
 from offdiag.living import exact_change
 from offdiag.living.past import Past, gram_of
 from offdiag.models import fields
+from offdiag.models.estimator import Estimator
+from offdiag.models.source import Reading, read_histories
 from offdiag.progress import Progress, reporter
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
-    from offdiag.list_files import Written
     from offdiag.living.certificate import Certificate
     from offdiag.living.exact_change import Change, NewWeights
-    from offdiag.ranking import Explanation
     from offdiag.reasons import PairReason
-    from offdiag.recommendations import Recommendations
 
 
-class Recommender:
+class Recommender(Estimator):
     """The interface of all models; ``fit`` of each model sets the attributes that end in an underscore."""
 
     cluster_fit: ClassVar[Literal["full rank", "sparse"] | None] = None  # which fit of od.cluster it uses
@@ -47,166 +44,22 @@ class Recommender:
     has_propensity: ClassVar[bool] = False  # it has with_propensity
     l2_of_ease: ClassVar[bool] = False  # its l2 has the unit of EASE's, so search ranges follow that
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
-    weights_: Weights
-    item_ids_: NDArray[Any]
-    popularity_: NDArray[np.float64]  # column sums of the training data
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _catalogue: Catalogue | None = None
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from users×items: Interactions, a scipy sparse matrix, an array; or from any table.
+
+        A table is a data frame, a dict of columns, a file, a database: whatever ``od.read`` reads, with its options:
+        ``fit(frame, user="customer", item="sku")``.
+        ``columns_`` remembers its columns, and so does a saved model. ``y`` is ignored, as scikit-learn asks for.
+        """
         raise NotImplementedError
-
-    def predict(self, X: Any) -> NDArray[np.floating]:
-        """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> od.EASE(l2=10.0).fit(X).predict(X).shape
-            (300, 40)
-        """
-        rows, unknown = ranking.encode(X, self._require_fit().item_ids_)
-        ranking.report_unknown(unknown, stacklevel=3)
-        return rows @ self.weights_
-
-    def recommend(
-        self,
-        histories: Any = None,
-        k: int = 10,
-        *,
-        users: Any = None,
-        data: Any = None,
-        exclude_seen: bool = True,
-        allow: Any = None,
-        block: Any = None,
-        strict: bool = False,
-        reasons: bool = False,
-    ) -> Recommendations:
-        """The k best items for each history (rows of a matrix, Interactions, or lists of item ids).
-
-        Or for ``users``, a list of ids, whose histories are in ``data`` (Interactions); an unknown id is an error.
-        ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
-        (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
-        history that adds most to each score, and its share of all that is added.
-
-        A list is shorter than k only when no more items are left: ``.lengths`` holds their lengths, and the places
-        after the end are masked. Ids that are not in the catalogue are ignored, listed in ``.unknown`` and warned
-        about; ``strict=True`` makes them an error. An empty history gets the popular items. ``.to_polars()``,
-        ``.to_pandas()``, ``.to_arrow()`` and ``.to_dicts()`` give tables.
-
-        Example:
-            >>> import offdiag as od
-            >>> import numpy as np
-            >>> model = od.EASE(l2=1.0).fit(np.array([[1, 1, 0], [1, 0, 1]]))
-            >>> [pairs[0][0] for pairs in model.recommend([[1], [2]], k=1)]
-            [0, 0]
-            >>> inter = od.read(np.array([[1, 0, 0], [0, 0, 1]]), user_ids=["ann", "bob"])
-            >>> model.recommend(users=["bob"], data=inter, k=1).to_dicts()[0]["user"]
-            'bob'
-        """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        lists = ranking.recommend(question, ranking.choose_histories(histories, users, data), strict=strict)
-        return lists.with_catalogue(self.catalogue_)
-
-    def recommend_to(
-        self,
-        path: str | os.PathLike[str],
-        histories: Any = None,
-        k: int = 10,
-        *,
-        users: Any = None,
-        data: Any = None,
-        exclude_seen: bool = True,
-        allow: Any = None,
-        block: Any = None,
-        strict: bool = False,
-        reasons: bool = False,
-        titles: Mapping[Any, str] | None = None,
-        rows_per_file: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> Written:
-        """``recommend`` to a file, for any number of users: the lists are written as they are made.
-
-        ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (of the catalogue,
-        or of ``titles``, a dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears
-        when it is complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What
-        was written, and what was left out, is counted in the result.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> od.EASE(l2=10.0).fit(X).recommend_to("top.jsonl", X, k=5).n_rows
-            1500
-        """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        return ranking.write(
-            question, ranking.choose_histories(histories, users, data), path,
-            rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), strict=strict,
-            progress=reporter(progress),
-        )  # fmt: skip
-
-    def ask(self, k: int, **words: Any) -> ranking.Question:
-        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> question = od.EASE(l2=10.0).fit(X).ask(k=5)
-            >>> sum(len(lists) for lists in question.batches(X))
-            300
-        """
-        model = self._require_fit()
-        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
-
-    def similar(
-        self,
-        items: Any,
-        k: int = 10,
-        *,
-        space: str = "score",
-        allow: Any = None,
-        block: Any = None,
-        strict: bool = False,
-    ) -> Recommendations:
-        """For each item id, the k items that a history of only that item leads to.
-
-        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
-        items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
-        ``allow``, ``block`` and ``strict`` are as in ``recommend``.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> model = od.EASE(l2=10.0).fit(X)
-            >>> [len(pairs) for pairs in model.similar(X.item_ids[:2], k=3)]
-            [3, 3]
-            >>> model.similar(X.item_ids[0], allow=X.item_ids[1:3]).lengths
-            array([2])
-        """
-        model = self._require_fit()
-        lists = ranking.similar(
-            model.weights_, model.item_ids_, items, k, space=space, allow=allow, block=block, strict=strict
-        )
-        return lists.with_catalogue(self.catalogue_)
-
-    def explain(self, history: Any, item: Any) -> Explanation:
-        """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
-
-        ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
-
-        Example:
-            >>> import offdiag as od
-            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
-            >>> reasons = od.EASE(l2=10.0).fit(X).explain(X.item_ids[:3].tolist(), X.item_ids[3])
-            >>> bool(reasons.score == reasons.contributions.sum())
-            True
-        """
-        model = self._require_fit()
-        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
         """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``.
@@ -236,7 +89,8 @@ class Recommender:
             300
         """
         progress = reporter(progress)
-        exact_change.change_users(self._require_fit(), X_new, 1, prove=False, progress=progress)
+        X_new = read_histories(X_new, self._require_fit().columns_)
+        exact_change.change_users(self, X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | bool | None = None) -> Certificate:
@@ -255,7 +109,8 @@ class Recommender:
             (298, True)
         """
         progress = reporter(progress)
-        return exact_change.change_users(self._require_fit(), X_old, -1, prove=prove, progress=progress)
+        X_old = read_histories(X_old, self._require_fit().columns_)
+        return exact_change.change_users(self, X_old, -1, prove=prove, progress=progress)
 
     @property
     def last_change(self) -> Certificate | None:
@@ -324,31 +179,6 @@ class Recommender:
         )
         return model
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The hyper-parameters, as scikit-learn's ``clone`` and searches expect them.
-
-        Example:
-            >>> import offdiag as od
-            >>> od.EASE(l2=10.0).get_params()["l2"]
-            10.0
-        """
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-    def set_params(self, **params: Any) -> Self:
-        """Change some hyper-parameters; they take effect in the next fit.
-
-        Example:
-            >>> import offdiag as od
-            >>> od.EASE().set_params(l2=10.0).l2
-            10.0
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise OffdiagError(f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known)}")
-            setattr(self, name, value)
-        return self
-
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         learned = f", learned from {self._source()}" if hasattr(self, "weights_") else ""
@@ -400,6 +230,7 @@ class Recommender:
         n_users: int,
         settings: dict[str, Any],
         past: Past | None = None,
+        columns: Roles | None = None,
         **learned: Any,
     ) -> Self:
         """The end of every fit; ``learned`` holds further fitted attributes.
@@ -412,6 +243,7 @@ class Recommender:
             item_ids_=item_ids,
             popularity_=popularity,
             n_users_=n_users,
+            columns_=columns,
             settings_=settings,
             _catalogue=None,  # of the items of an earlier fit: the same ids may now mean other products
             _past=past if past and self.can_change else Past(),
@@ -453,8 +285,3 @@ class Recommender:
     def __getstate__(self) -> dict[str, Any]:
         """A pickle holds no user rows, either."""
         return {name: value for name, value in vars(self).items() if name != "_past"}
-
-    def _require_fit(self) -> Self:
-        if not hasattr(self, "weights_"):
-            raise OffdiagError(f"this {type(self).__name__} is not fitted yet; call fit(X) first")
-        return self

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.errors import OffdiagError
+from offdiag.data.columns import Roles
+from offdiag.data.frames import is_frame
+from offdiag.data.interactions import Interactions
+from offdiag.data.read import read
+from offdiag.data.remembered import read_remembered
+from offdiag.errors import MissingColumnsError, OffdiagError
 from offdiag.gramian.packed import Gram, as_matrix
 from offdiag.gramian.sparse import SparseGram
 from offdiag.living.past import Past
+from offdiag.models import wide_frames
 from offdiag.models.fields import Auto, check_item_ids, check_not_empty
 from offdiag.solvers.products import GramProduct, PairProduct, Product
+
+
+class Reading(TypedDict, total=False):
+    """How ``fit`` reads a table: the arguments of ``od.read`` with the same names."""
+
+    user: str | int
+    item: str | int
+    value: str | int | None
+    time: str | int | None
+    duplicates: str | None
+    format: str | None
+    separator: str | None
+    header: bool | None
+    text_ids: bool
+    encoding: str
+    user_ids: Iterable[Any] | None
+    item_ids: Iterable[Any] | None
+    query: str | None
+    table: str | None
+    missing: str
+    negative: str
+    decimal: str
+    date_format: str | None
+    normalise_users: bool
+    where: str | None
+    action: str | int | None
+    weights: Mapping[str, float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +61,64 @@ class Source:
     popularity: NDArray[np.float64]
     n_users: int
     past: Past
+    columns: Roles | None = None
 
 
-def read_data(X: Any) -> tuple[sparse.csr_array, Source]:
-    """The matrix of Interactions, a scipy sparse matrix or an array of users×items."""
+def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.csr_array, Source]:
+    """The matrix of whatever ``fit`` takes: users×items, or a table to read."""
+    X = _data_of(X, dict(reading or {}))
     matrix = as_matrix(X)
     n, m = matrix.shape
     check_not_empty(matrix.nnz, n, m)
     item_ids = check_item_ids(getattr(X, "item_ids", None), m)
     popularity = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
-    return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X))
+    columns = X.columns if isinstance(X, Interactions) else None
+    return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X), columns)
+
+
+def _data_of(X: Any, reading: dict[str, Any]) -> Any:
+    for word in reading.keys() - Reading.__annotations__.keys():
+        near = difflib.get_close_matches(word, Reading.__annotations__, n=1)
+        raise TypeError(
+            f"fit() got an unexpected keyword argument {word!r}" + f"; did you mean {near[0]!r}?" * len(near)
+        )
+    if isinstance(X, Interactions) and reading:
+        raise OffdiagError(
+            f"expected {', '.join(reading)} only with a table, received Interactions, which are read already; leave out"
+        )
+    if not reading and wide_frames.is_wide(X):
+        return wide_frames.interactions(X)
+    if not reading and not _is_table(X):
+        return X
+    try:
+        return read(X, **reading)
+    except MissingColumnsError as error:
+        if reading or not is_frame(X):
+            raise
+        raise MissingColumnsError(
+            f"{error}; if its rows are users and its columns items: fit(table.to_numpy(), item_ids=list(table.columns))"
+        ) from None
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X is for ``od.read``: a table, a file, a database; not numbers of users×items."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(part, str | os.PathLike) for part in X)
+    return isinstance(X, str | os.PathLike) or is_table_in_memory(X)
+
+
+def is_table_in_memory(X: Any) -> bool:
+    """Whether X is a table of events: a frame, a dict of columns, a stream of Arrow."""
+    if isinstance(X, Interactions | np.ndarray) or sparse.issparse(X):
+        return False
+    return is_frame(X) or isinstance(X, Mapping) or any(hasattr(X, name) for name in ("__arrow_c_stream__", "to_table"))
+
+
+def read_histories(X: Any, columns: Roles | None) -> Any:
+    """Histories of any form; a table of events is read with the columns of the fit, times only where it has them."""
+    if wide_frames.is_wide(X):
+        return wide_frames.interactions(X)
+    return read_remembered(X, columns, optional=("time",)) if is_table_in_memory(X) else X
 
 
 def read_gram(G: Gram | SparseGram, item_ids: Any) -> Source:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import memory
+from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
@@ -21,7 +22,7 @@ from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
-from offdiag.models.source import check_gram, product_of, read_data, read_gram
+from offdiag.models.source import Reading, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, Product, ScaledProduct, check_range, item_scale
@@ -86,16 +87,22 @@ class SparseEDLAE(Regression):
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(
-        self, X: Any, *, checkpoint: str | os.PathLike[str] | None = None, progress: Progress | bool | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
         """
         progress = reporter(progress)
         settings = self._valid_settings()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         m = matrix.shape[1]
         k = self._check_memory(m, matrix.nnz, settings)
         kept = None
@@ -186,6 +193,7 @@ class SparseEDLAE(Regression):
         popularity: NDArray[np.float64],
         n_users: int,
         past: Past | None = None,
+        columns: Roles | None = None,
         smooth: LowPass | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
@@ -200,7 +208,9 @@ class SparseEDLAE(Regression):
         used = {name: value for name, value in settings.items() if name not in left_out and value is not None}
         penalty = None if settings["item_power"] else settings["l2"] / scale
         objective = float((g - explained).sum()) * scale
-        return self._store(weights, item_ids, popularity, n_users, used, past, penalty_=penalty, objective_=objective)
+        return self._store(
+            weights, item_ids, popularity, n_users, used, past, columns, penalty_=penalty, objective_=objective
+        )
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
         """Check that the fit has enough memory; return the length of the supports and resolve it if it is "auto"."""

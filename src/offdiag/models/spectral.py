@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -80,7 +81,8 @@ class Spectral(_Spectrum):
 
     def __post_init__(self) -> None:
         if not _is_auto(self.shrink):
-            self.shrink = parsed(self.shrink)
+            with suppress(OffdiagError):  # which the fit reports, as for every other setting
+                self.shrink = parsed(self.shrink)
 
     @property
     def singular_values_(self) -> NDArray[np.float64]:
@@ -130,6 +132,12 @@ class Spectral(_Spectrum):
         model.objective_ = _remaining_error(model.weights_, self.total_)
         model.objectives_ = [model.objective_]
         return model
+
+    def _validate(self) -> Self:
+        used = super()._validate()
+        if not _is_auto(used.shrink):
+            used.shrink = parsed(used.shrink)
+        return used
 
     def _spectrum(self) -> Symmetric:
         return cast(Symmetric, self._require_fit().weights_)

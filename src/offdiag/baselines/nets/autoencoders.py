@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.lab import layers
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import read_data
+from offdiag.models.source import Reading, read_data
 from offdiag.progress import Progress, reporter
 from offdiag.weights import Network
 
@@ -58,11 +58,13 @@ class EmphasizedDAE(_Fit):
         help="Precision of the computation and of the weights. Only float32 is supported here."
     )
 
-    def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items."""
+    def fit(
+        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+    ) -> Self:
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``."""
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         n, m = matrix.shape
         memory.require(  # both matrices, gradients and Adam's means; a dense batch
             4 * (10 * m * used.width + 12 * min(used.batch_users, n) * m),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from offdiag.baselines.nets.checkpoints import Checkpoint, fingerprint
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import read_data
+from offdiag.models.source import Reading, read_data
 from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ class Neural(_Settings):
     def fit(
         self,
         X: Any,
+        y: Any = None,
         *,
         validation: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
-        """Learn from Interactions, a scipy sparse matrix or an array of users×items.
+        """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         ``validation`` (a HeldOut with the same columns, as in a split) decides which epoch is kept; without it a
         twentieth of the users is set aside for that and not trained on. ``checkpoint`` names a file that is
@@ -62,7 +64,7 @@ class Neural(_Settings):
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X)
+        matrix, source = read_data(X, reading)
         name, m, settings = type(self).__name__, matrix.shape[1], used._settings()
         if matrix.data.max() > LARGEST:
             raise OffdiagError(

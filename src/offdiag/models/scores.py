@@ -1,0 +1,123 @@
+"""What a fitted model says about single items: scores, similar items, reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import ranking
+from offdiag.errors import OffdiagError, not_fitted
+from offdiag.models import wide_frames
+from offdiag.models.lists import Lists
+from offdiag.models.source import read_histories
+from offdiag.weights import Weights
+
+if TYPE_CHECKING:
+    from offdiag.ranking import Explanation
+    from offdiag.recommendations import Recommendations
+
+
+class Scores(Lists):
+    """What needs only the weights of a fitted model and the ids of its items."""
+
+    weights_: Weights
+    item_ids_: NDArray[Any]
+    popularity_: NDArray[np.float64]  # column sums of the training data
+
+    def predict(self, X: Any) -> NDArray[np.floating]:
+        """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> od.EASE(l2=10.0).fit(X).predict(X).shape
+            (300, 40)
+        """
+        return self._rows(X, stacklevel=4) @ self.weights_
+
+    def _rows(self, X: Any, stacklevel: int) -> sparse.csr_array:
+        """Users as rows over the items of the model. A matrix or a frame must have its columns."""
+        model = self._require_fit()
+        m, shape = len(model.item_ids_), getattr(X, "shape", None)
+        if wide_frames.is_wide(X):
+            wide_frames.check_names(X, model.item_ids_, type(self).__name__)
+        elif isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind == "f":
+            raise OffdiagError(
+                f"expected users×items, received a 1-D array of {X.dtype}; Reshape your data, X.reshape(1, -1), if it "
+                "is one user, or give item ids, which are whole numbers or text"
+            )
+        elif (sparse.issparse(X) or isinstance(X, np.ndarray)) and shape is not None and shape[1:] not in ((), (m,)):
+            raise OffdiagError(
+                f"X has {shape[1]} features, but {type(self).__name__} is expecting {m} features as input: a matrix "
+                "has a column for each item of the fit; give Interactions or lists of item ids to match items by id"
+            )
+        rows, unknown = ranking.encode(read_histories(X, self.columns_), model.item_ids_)
+        ranking.report_unknown(unknown, stacklevel=stacklevel)
+        return rows
+
+    def _require_fit(self) -> Self:
+        if not hasattr(self, "weights_"):
+            raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit(X) first")
+        return self
+
+    def ask(self, k: int, **words: Any) -> ranking.Question:
+        """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> question = od.EASE(l2=10.0).fit(X).ask(k=5)
+            >>> sum(len(lists) for lists in question.batches(X))
+            300
+        """
+        model = self._require_fit()
+        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
+
+    def similar(
+        self,
+        items: Any,
+        k: int = 10,
+        *,
+        space: str = "score",
+        allow: Any = None,
+        block: Any = None,
+        strict: bool = False,
+    ) -> Recommendations:
+        """For each item id, the k items that a history of only that item leads to.
+
+        Low-rank models also compare embeddings: the cosine of the rows of ``encoder_`` (items that predict the same
+        items) with ``space="encoder"``, or of ``decoder_`` (items predicted by the same items) with "decoder".
+        ``allow``, ``block`` and ``strict`` are as in ``recommend``.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.EASE(l2=10.0).fit(X)
+            >>> [len(pairs) for pairs in model.similar(X.item_ids[:2], k=3)]
+            [3, 3]
+            >>> model.similar(X.item_ids[0], allow=X.item_ids[1:3]).lengths
+            array([2])
+        """
+        model = self._require_fit()
+        lists = ranking.similar(
+            model.weights_, model.item_ids_, items, k, space=space, allow=allow, block=block, strict=strict
+        )
+        return lists.with_catalogue(self.catalogue_)
+
+    def explain(self, history: Any, item: Any) -> Explanation:
+        """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
+
+        ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> reasons = od.EASE(l2=10.0).fit(X).explain(X.item_ids[:3].tolist(), X.item_ids[3])
+            >>> bool(reasons.score == reasons.contributions.sum())
+            True
+        """
+        model = self._require_fit()
+        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
