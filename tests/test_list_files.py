@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import offdiag as od
-from offdiag import list_files, ranking
+from offdiag import list_files
+from offdiag.ranking import heaps
 
 READERS = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".ndjson": pl.read_ndjson}
 
@@ -27,7 +28,7 @@ def model(inter):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 7)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 7)
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -100,7 +101,7 @@ def test_an_unknown_ending_is_one_line(model, inter, tmp_path, name):
 
 
 def test_progress_counts_the_lists(model, inter, tmp_path, monkeypatch):
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 100)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 100)
     seen = []
     model.recommend_to(tmp_path / "top.csv", inter, progress=lambda *words: seen.append(words))
     assert seen == [("recommending", pytest.approx(n / 3)) for n in (1, 2, 3)]
@@ -115,8 +116,8 @@ def test_batches_stay_small_when_lists_are_long():
 SLOW_RUN = """
 import sys, time
 import offdiag as od
-from offdiag import list_files, ranking
-ranking.USERS_PER_PASS = 10
+from offdiag.ranking import heaps
+heaps.USERS_PER_PASS = 10
 inter = od.synthetic.interactions(300, 40, 3_000, seed=0)
 def wait(stage, fraction):
     print("begun", flush=True)
@@ -152,7 +153,7 @@ def test_a_killed_run_leaves_no_half_file(tmp_path, rows):
 def test_memory_does_not_grow_with_the_number_of_users(model, tmp_path, monkeypatch):
     import tracemalloc
 
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", 256)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", 256)
     peaks = []
     for n in (2_000, 16_000):
         X = od.synthetic.interactions(n, 40, 5 * n, seed=0).matrix

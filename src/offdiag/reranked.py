@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from offdiag import ranking
+from offdiag import ranking, rerank
+from offdiag.errors import OffdiagError
 from offdiag.evaluation import Comparison, HasTargets, evaluate
 from offdiag.progress import Progress, reporter
-from offdiag.rerank import Rerank, check
+from offdiag.rerank import Rerank
 
 if TYPE_CHECKING:
     from offdiag.list_files import Written
@@ -53,7 +55,7 @@ class Reranked:
     by: str = "weights"
 
     def __post_init__(self) -> None:
-        check(self.diversity, self.at_most, self.categories, self.by)
+        rerank.check(self.diversity, self.at_most, self.categories, self.by)
 
     @property
     def item_ids_(self) -> NDArray[Any]:
@@ -67,10 +69,25 @@ class Reranked:
 
     @cached_property
     def _rerank(self) -> Rerank:
-        return ranking.reranking(
-            self.model.weights_, self.model.item_ids_,
-            diversity=self.diversity, at_most=self.at_most, categories=self.categories, by=self.by,
-        )  # fmt: skip
+        diversity, at_most = rerank.check(self.diversity, self.at_most, self.categories, self.by)
+        codes = None if self.categories is None else rerank.category_codes(self.categories, self.item_ids_)
+        similarity = None
+        if diversity and self.by == "categories" and codes is not None:
+            similarity = rerank.from_categories(codes)
+        elif diversity:
+            similarity = rerank.from_neighbours(*self._neighbours())
+        return Rerank(diversity, similarity, codes, at_most)
+
+    def _neighbours(self) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """The items with the largest weights of each item, and those weights."""
+        weights, m = self.model.weights_, len(self.item_ids_)
+        if not weights.linear:
+            raise OffdiagError(
+                "diversity by weights needs a linear model, whose weights say which items are similar; "
+                "give categories and by='categories'"
+            )
+        one_each = sparse.eye_array(m, format="csr", dtype=np.float32)
+        return ranking.top_k(weights, one_each, min(rerank.NEIGHBOURS, m - 1))
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
         """As ``model.ask``.

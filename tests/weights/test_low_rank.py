@@ -10,6 +10,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag import ranking, weights
+from offdiag.ranking import heaps
 from offdiag.weights import Dense, LowRank, tiles
 from tests.fixtures.coded_weights import model_of
 from tests.laws import oracles
@@ -59,7 +60,7 @@ def test_a_history_is_encoded_by_its_product_with_the_encoder(X, rank, dtype, se
 @pytest.mark.parametrize(("tile_bytes", "users_per_pass"), [(96 << 20, 16_384), (1, 16_384), (300 * 70 * 4, 300)])
 def test_borders_of_tiles_and_passes_do_not_show(monkeypatch, dtype, tile_bytes, users_per_pass):
     monkeypatch.setattr(tiles, "TILE_BYTES", tile_bytes)
-    monkeypatch.setattr(ranking, "USERS_PER_PASS", users_per_pass)
+    monkeypatch.setattr(heaps, "USERS_PER_PASS", users_per_pass)
     X, W = histories(700, 500), factors(500, 7, dtype)
     expected = X.toarray() @ exact(W)
     close(X @ W, expected, dtype)

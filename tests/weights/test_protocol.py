@@ -254,3 +254,11 @@ def test_constant_weights_have_no_pairs():
 def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
     assert [kind for kind, shape in KINDS.items() if shape.lossy] == [Compressed.kind]
     assert [kind for kind, shape in KINDS.items() if shape.compound] == [Smoothed.kind]
+
+
+@pytest.mark.parametrize("storage", ["packed", "dense"])
+@pytest.mark.parametrize("shape", [(1, 3), (1, 9), (4,)])
+def test_a_product_with_weights_of_another_width_is_refused(storage, shape):
+    model = od.EDLAE(dropout=0.3, l2=1.0, storage=storage).fit(np.eye(4))
+    with pytest.raises(od.OffdiagError, match="users × 4 items"):
+        np.ones(shape) @ model.weights_

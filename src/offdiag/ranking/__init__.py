@@ -1,0 +1,13 @@
+"""Weights and histories in, ranked lists and reasons out: recommend, similar, explain."""
+
+from offdiag.ranking.explanation import Explanation as Explanation
+from offdiag.ranking.explanation import explain as explain
+from offdiag.ranking.heaps import top_k as top_k
+from offdiag.ranking.histories import choose_histories as choose_histories
+from offdiag.ranking.histories import encode as encode
+from offdiag.ranking.question import Question as Question
+from offdiag.ranking.question import ask as ask
+from offdiag.ranking.question import recommend as recommend
+from offdiag.ranking.question import write as write
+from offdiag.ranking.similar_items import similar as similar
+from offdiag.ranking.unknown_ids import report_unknown as report_unknown

@@ -1,0 +1,150 @@
+"""What is asked of a model: how long the lists are, what they may hold; and the lists for any histories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from offdiag import checks, list_files, reasons
+from offdiag.errors import OffdiagError
+from offdiag.list_files import Written
+from offdiag.pair_filter import PairFilter, without_pairs
+from offdiag.progress import Progress
+from offdiag.ranking import filters, heaps
+from offdiag.ranking.histories import encode, one_per_row
+from offdiag.ranking.unknown_ids import distinct, refuse, report_unknown
+from offdiag.recommendations import Reasons, Recommendations, named, named_lists
+from offdiag.rerank import Rerank
+from offdiag.weights import Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What every list of one call has in common; checked once, asked for any number of batches of histories."""
+
+    weights: Weights
+    item_ids: NDArray[Any]
+    popularity: NDArray[np.float64]
+    k: int
+    exclude_seen: bool = True
+    allowed: NDArray[np.bool_] | None = None
+    blocked: PairFilter | None = None
+    unknown_in_filters: list[Any] = field(default_factory=list)
+    with_reasons: bool = False
+    reranked: Rerank | None = None
+
+    def lists(self, histories: Any, first: int = 0) -> Recommendations:
+        """The lists of some histories, the first of which is at position ``first``; nothing is warned about."""
+        X, unknown = encode(histories, self.item_ids)
+        user_ids = getattr(histories, "user_ids", None)
+        if user_ids is None and first:
+            user_ids = np.arange(first, first + X.shape[0])
+        users = np.arange(X.shape[0]) if user_ids is None else user_ids
+        rows = None if self.blocked is None else self.blocked.rows(users)
+        if self.reranked is None:
+            indices, scores = self.rank(X, self.k, rows)
+        else:
+            indices, scores = self.reranked.choose(self.rank, X, rows, self.k, self.weights.dtype)
+        found = None
+        if self.with_reasons:
+            columns, shares = reasons.strongest(self.weights, X, indices)
+            found = Reasons(named(columns, self.item_ids), np.ma.masked_invalid(shares))
+        popular = np.diff(X.indptr) == 0
+        return named_lists(
+            indices, scores, self.item_ids, unknown, self.unknown_in_filters,
+            user_ids=user_ids, reasons=found, popular=popular,
+        )  # fmt: skip
+
+    def batches(
+        self, histories: Any, *, titles: Mapping[Any, str] | None = None, strict: bool = False, first: int = 0
+    ) -> Iterator[Recommendations]:
+        """The lists of any number of histories, some at a time, so that memory does not grow with their number.
+
+        ``first`` is the position of the first history, where users have no ids.
+        """
+        n = list_files.batch_size(self.k, heaps.USERS_PER_PASS)
+        histories = one_per_row(histories)
+        for some in list_files.slices(histories, n):
+            lists = self.lists(some, first)
+            first += len(lists)
+            if strict:
+                report_unknown(lists.unknown_in_histories, strict=True)
+            yield lists if titles is None else lists.with_titles(titles)
+
+    def rank(
+        self, X: sparse.csr_array, k: int, blocked: sparse.csr_array | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """Columns and scores of the k best items per row; an empty row gets the popular items, by their share."""
+        if blocked is not None:
+            return without_pairs(self.rank, X, k, blocked, self.weights.dtype)
+        indices, scores = heaps.top_k(self.weights, X, k, exclude_seen=self.exclude_seen, allowed=self.allowed)
+        empty = np.diff(X.indptr) == 0
+        if empty.any():
+            shares = reasons.shares_of(self.popularity)
+            candidates = np.arange(len(self.item_ids)) if self.allowed is None else np.flatnonzero(self.allowed)
+            best = candidates[np.argsort(-shares[candidates], kind="stable")][:k]
+            indices[empty], scores[empty] = -1, -np.inf
+            indices[empty, : len(best)] = best
+            scores[empty, : len(best)] = shares[best]
+        return indices, scores
+
+
+def ask(
+    weights: Weights,
+    item_ids: NDArray[Any],
+    popularity: NDArray[np.float64],
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    allow: Any = None,
+    block: Any = None,
+    strict: bool = False,
+    with_reasons: bool = False,
+    reranked: Rerank | None = None,
+) -> Question:
+    """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
+    k = min(checks.whole("k", k, 1), len(item_ids))
+    if checks.flag("reasons", with_reasons) and not weights.linear:
+        raise OffdiagError(
+            "reasons need a linear model: in a net, what one item adds depends on the others; leave them out"
+        )
+    pairs = filters.pair_filter(block, item_ids)
+    mask, ignored = filters.allowed_mask(allow, None if pairs else block, item_ids, strict=strict)
+    if pairs and pairs.unknown_items:
+        if strict:
+            refuse("block holds", pairs.unknown_items)
+        ignored = distinct([*ignored, *pairs.unknown_items])
+    return Question(weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked)
+
+
+def write(
+    question: Question,
+    histories: Any,
+    path: str | os.PathLike[str],
+    *,
+    rows_per_file: int | None = None,
+    titles: Mapping[Any, str] | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Written:
+    """Recommend for any number of histories and write the lists as they are made."""
+    batches = question.batches(histories, titles=titles, strict=strict)
+    n_lists = list_files.len_of(one_per_row(histories))
+    done = list_files.write(batches, path, rows_per_file=rows_per_file, progress=progress, n_lists=n_lists)
+    report_unknown([list(done.unknown)])
+    filters.report_filters(question.unknown_in_filters, question.blocked)
+    return done
+
+
+def recommend(question: Question, histories: Any, *, strict: bool = False) -> Recommendations:
+    """The k best items for each history; an empty history gets the most popular items, scored by their share."""
+    lists = question.lists(histories)
+    report_unknown(lists.unknown_in_histories, strict=strict)
+    filters.report_filters(question.unknown_in_filters, question.blocked)
+    return lists
