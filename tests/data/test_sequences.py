@@ -118,7 +118,7 @@ def test_the_last_event_is_held_out_even_if_it_is_a_repeat():
     assert split.train.history("ann") == ["cup"]
     assert ids[split.test.targets[[0]].indices].tolist() == ["tea"]
     assert ids[split.test.histories[[0]].indices].tolist() == ["cup", "tea"]
-    assert ids[split.test.events.of(0)].tolist() == ["cup", "tea"]
+    assert ids[split.test.ordered.events.of(0)].tolist() == ["cup", "tea"]
     assert ids[split.validation.targets[[0]].indices].tolist() == ["tea"]
     assert split.validation.targets[[1]].nnz == 0  # bob has two events: one to learn from, one to test
     assert split.test.targets[[2]].nnz == 0
@@ -139,8 +139,8 @@ def test_nothing_after_the_cut_is_known_before_it():
     assert split.train.history("ann") == ["cup"]
     assert split.train.history("cyd") == []
     assert split.train.events.times.max() < 2
-    assert split.test.events.times.max() < 5
-    assert split.test.events.of(0).tolist() == [split.train.item_ids.tolist().index(x) for x in ("cup", "tea")]
+    assert split.test.ordered.events.times.max() < 5
+    assert split.test.ordered.events.of(0).tolist() == [split.train.item_ids.tolist().index(x) for x in ("cup", "tea")]
     assert split.test.targets[[0]].nnz == 1  # the second tea, although the first one is in the history
 
 
@@ -154,7 +154,7 @@ def test_random_splits_keep_the_order_of_what_stays(data):
     check_consistent(split.train)
     for row in range(inter.n_users):
         left = set(split.test.histories[[row]].indices.tolist())
-        assert split.test.events.of(row).tolist() == [i for i in inter.events.of(row).tolist() if i in left]
+        assert split.test.ordered.events.of(row).tolist() == [i for i in inter.events.of(row).tolist() if i in left]
 
 
 def test_given_parts_are_joined_in_order():
@@ -165,8 +165,8 @@ def test_given_parts_are_joined_in_order():
     ))  # fmt: skip
     split = od.split.given(train, test, valid)
     assert split.train.history(1) == [5, 7]
-    assert split.train.item_ids[split.test.events.of(0)].tolist() == [5, 6, 7]
-    assert split.test.events.of(2).tolist() == [3]
+    assert split.train.item_ids[split.test.ordered.events.of(0)].tolist() == [5, 6, 7]
+    assert split.test.ordered.events.of(2).tolist() == [3]
 
 
 def test_sequences_of_two_parts_without_times_follow_each_other():

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from offdiag import notebook, tables
 from offdiag.data.interactions import Interactions
-from offdiag.data.sequences import Sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +31,7 @@ class HeldOut(tables.Tabular):
     targets: sparse.csr_array
     user_ids: NDArray[Any]
     item_ids: NDArray[Any] | None = None  # of the columns, so that a model with other columns is detected
-    events: Sequences | None = None  # the histories in order, with repeats, if the data had its events
-
-    def ordered(self, users: NDArray[np.int64]) -> Interactions:
-        """The histories of some rows with their events, as models that know the order take them."""
-        ids = np.arange(self.histories.shape[1]) if self.item_ids is None else self.item_ids
-        events = None if self.events is None else self.events.select_users(users)
-        return Interactions(self.histories[users], self.user_ids[users], ids, events=events)
+    ordered: Interactions | None = None  # the histories with their times or events, for models that know the order
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         return {name: np.concatenate(parts) for name, parts in self._parts().items()}
@@ -121,4 +114,4 @@ def held_out_part(inter: Interactions, is_target: NDArray[np.bool_], histories: 
     """The pairs in the mask are the targets, the others (or ``histories``) the histories."""
     kept = inter.select_entries(~is_target) if histories is None else histories
     targets = replace(inter, events=None).select_entries(is_target)
-    return HeldOut(kept.matrix, targets.matrix, inter.user_ids, inter.item_ids, kept.events)
+    return HeldOut(kept.matrix, targets.matrix, inter.user_ids, inter.item_ids, kept)

@@ -7,7 +7,7 @@ Memory: 4 bytes per event, 8 more with times, and 8 per user.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from scipy import sparse
 
 from offdiag.data.sparse_rows import csr, positions_of_rows, row_of_entries, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
+
+if TYPE_CHECKING:
+    from offdiag.data.interactions import Interactions
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,16 @@ class Sequences:
         if not len(stored):
             return np.full(len(asked), -1, dtype=np.int64)
         return np.where(stored[place] == asked, place, -1)
+
+
+def sequences_of(inter: Interactions) -> Sequences | None:
+    """The events of each user in order; without events, the pairs by their times; None if there is no order."""
+    if inter.events is not None or inter.times is None:
+        return inter.events
+    rows = row_of_entries(inter.matrix.indptr)
+    order = np.lexsort((inter.table_order, inter.times, rows))
+    indptr = inter.matrix.indptr.astype(np.int64, copy=False)
+    return Sequences(indptr, inter.matrix.indices[order].astype(np.int32, copy=False), inter.times[order])
 
 
 def in_order(

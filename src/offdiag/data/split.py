@@ -142,15 +142,15 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     items = _union([t.item_ids for t in tables], "item")
     users = _union([t.user_ids for t in tables], "user")
     spread = [_spread(t, users, items) for t in tables]
-    history, events = spread[0].matrix, spread[0].events
-    middle = None
+    history, middle = spread[0], None
     if validation is not None:
-        middle = HeldOut(history, spread[1].matrix, users, items, events)
-        history = sparse.csr_array(history + spread[1].matrix)
-        events = events and spread[1].events and join(events, spread[1].events)
+        middle = HeldOut(history.matrix, spread[1].matrix, users, items, history)
+        events = history.events and spread[1].events and join(history.events, spread[1].events)
+        both = sparse.csr_array(history.matrix + spread[1].matrix)
+        history = Interactions(both, users, items, events=events)
     # Rows of train are its own users; validation and test keep all users.
     own = spread[0].select_users(positions=np.isin(users, train.user_ids))
-    return Split(own, middle, HeldOut(history, spread[-1].matrix, users, items, events))
+    return Split(own, middle, HeldOut(history.matrix, spread[-1].matrix, users, items, history))
 
 
 def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:

@@ -87,7 +87,7 @@ def _events_within_users(
 
     def part(histories: Interactions, is_target: NDArray[np.bool_]) -> HeldOut:
         targets = inter.select_events(is_target).matrix
-        return HeldOut(histories.matrix, targets, inter.user_ids, inter.item_ids, histories.events)
+        return HeldOut(histories.matrix, targets, inter.user_ids, inter.item_ids, histories)
 
     if is_validation is None:
         return Split(before_test, None, part(before_test, is_test))

@@ -44,6 +44,7 @@ class Recommender:
     can_change: ClassVar[bool] = False  # update and forget are exact
     has_propensity: ClassVar[bool] = False  # it has with_propensity
     l2_of_ease: ClassVar[bool] = False  # its l2 has the unit of EASE's, so search ranges follow that
+    knows_order: ClassVar[bool] = False  # it learns from, and recommends for, histories in order
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
     weights_: Weights
     item_ids_: NDArray[Any]
@@ -66,7 +67,7 @@ class Recommender:
             >>> od.EASE(l2=10.0).fit(X).predict(X).shape
             (300, 40)
         """
-        rows, unknown = ranking.encode(X, self._require_fit().item_ids_)
+        rows, unknown = ranking.encode(X, self._require_fit().item_ids_, self._recency())
         ranking.report_unknown(unknown, stacklevel=3)
         return rows @ self.weights_
 
@@ -155,7 +156,7 @@ class Recommender:
             300
         """
         model = self._require_fit()
-        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
+        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=self._recency(), **words)
 
     def similar(
         self,
@@ -200,7 +201,7 @@ class Recommender:
             True
         """
         model = self._require_fit()
-        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
+        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, self._recency())
 
     def explain_pair(self, item: Any, other: Any) -> PairReason:
         """What the weight of ``item`` on ``other`` adds to how often the two occur together; needs ``gram_``.
@@ -336,6 +337,10 @@ class Recommender:
         marks = {name: " (chosen from the data)" if fitted and name in auto else "" for name in settings}
         chosen = {name: f"{notebook.cell(value)}{marks[name]}" for name, value in settings.items()}
         return notebook.card(type(self).__name__, facts | chosen)
+
+    def _recency(self) -> ranking.Recency | None:
+        """How the age of a choice weighs in a history; None if the order does not matter."""
+        return None
 
     def _with(self, settings: dict[str, Any]) -> Self:
         """An unfitted model with these settings; names that it does not have are ignored."""
