@@ -47,9 +47,7 @@ def test_sums_by_position_equal_direct_sums(data, decay, window, later, power, d
     plain = [[item for item, _ in user] for user in events]
     weights = oracles.user_weights(np.array([max(len(user) - 1, 0) for user in plain]), power)
     A, K = oracles.order_sums(plain, m, weights=weights, decay=decay, window=window, later=later)
-    found = count_order(
-        as_sequences(plain), m, Ageing(decay, None, window), later=later, user_power=power, dtype=dtype
-    )
+    found = count_order(as_sequences(plain), m, Ageing(decay, None, window), later=later, user_power=power, dtype=dtype)
     for mine, true in zip(unpacked(found, m), (A, K), strict=True):
         np.testing.assert_allclose(mine, true, **tolerance(plain, weights, dtype))
         assert mine.dtype == dtype
@@ -80,9 +78,7 @@ def test_mixed_sums_contain_the_gram_in_both(data, mix, power):
     for u, user in enumerate(plain):
         X[u, user] = 1
     order = count_order(as_sequences(plain), m, Ageing(0.7), user_power=power, dtype="float64")
-    both = count_order(
-        as_sequences(plain), m, Ageing(0.7), user_power=power, mix=mix, matrix=X, dtype="float64"
-    )
+    both = count_order(as_sequences(plain), m, Ageing(0.7), user_power=power, mix=mix, matrix=X, dtype="float64")
     G = oracles.gram(X, power)
     for mine, alone in zip(unpacked(both, m), unpacked(order, m), strict=True):
         np.testing.assert_allclose(mine, mix * G + (1 - mix) * alone, rtol=1e-9, atol=1e-12)

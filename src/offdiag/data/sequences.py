@@ -103,9 +103,7 @@ def sequences_of(inter: Interactions) -> Sequences | None:
     return Sequences(indptr, inter.matrix.indices[order].astype(np.int32, copy=False), inter.times[order])
 
 
-def in_order(
-    users: NDArray[np.int32], items: NDArray[np.int32], times: NDArray[Any] | None, n_users: int
-) -> Sequences:
+def in_order(users: NDArray[np.int32], items: NDArray[np.int32], times: NDArray[Any] | None, n_users: int) -> Sequences:
     """Sequences from the rows of a table; equal times stay in the order of the rows."""
     order = np.argsort(users, kind="stable") if times is None else np.lexsort((times, users))
     kept = None if times is None else times[order]
@@ -118,13 +116,11 @@ def join(first: Sequences, second: Sequences) -> Sequences:
         raise OffdiagError("expected times in both parts or in neither, received them in one; read both the same way")
     users = np.concatenate([first.users, second.users])
     items = np.concatenate([first.items, second.items])
-    times = None if first.times is None else np.concatenate([first.times, second.times])  # type: ignore[list-item]
+    times = None if first.times is None else np.concatenate([first.times, second.times])
     return in_order(users.astype(np.int32), items, times, first.n_users)
 
 
-def weighted_rows(
-    sequences: Sequences, n_items: int, weight: NDArray[np.floating]
-) -> sparse.csr_array:
+def weighted_rows(sequences: Sequences, n_items: int, weight: NDArray[np.floating]) -> sparse.csr_array:
     """A row per user: the weights of its events, added up where an item occurs more than once."""
     users = sequences.users
     order, columns = sort_pairs(users, sequences.items, sequences.n_users, n_items)

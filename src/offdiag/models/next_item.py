@@ -25,14 +25,12 @@ from offdiag.weights import Dense
 class NextItem(Recommender):
     """What a user chooses next, predicted from what they chose before, recent choices first.
 
-    min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2
-
-    over all moments of all histories: y is the next item, s what came before, weighted by age. Both kinds of knowledge
-    are mixed: what follows what, and what occurs together in a history, which is EDLAE (mix=1).
+    min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2,  y the next item, s the earlier
 
     Use it where interactions have times and the question is what comes next, for up to some 20,000 items. It needs
     Interactions with times or events (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes
-    lists of ids, latest last, or Interactions with times.
+    lists of ids, latest last, or Interactions with times. Two kinds of knowledge are mixed: what follows what, and what
+    occurs together in a history, which is EDLAE (mix=1).
 
     Example:
         >>> import offdiag as od
@@ -59,7 +57,7 @@ class NextItem(Recommender):
     )  # fmt: skip
     decay: float | Auto = fields.setting(
         "auto", low=0, high=1, above=True, search=fields.Range(0.3, 1.0), auto=order_defaults.RULE,
-        help="The same while learning: the weight of a choice in what came before, compared with the choice after it.",
+        help="The same while learning: the weight of an earlier choice, compared with the choice after it.",
     )  # fmt: skip
     half_life: float | None = fields.setting(
         None, low=0, above=True,
@@ -68,7 +66,7 @@ class NextItem(Recommender):
     )  # fmt: skip
     window: int | None = fields.setting(
         None, whole=True, low=1,
-        help="Number of choices that what came before consists of, at most. None: all.",
+        help="At most this many earlier choices count for one prediction. None: all.",
     )  # fmt: skip
     targets: Literal["next", "later"] = fields.setting(
         "next", choices=("next", "later"),

@@ -72,7 +72,7 @@ def _search(
     free: list[str],
     progress: Progress | None,
 ) -> Choice:
-    """One setting after the other; the recency of the history is chosen anew for each, since it needs no fit."""
+    """One setting after the other; the recency of histories is chosen again for each, since it needs no fit."""
     small = SmallProblem.of(sequences, m, repeats=model.repeats)
     if len(small.targets) < FEWEST:
         return best
@@ -103,7 +103,7 @@ def _search(
 
 @dataclass(frozen=True, eq=False)
 class SmallProblem:
-    """The most popular items, the events before the last one of each user, and the users whose last one is predicted."""
+    """The most popular items, the events before the last one of each user, and users whose last one is predicted."""
 
     past: Sequences
     matrix: sparse.csr_array  # the pairs of the past, 0/1
@@ -135,9 +135,7 @@ class SmallProblem:
             self.past, self.matrix.shape[1], ageing, later=model.targets == "later", user_power=float(model.user_power),
             mix=choice.mix, matrix=self.matrix,
         )  # fmt: skip
-        return next_item.solve(
-            sums.A, sums.K, dropout=float(model.dropout), l2=choice.l2 * unit, repeats=model.repeats
-        )
+        return next_item.solve(sums.A, sums.K, dropout=float(model.dropout), l2=choice.l2 * unit, repeats=model.repeats)
 
     def reciprocal_ranks(self, B: NDArray[np.floating], decay: float, *, repeats: bool) -> NDArray[np.float64]:
         """One over the rank of each target among the items that can be recommended."""
@@ -146,4 +144,4 @@ class SmallProblem:
         if not repeats:
             scores[np.repeat(np.arange(len(scores)), np.diff(rows.indptr)), rows.indices] = -np.inf
         own = scores[np.arange(len(scores)), self.targets]
-        return 1.0 / (1 + (scores > own[:, None]).sum(axis=1))
+        return np.asarray(1.0 / (1 + (scores > own[:, None]).sum(axis=1)))

@@ -121,7 +121,9 @@ def _as_lists(histories: Any, ordered: bool = False) -> list[list[Any]]:
         )
     outer = list(histories)
     if ordered and any(isinstance(x, set | frozenset) for x in (histories, *outer)):
-        raise OffdiagError("this model weighs a history by its order, but received a set; give lists of ids, latest last")
+        raise OffdiagError(
+            "this model weighs a history by its order, but received a set; give lists of ids, latest last"
+        )
     nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
     if not outer or all(nested):
         return [id_list(x) for x in outer]

@@ -65,9 +65,7 @@ def pftri(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -
     return _in_place("pftri", packed, m, tick)
 
 
-def tfsm(
-    packed: Floats, B: Floats, *, transposed: bool = False, tick: Callable[[float], None] | None = None
-) -> None:
+def tfsm(packed: Floats, B: Floats, *, transposed: bool = False, tick: Callable[[float], None] | None = None) -> None:
     """B becomes L⁻¹ B, or L⁻ᵀ B, for a packed factor L (m×m) and a C-ordered B (m×k), in place: m²k flops."""
     m, k = B.shape
     if B.dtype != packed.dtype or not B.flags.c_contiguous:
