@@ -25,3 +25,15 @@ def test_folding_adds_both_triangles_and_leaves_the_old_matrix():
             order_counts.fold(layout.rectangle(packed, m), h, e, 0.5, both, lo, hi)
         np.testing.assert_allclose(layout.unpack(packed, m), 0.5 * G + U + U.T)
         np.testing.assert_allclose(both, 0.5 * G)
+
+
+def test_whole_numbers_are_the_nearest():
+    values = np.array([0.0, 0.4, 0.6, 1.5, 2.5, 1e9 + 0.7, 2.0**50 + 0.2])
+    assert [order_counts.whole(x) for x in values] == np.rint(values).tolist()
+
+
+def test_the_examples_between_two_events_are_counted():
+    for window in (1, 2, 3, 5):
+        for d in range(12):
+            true = sum(0 <= at < window and 0 <= d - at < window for at in range(d + 1))
+            assert max(order_counts.examples_between(d, window), 0) == true

@@ -25,19 +25,20 @@ from offdiag.weights import Dense
 class NextItem(Recommender):
     """What a user chooses next, predicted from what they chose before, recent choices first.
 
-    min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2,  y the next item, s the earlier
+    min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2
 
-    Use it where interactions have times and the question is what comes next, for up to some 20,000 items. It needs
-    Interactions with times or events (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes
-    lists of ids, latest last, or Interactions with times. Two kinds of knowledge are mixed: what follows what, and what
-    occurs together in a history, which is EDLAE (mix=1).
+    Use it where interactions have times and the question is what comes next, for up to some 20,000 items. The sum is
+    over all moments of all histories: y is the next item, s are the earlier ones, weighted by age. It is mixed with what
+    occurs together in a history, whatever the order, which is EDLAE (mix=1). ``fit`` needs Interactions with times or
+    events (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last,
+    or Interactions with times.
 
     Example:
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(300, 40, 3_000, times=True, seed=0)
         >>> model = od.NextItem(l2=10.0).fit(X)
-        >>> len(model.recommend([X.history(0)], k=5)[0])
-        5
+        >>> model.recommend([X.history(0)], k=5).items.shape  # latest last
+        (1, 5)
     """
 
     l2_of_ease = True
@@ -86,7 +87,7 @@ class NextItem(Recommender):
     def fit(self, X: Any, *, progress: Progress | bool | None = None) -> Self:
         """Learn from Interactions with times or events.
 
-        Memory: 1.5 m² numbers for m items, 24 bytes per event, and a sixteenth of m²/2 while counting.
+        Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 24 bytes per event.
         Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats).
         """
         progress = reporter(progress)
