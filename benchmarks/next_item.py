@@ -62,7 +62,7 @@ def counting(items: int, events: int) -> dict[str, Any]:
 def fit(items: int) -> dict[str, Any]:
     """The whole fit, with settings given, so that neither side chooses any."""
     X = data(20_000, items, 1_000_000)
-    order = {"mix": 0.3, "decay": 0.8, "history_decay": 0.75}
+    order: dict[str, Any] = {"mix": 0.3, "decay": 0.8, "history_decay": 0.75}
     small = X.select_users(slice(0, 1000)).select_items(positions=np.arange(200))
     od.EDLAE(**SETTINGS).fit(small), od.NextItem(**SETTINGS, **order).fit(small)
     _, edlae = measured(lambda: od.EDLAE(**SETTINGS).fit(X))

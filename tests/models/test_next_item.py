@@ -1,6 +1,7 @@
 """NextItem: the laws that tie it to other models, what it learns from, and what it refuses."""
 
 import copy
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
+from offdiag.cli import main
+from offdiag.server.model import ServedModel
 from tests.laws import oracles
 from tests.laws.strategies import dropouts, dtypes, ordered
 
@@ -246,3 +249,42 @@ def test_values_are_not_used():
     other = small().fit(od.read(stars, time="time", value="stars", keep="events"))
     np.testing.assert_array_equal(one.weights_.toarray(), other.weights_.toarray())
     np.testing.assert_array_equal(one.popularity_, other.popularity_)
+
+
+def test_what_would_ignore_the_order_refuses_the_model(tmp_path):
+    model = small().fit(chains())
+    model.save(tmp_path / "next.od")
+    with pytest.raises(od.OffdiagError, match="takes a history as a set"):
+        ServedModel("next", tmp_path / "next.od")
+    pytest.importorskip("onnx")
+    with pytest.raises(od.OffdiagError, match="takes a history as a set"):
+        od.export.write_onnx(model, tmp_path / "next.onnx")
+
+
+def test_changes_that_it_does_not_support_are_refused():
+    inter = chains()
+    model = small().fit(inter)
+    with pytest.raises(od.OffdiagError, match="NextItem"):
+        model.update(inter)
+    with pytest.raises(od.OffdiagError, match="NextItem"):
+        model.save("next.od", updatable=True)
+
+
+def test_a_compressed_model_still_weighs_by_order():
+    inter = chains()
+    model = small().fit(inter)
+    compact = od.compress(model, keep=inter.n_items)
+    np.testing.assert_allclose(compact.predict([[3, 4]]), model.predict([[3, 4]]), atol=0.02)
+    assert not np.allclose(compact.predict([[3, 4]]), compact.predict([[4, 3]]))
+
+
+def test_the_command_line_learns_and_recommends_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    inter_log(chains(n_users=600)).write_csv("log.csv")
+    words = ["--model", "next-item", "--time", "time", "--in-order", "--mix", "0", "--history-decay", "0.3"]
+    main(["fit", "log.csv", "--out", "next.od", *words])
+    capsys.readouterr()
+    main(["recommend", "next.od", "--history", "4,5,6", "-k", "1", "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["items"][0]["item"] == 7
+    main(["recommend", "next.od", "--histories", "log.csv", "--time", "time", "-k", "1", "--json"])
+    assert len(json.loads(capsys.readouterr().out)) == 600

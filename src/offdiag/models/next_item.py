@@ -28,10 +28,10 @@ class NextItem(Recommender):
     min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2
 
     Use it where interactions have times and the question is what comes next, for up to some 20,000 items. The sum is
-    over all moments of all histories: y is the next item, s are the earlier ones, weighted by age. It is mixed with what
-    occurs together in a history, whatever the order, which is EDLAE (mix=1). ``fit`` needs Interactions with times or
-    events (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last,
-    or Interactions with times.
+    over all moments of all histories: y is the next item, s the earlier ones, weighted by age. Mixed in is what occurs
+    together in a history, whatever the order, which is EDLAE (mix=1). ``fit`` needs Interactions with times or events
+    (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last, or
+    Interactions with times.
 
     Example:
         >>> import offdiag as od
