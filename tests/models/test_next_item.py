@@ -282,9 +282,13 @@ def test_the_command_line_learns_and_recommends_in_order(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     inter_log(chains(n_users=600)).write_csv("log.csv")
     words = ["--model", "next-item", "--time", "time", "--in-order", "--mix", "0", "--history-decay", "0.3"]
-    main(["fit", "log.csv", "--out", "next.od", *words])
+    assert main(["fit", "log.csv", "--out", "next.od", *words]) == 0
     capsys.readouterr()
-    main(["recommend", "next.od", "--history", "4,5,6", "-k", "1", "--json"])
+    assert main(["recommend", "next.od", "--history", "4,5,6", "-k", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["items"][0]["item"] == 7
-    main(["recommend", "next.od", "--histories", "log.csv", "--time", "time", "-k", "1", "--json"])
+    assert main(["recommend", "next.od", "--histories", "log.csv", "--time", "time", "-k", "1", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 600
+    assert main(["evaluate", "log.csv", "next.od", "--time", "time", "--in-order", "--metric", "hit@3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][0]["mean"]["hit@3"] > 0.3
+    assert main(["evaluate", "log.csv", "next.od", "--metric", "hit@3"]) == 2
+    assert "by its order, but received Interactions without times" in " ".join(capsys.readouterr().err.split())
