@@ -75,28 +75,29 @@ def count_order(
         G = gram(matrix, user_power, dtype=dtype, progress=progress)
         P, own = G.values, mix * G.scale
     K = np.zeros((m, m), dtype=dtype)
-    count = _Counter(sequences, m, ageing, user_power)
-    count.scale *= 1 - mix
-    count.sources(K, _stage(progress, "counting histories"))
+    count = _Counter(sequences, m, ageing, user_power, share=1 - mix) if mix < 1 else None
+    if count is not None:
+        count.sources(K, _stage(progress, "counting histories"))
     h, e, _ = layout.layout(m)
 
     def fold(lo: int, hi: int) -> None:
         _kernels.order_counts.fold(layout.rectangle(P, m), h, e, own, K, lo, hi)
 
     parallel.run_parallel(fold, parallel.shares(np.arange(m, 0, -1), 4 * parallel.n_threads()))
-    count.targets(K, later, _stage(progress, "counting what follows"))
+    if count is not None:
+        count.targets(K, later, _stage(progress, "counting what follows"))
     return OrderSums(P, K)
 
 
 class _Counter:
     """The passes over the events: what they share, and which loop counts by place or by time."""
 
-    def __init__(self, sequences: Sequences, m: int, ageing: Ageing, user_power: float) -> None:
+    def __init__(self, sequences: Sequences, m: int, ageing: Ageing, user_power: float, share: float) -> None:
         n_examples = np.maximum(sequences.lengths - 1, 0)
         weight = weights_of(n_examples, user_power)
         largest = float(weight.max(initial=0.0))
         unit = 2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS) if largest else 1.0
-        self.scale = scale_of(np.bincount(n_examples), user_power) * unit
+        self._scale = share * scale_of(np.bincount(n_examples), user_power) * unit
         self._weight = weight / unit  # exact: the unit is a power of 2
         self._m, self._ageing, self._sequences = m, ageing, sequences
         self._longest = int(sequences.lengths.max(initial=0))
@@ -150,7 +151,7 @@ class _Counter:
         def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
             loop(
                 self._indptr, self._items, *arguments, self._weight, col_ptr, users, positions, lo, hi,
-                self.scale, out, np.empty(self._m), *room(),
+                self._scale, out, np.empty(self._m), *room(),
             )  # fmt: skip
 
         run_by_item(
