@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = {
     "full rank": "Full-rank models",
     "sparse": "Sparse models",
+    "order": "Models that know the order",
     "low rank": "Low-rank models",
     "baselines": "Baselines",
     "nets": "Nets",

@@ -28,6 +28,7 @@ from offdiag.models import spectral
 from offdiag.models.compression import compress
 from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
+from offdiag.models.next_item import NextItem
 from offdiag.models.sparse import SparseEDLAE
 from offdiag.models.spectral import Spectral
 from offdiag.persist import load
@@ -51,6 +52,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "LowRankEDLAE",
     "MultDAE",
     "MultVAE",
+    "NextItem",
     "NoMinimiserWarning",
     "NotEnoughMemory",
     "NotFittedError",

@@ -227,6 +227,7 @@ def evaluate(
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
+    ordered = getattr(held_out, "ordered", None) if getattr(model, "knows_order", False) else None
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
     rows = np.flatnonzero(n_targets)
@@ -244,7 +245,8 @@ def evaluate(
         if progress is not None:
             progress("evaluate", lo / rows.size)
         users = rows[lo : lo + batch]
-        answer = model.recommend(histories[users], k=depth, exclude_seen=exclude_seen)
+        asked = histories[users] if ordered is None else ordered.select_users(positions=users)
+        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen)
         indices = _validate_indices(answer.indices, users.size, n_items)
         hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:

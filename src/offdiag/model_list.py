@@ -16,6 +16,7 @@ MODELS = {
     "EDLAE": Entry("offdiag.models.full_rank", "edlae", "full rank"),
     "RDLAE": Entry("offdiag.models.full_rank", "rdlae", "full rank"),
     "SparseEDLAE": Entry("offdiag.models.sparse", "sparse", "sparse"),
+    "NextItem": Entry("offdiag.models.next_item", "next-item", "order"),
     "LowRankEDLAE": Entry("offdiag.models.low_rank", "low-rank-edlae", "low rank"),
     "LowRankDLAE": Entry("offdiag.models.low_rank", "low-rank-dlae", "low rank"),
     "ZeroDiagonalLAE": Entry("offdiag.models.low_rank", "zero-diagonal", "low rank"),

@@ -71,6 +71,11 @@ class Reranked(Lists):
         return self.model.columns_
 
     @property
+    def knows_order(self) -> bool:  # type: ignore[override]  # which a class of models sets
+        """Whether the order of a history matters to the model."""
+        return self.model.knows_order
+
+    @property
     def catalogue_(self) -> Catalogue | None:
         """The products of the model."""
         return self.model.catalogue_

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import offdiag as od
 from offdiag.data.prepare import binarize, min_counts
 from offdiag.data.read import read
 from offdiag.errors import OffdiagError
@@ -84,3 +85,40 @@ test_a_wrong_setting_is_rejected = rejects(
     (lambda: min_counts(ONE, items=1.5), "items must be a whole number of at least 0, received 1.5"),
     (lambda: min_counts(ONE, first="rows"), "first must be 'items' or 'users', received 'rows'"),
 )
+
+
+def test_a_session_ends_after_a_gap():
+    log = {
+        "user": ["b", "a", "a", "a", "b", "a", "a"],
+        "item": ["y", "x", "y", "x", "y", "z", "x"],
+        "t": [5, 0, 600, 601, 4000, 2401, 9999],
+    }
+    visits = od.prepare.sessions(od.read(log, time="t", keep="events"), gap_minutes=30)
+    assert visits.user_ids.tolist() == ["a/1", "a/2", "b/1", "b/2"]
+    assert [visits.history(user) for user in visits.user_ids] == [["x", "y", "x", "z"], ["x"], ["y"], ["y"]]
+    assert visits.matrix.toarray().tolist() == [[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 1, 0]]
+    assert visits.times.tolist() == [601, 600, 2401, 9999, 5, 4000]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sessions_hold_every_event_once_and_no_gap(seed):
+    rng = np.random.default_rng(seed)
+    n = 200
+    log = {"user": rng.integers(0, 9, n), "item": rng.integers(0, 7, n), "t": rng.integers(0, 60_000, n)}
+    inter = od.read(log, time="t", keep="events")
+    visits = od.prepare.sessions(inter, gap_minutes=20)
+    assert sorted(visits.events.times.tolist()) == sorted(log["t"].tolist())
+    for row in range(visits.n_users):
+        times = visits.events.times[visits.events.indptr[row] : visits.events.indptr[row + 1]]
+        assert len(times)
+        assert (np.diff(times) <= 1200).all()
+    for before, after in zip(visits.user_ids[:-1], visits.user_ids[1:], strict=True):
+        (one, n), (other, next_n) = before.split("/"), after.split("/")
+        assert int(next_n) == (int(n) + 1 if one == other else 1)
+
+
+def test_sessions_need_times_and_a_gap():
+    with pytest.raises(od.OffdiagError, match="read with time"):
+        od.prepare.sessions(od.read({"user": [1], "item": [1]}, keep="events"))
+    with pytest.raises(od.OffdiagError, match="gap_minutes must be"):
+        od.prepare.sessions(od.read({"user": [1], "item": [1], "t": [1]}, time="t"), gap_minutes=0)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag.gramian import packed
+from offdiag.gramian import item_bands
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions, powers
 
@@ -174,7 +174,7 @@ def test_grams_that_do_not_belong_together_are_refused():
 def test_bands_of_items_do_not_change_the_gram(monkeypatch, power):
     X = sparse.csr_array((np.random.default_rng(0).random((200, 61)) < 0.3).astype(np.float32))
     whole = od.gram(X, power)
-    monkeypatch.setattr(packed, "SMALL_BAND", 8)
+    monkeypatch.setattr(item_bands, "SMALL_BAND", 8)
     reported = []
     banded = od.gram(X, power, progress=lambda *report: reported.append(report))
     assert banded.values.tobytes() == whole.values.tobytes()

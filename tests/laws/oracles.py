@@ -111,3 +111,38 @@ def left_out_errors(H, X, weight):
         np.fill_diagonal(B, 0)
         errors.append(((x - x @ B) ** 2).sum() / (x**2).sum())
     return errors
+
+
+def order_sums(sequences, m, *, weights=None, decay=1.0, tau=None, window=None, later=False):
+    """A = Σ sᵀs and K = Σ sᵀy, one example at a time: the source is what came before, the target what comes next.
+
+    ``sequences`` holds a list of items per user or, with ``tau``, of pairs (item, time). ``weights``: one per user.
+    """
+    A, K = np.zeros((m, m)), np.zeros((m, m))
+    for u, events in enumerate(sequences):
+        items = [e if tau is None else e[0] for e in events]
+        w = 1.0 if weights is None else weights[u]
+        for at in range(len(items) - 1):
+            source, target = np.zeros(m), np.zeros(m)
+            for j in range(at + 1):
+                if window is None or at - j < window:
+                    age = at - j if tau is None else (events[at + 1][1] - events[j][1]) / tau
+                    source[items[j]] += decay**age if tau is None else np.exp(-age)
+            for t in range(at + 1, len(items) if later else at + 2):
+                if window is None or t - 1 - at < window:
+                    wait = t - 1 - at if tau is None else (events[t][1] - events[at + 1][1]) / tau
+                    target[items[t]] += decay**wait if tau is None else np.exp(-wait)
+            A += w * np.outer(source, source)
+            K += w * np.outer(source, target)
+    return A, K
+
+
+def next_item_weights(A, K, dropout, l2, *, repeats=False):
+    """The ridge of K on A, column by column; without repeats no item may predict itself."""
+    H = A + np.diag(penalty(A, dropout, l2))
+    B = np.zeros_like(K)
+    for i in range(len(A)):
+        live = np.array([j for j in range(len(A)) if H[j, j] > 0 and (repeats or j != i)], dtype=int)
+        if len(live):
+            B[live, i] = np.linalg.solve(H[np.ix_(live, live)], K[live, i])
+    return B

@@ -33,3 +33,15 @@ dropouts = st.sampled_from([0.0, 0.1, 0.33, 0.5, 0.8])
 kept_weights = st.sampled_from([0.0, 0.01, 0.3, 1.0])
 dtypes = st.sampled_from(["float32", "float64"])
 powers = st.sampled_from([0.0, 0.5, 1.0, -0.3])
+
+
+@st.composite
+def ordered(draw, *, max_users=6, max_items=6, longest=12):
+    """Histories as lists of (item, time), times ascending: empty ones, single events, repeats, equal times."""
+    m = draw(st.integers(1, max_items))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lengths = draw(st.lists(st.sampled_from([0, 1, 2, 3, longest]), min_size=1, max_size=max_users))
+    return [
+        list(zip(rng.integers(0, m, n).tolist(), np.sort(rng.integers(0, 2 * n + 1, n)).tolist(), strict=True))
+        for n in lengths
+    ], m

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag.ranking.histories import encode
+from offdiag.ranking.histories import Recency, encode
 from tests.fixtures.groceries import groceries
 
 
@@ -68,3 +68,27 @@ def test_values_of_interactions_follow_their_ids(order, n_items, values):
     assert X.toarray().tolist() == expected
     assert X.has_canonical_format
     assert unknown == [("new",) if "new" in names and row[names.index("new")] else () for row in table]
+
+
+RECENT = Recency(0.5)
+
+
+def test_recent_choices_count_more_and_repeats_add_up():
+    rows, unknown = encode([["b", "nowhere", "a", "b"], []], np.array(["a", "b", "c"]), RECENT)
+    assert rows.toarray().tolist() == [[0.5, 1.25, 0.0], [0.0, 0.0, 0.0]]
+    assert unknown == [("nowhere",), ()]
+
+
+def test_interactions_are_weighed_by_their_own_order():
+    log = {"user": [1, 1, 1, 2], "item": ["c", "a", "c", "b"], "t": [1, 2, 3, 1]}
+    ids = np.array(["b", "c", "a"])
+    rows, _ = encode(od.read(log, time="t", keep="events"), ids, RECENT)
+    assert rows.toarray().tolist() == [[0.0, 1.25, 0.5], [1.0, 0.0, 0.0]]
+    rows, _ = encode(od.read(log, time="t"), ids, RECENT)  # of a repeated pair the latest time counts
+    assert rows.toarray().tolist() == [[0.0, 1.0, 0.5], [1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("histories", [np.eye(3), sparse.eye_array(3), od.read(np.eye(3)), [{"a"}], {"a"}])
+def test_recency_needs_an_order(histories):
+    with pytest.raises(od.OffdiagError, match="by its order, but received"):
+        encode(histories, np.array(["a", "b", "c"]), RECENT)

@@ -179,7 +179,7 @@ def measure(
             encode(od.Interactions(matrix, part.user_ids, items), model.item_ids_)[0]
             for matrix in (part.histories, part.targets)
         )
-        held_out = type(part)(histories, wanted, part.user_ids)
+        held_out = type(part)(histories, wanted, part.user_ids, ordered=part.ordered)
         evaluation.results.append(od.evaluate(model, held_out, metrics, exclude_seen=exclude_seen, progress=work))
     return evaluation
 

@@ -59,6 +59,7 @@ class Columns(Source):
     """Also what repeated pairs and ids mean."""
 
     duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
+    in_order: bool = option("--in-order", "Keep every row as an event, in order, for models that know it.", False)
     text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
 
 
@@ -117,6 +118,7 @@ def read(source: str, columns: Columns, *, text_ids: bool = False, remembered: R
     words: Any = named | vars(how) | vars(how.cleaning)
     del words["cleaning"], words["more"]
     words["text_ids"] = columns.text_ids or text_ids
+    words["keep"] = "events" if columns.in_order else "pairs"
     inter = read_remembered(source, remembered, duplicates=columns.duplicates, **words)
     if not text_ids:  # otherwise they are printed already
         note_reading(inter.notes)

@@ -24,6 +24,7 @@ PANELS = {
     SEVERAL: "Settings of several kinds of models",
     "full rank": "Settings of full-rank models",
     "sparse": "Settings of sparse models",
+    "order": "Settings of models that know the order",
     "low rank": "Settings of low-rank models",
     "baselines": "Settings of baselines",
     "nets": "Settings of nets (need torch)",

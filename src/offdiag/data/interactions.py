@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import notebook, tables, wording
+from offdiag import notebook, tables
 from offdiag.data.columns import Roles
-from offdiag.data.ids import positions as places_of
 from offdiag.data.ids import text_array
+from offdiag.data.selection import Which, chosen_rows, rows_of_ids
+from offdiag.data.sequences import Sequences
 from offdiag.data.sparse_rows import csr, positions_of_rows, sort_pairs
 from offdiag.errors import OffdiagError
-
-Which = NDArray[Any] | Sequence[Any] | slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +27,8 @@ class Interactions(tables.Tabular):
     the source table (only the order matters). `rows` is None when the table was in storage order.
     `notes` are sentences about rows that were left out or changed on reading, `columns` the columns that were
     read from a table; selections keep both.
+    `events` holds every event in order, repeats included, if it was asked for (`od.read(…, keep="events")`). The
+    pairs of the matrix are those of the events; selections keep the two consistent.
 
     Example:
         >>> import offdiag as od
@@ -44,6 +44,7 @@ class Interactions(tables.Tabular):
     rows: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
     columns: Roles | None = None
+    events: Sequences | None = None
 
     def __post_init__(self) -> None:
         if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
@@ -65,6 +66,10 @@ class Interactions(tables.Tabular):
                     f"expected {name} to have one entry per stored interaction ({self.matrix.nnz}), "
                     f"received {len(along)}; align it with matrix.data"
                 )
+        if self.events is not None and self.events.n_users != len(self.user_ids):
+            raise OffdiagError(
+                f"expected events of {len(self.user_ids)} users, one sequence per row, received {self.events.n_users}"
+            )
 
     @property
     def n_users(self) -> int:
@@ -114,11 +119,13 @@ class Interactions(tables.Tabular):
             >>> od.synthetic.interactions(100, 50, 900).select_users(ids=[7, 3]).user_ids
             array([7, 3])
         """
-        index = _positions(which, ids, positions, self.user_ids, "user")
+        index = chosen_rows(which, ids, positions, self.user_ids, "user")
         indptr, picked = positions_of_rows(self.matrix.indptr, index)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, (len(index), self.n_items))
         moved = bool(np.any(np.diff(index) < 0))
-        return Interactions(matrix, self.user_ids[index], self.item_ids, *self._along(picked, moved), *self._origin)
+        events = self.events and self.events.select_users(index)
+        along = self._along(picked, moved)
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *along, *self._origin, events)
 
     def select_items(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
@@ -132,7 +139,7 @@ class Interactions(tables.Tabular):
             >>> od.synthetic.interactions(100, 50, 900, names=False).select_items(slice(2)).item_ids
             array([0, 1])
         """
-        index = _positions(which, ids, positions, self.item_ids, "item")
+        index = chosen_rows(which, ids, positions, self.item_ids, "item")
         if len(np.unique(index)) != len(index):
             raise OffdiagError("expected each item once, received a position twice; select distinct items")
         column = np.full(self.n_items, -1, dtype=self.matrix.indices.dtype)
@@ -148,7 +155,9 @@ class Interactions(tables.Tabular):
             if order is not None:
                 picked = picked[order]
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
-        return Interactions(matrix, self.user_ids, self.item_ids[index], *self._along(picked, moved), *self._origin)
+        events = self.events and self.events.renumber_items(column)
+        along = self._along(picked, moved)
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *along, *self._origin, events)
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
         """The stored interactions where the mask (along matrix.data) is true; all users and items stay.
@@ -162,12 +171,43 @@ class Interactions(tables.Tabular):
         picked = np.flatnonzero(mask)
         indptr = np.searchsorted(picked, self.matrix.indptr)
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
-        return Interactions(matrix, self.user_ids, self.item_ids, *self._along(picked, moved=False), *self._origin)
+        events = self.events and self.events.select_events(mask[self._pair_of_events()])
+        along = self._along(picked, moved=False)
+        return Interactions(matrix, self.user_ids, self.item_ids, *along, *self._origin, events)
+
+    def select_events(self, mask: NDArray[np.bool_]) -> Interactions:
+        """The events where the mask (along events.items) is true, and the pairs that they consist of.
+
+        A pair that loses some of its events and has a value other than 1 is an error: what is left of it is unknown.
+
+        Example:
+            >>> import offdiag as od
+            >>> log = {"user": ["ann", "ann", "ann"], "item": ["tea", "cup", "tea"], "day": [1, 2, 3]}
+            >>> inter = od.read(log, time="day", keep="events")
+            >>> inter.select_events(inter.events.times < 3).history("ann")
+            ['tea', 'cup']
+        """
+        if self.events is None:
+            raise OffdiagError("expected interactions with their events, received pairs; read with keep='events'")
+        pair = self._pair_of_events()
+        kept, cut = np.zeros(self.nnz, dtype=bool), np.zeros(self.nnz, dtype=bool)
+        kept[pair[mask]], cut[pair[~mask]] = True, True
+        if (self.matrix.data[kept & cut] != 1).any():
+            raise OffdiagError(
+                "expected 0/1 data, since the value of a pair that loses some of its events is unknown, received "
+                "other values; binarise first (od.prepare.binarize)"
+            )
+        left, events = replace(self, events=None).select_entries(kept), self.events.select_events(mask)
+        times = left.times
+        if times is not None and events.times is not None:
+            times = np.full(left.nnz, events.times.min(initial=0), dtype=times.dtype)
+            np.maximum.at(times, (np.cumsum(kept) - 1)[pair[mask]], events.times)
+        return replace(left, times=times, events=events)
 
     def history(self, user: Any) -> list[Any]:
         """The ids of the items that a user chose: in the order of time, or of the table if there are no times.
 
-        An unknown id is an error.
+        With `events`, an item is listed as often as it was chosen. An unknown id is an error.
 
         Example:
             >>> import offdiag as od
@@ -176,12 +216,22 @@ class Interactions(tables.Tabular):
             >>> od.read(log, time="day").history("ann")
             ['cup', 'tea']
         """
-        (row,) = _by_id([user], self.user_ids, "user", "check its spelling; user_ids lists all of them")
+        (row,) = rows_of_ids([user], self.user_ids, "user", "check its spelling; user_ids lists all of them")
+        if self.events is not None:
+            return self.item_ids[self.events.of(row)].tolist()  # type: ignore[no-any-return]
         lo, hi = self.matrix.indptr[row : row + 2]
         items, order = self.matrix.indices[lo:hi], self.table_order[lo:hi]
         order = np.argsort(order) if self.times is None else np.lexsort((order, self.times[lo:hi]))
         found: list[Any] = self.item_ids[items[order]].tolist()
         return found
+
+    def _pair_of_events(self) -> NDArray[np.int64]:
+        """Where the pair of each event is stored."""
+        assert self.events is not None
+        pair = self.events.pair_of_events(self.matrix)
+        if (pair < 0).any():
+            raise OffdiagError("the events hold pairs of user and item that the matrix does not; give both or neither")
+        return pair
 
     def _along(self, picked: NDArray[np.int64], moved: bool) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
         # Once entries move, storage order is no longer table order, so the old positions must be remembered.
@@ -202,93 +252,8 @@ class Interactions(tables.Tabular):
     def __repr__(self) -> str:
         cells = max(1, self.n_users * self.n_items)
         times = ", with times" if self.times is not None else ""
+        times += f", {self.events.n_events:,} events in order" if self.events is not None else ""
         return (
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, {self.nnz:,} interactions, "
             f"{100 * self.nnz / cells:.3g} % filled{times})"
         )
-
-
-def _positions(
-    which: Which | None, ids: Which | None, positions: Which | None, known: NDArray[Any], noun: str
-) -> NDArray[np.int64]:
-    """Rows or columns selected in one of the three ways."""
-    ways = sum(way is not None for way in (which, ids, positions))
-    if ways != 1:
-        raise OffdiagError(f"expected one way to select {noun}s, received {ways}; give ids=, positions= or a mask")
-    if ids is not None:
-        return _by_id(ids, known, noun)
-    if which is None or isinstance(which, slice):
-        return _by_position(positions if which is None else which, len(known), noun)
-    if isinstance(which, Sequence) and (isinstance(which, str) or any(isinstance(x, str) for x in which)):
-        return _by_id(which, known, noun)
-    index = np.asarray(which)
-    if index.dtype.kind in "UO" and index.ndim == 1:
-        return _by_id(index, known, noun)
-    whole = known.dtype.kind in "iu" and index.dtype.kind in "iu" and index.ndim == 1
-    if not whole or np.array_equal(known, np.arange(len(known))):
-        return _by_position(index, len(known), noun)
-    chosen = _by_id(index, known, noun)
-    # The same numbers may be meant as positions. Guessing could silently select other users.
-    as_positions = np.where(index < 0, index + len(known), index)
-    if index.min() >= -len(known) and index.max() < len(known) and not np.array_equal(chosen, as_positions):
-        raise OffdiagError(
-            f"expected {noun}s chosen unambiguously, received numbers that are ids of some {noun}s and positions of "
-            f"others; write ids=… or positions=…"
-        )
-    return chosen
-
-
-def _by_id(
-    ids: Which,
-    known: NDArray[Any],
-    noun: str,
-    advice: str = "remove unknown ones, or write positions=… if these are positions",
-) -> NDArray[np.int64]:
-    listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    listed = list(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else [listed]
-    index = places_of(listed, known)
-    unknown = [x for x, place in zip(listed, index.tolist(), strict=True) if place < 0]
-    if unknown:
-        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-        example = f", such as {_short(known[0].item())}" if len(known) else ""
-        raise OffdiagError(
-            f"expected ids of {noun}s that are here{example}, received {', '.join(map(_short, unknown[:5]))}{more}; "
-            f"{advice}{_near(unknown[0], known)}"
-        )
-    return index
-
-
-def _near(unknown: Any, known: NDArray[Any]) -> str:
-    """The ids that were probably meant."""
-    listed = {str(x).casefold(): x for x in known[:100_000].tolist()}
-    near = difflib.get_close_matches(str(unknown).strip().casefold(), list(listed), n=1, cutoff=0.8)
-    return f"; did you mean {_short(listed[near[0]])}?" if near else ""
-
-
-def _short(value: Any) -> str:
-    return wording.cut(repr(value.item() if isinstance(value, np.generic) else value), 60)
-
-
-def _by_position(which: Which | None, n: int, noun: str) -> NDArray[np.int64]:
-    if isinstance(which, slice):
-        return np.arange(n, dtype=np.int64)[which]
-    index = np.asarray(which)
-    if index.dtype == bool:
-        if index.shape != (n,):
-            raise OffdiagError(
-                f"expected a mask over {n} {noun}s, received shape {index.shape}; give one entry per {noun}"
-            )
-        return np.flatnonzero(index)
-    if index.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
-        raise OffdiagError(
-            f"expected {noun} ids, a 1-D mask or positions, received {index.dtype} of shape {index.shape}; "
-            f"give the ids as they are in {noun}_ids"
-        )
-    if index.min() < -n or index.max() >= n:
-        raise OffdiagError(
-            f"expected {noun} positions below {n}, received {index.min()} to {index.max()}; "
-            f"select by id with ids=…, by position only what is there"
-        )
-    return np.where(index < 0, index + n, index).astype(np.int64)

@@ -8,10 +8,13 @@ from typing import Literal
 import numpy as np
 
 from offdiag import checks
+from offdiag.data.ids import text_array
 from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import Sequences, sequences_of
+from offdiag.data.table import build
 from offdiag.errors import OffdiagError
 
-__all__ = ["binarize", "min_counts"]
+__all__ = ["binarize", "min_counts", "sessions"]
 
 
 def binarize(inter: Interactions, at_least: float | None = None) -> Interactions:
@@ -69,6 +72,35 @@ def min_counts(
     if inter.nnz == 0:
         raise nothing_left(users, items)
     return inter
+
+
+def sessions(inter: Interactions, gap_minutes: float = 30.0) -> Interactions:
+    """Each visit as a user of its own: a session ends where nothing happens for more than `gap_minutes`.
+
+    Needs times in seconds, as dates are read. Sessions are called user/1, user/2, … in order of time and keep their
+    events; each interaction has the value 1.
+
+    Example:
+        >>> import offdiag as od
+        >>> log = {"user": ["ann", "ann", "ann"], "item": ["tea", "cup", "tea"], "second": [0, 60, 9000]}
+        >>> visits = od.prepare.sessions(od.read(log, time="second", keep="events"))
+        >>> visits.user_ids.tolist(), visits.history("ann/1")
+        (['ann/1', 'ann/2'], ['tea', 'cup'])
+    """
+    checks.number("gap_minutes", gap_minutes, 0, above=True, hint="; e.g. 30")
+    events = sequences_of(inter)
+    if events is None or events.times is None:
+        raise OffdiagError("expected interactions with times, received none; read with time=<column>")
+    starts = np.ones(events.n_events, dtype=bool)
+    starts[1:] = np.diff(events.times) > 60 * gap_minutes
+    starts[events.indptr[:-1][events.lengths > 0]] = True
+    indptr = np.append(np.flatnonzero(starts), events.n_events)
+    users = events.users[indptr[:-1]]  # of the sessions, ascending
+    number = np.arange(len(users)) - np.searchsorted(users, users) + 1
+    ids = text_array([f"{user}/{n}" for user, n in zip(inter.user_ids[users].tolist(), number.tolist(), strict=True)])
+    session = (np.cumsum(starts) - 1).astype(np.int32)
+    pairs = build(session, events.items, None, events.times, ids, inter.item_ids, "once")
+    return replace(pairs, notes=inter.notes, events=Sequences(indptr, events.items, events.times))
 
 
 def threshold(at_least: float) -> np.float32:

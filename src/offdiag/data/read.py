@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from offdiag import checks
 from offdiag.data import formats, places, sql
 from offdiag.data.cleaning import check as check_cleaning
 from offdiag.data.cleaning import clean, columns_of, wanted, with_columns
@@ -18,7 +19,7 @@ from offdiag.data.failures import polars_failures
 from offdiag.data.frames import as_frame, columns_of_frame, is_frame
 from offdiag.data.ids import is_whole_text, matrix_ids
 from offdiag.data.interactions import Interactions
-from offdiag.data.table import Duplicates, Table, assemble, build, check_duplicates, checked_values, concatenate
+from offdiag.data.table import Duplicates, Keep, Table, assemble, build, check_duplicates, checked_values, concatenate
 from offdiag.errors import OffdiagError
 
 
@@ -30,6 +31,7 @@ def read(
     time: str | int | None = None,
     *,
     duplicates: Duplicates | None = None,
+    keep: Keep = "pairs",
     format: formats.Name | None = None,  # noqa: A002 - the word a reader of the call expects
     separator: str | None = None,
     header: bool | None = None,
@@ -66,6 +68,9 @@ def read(
     `duplicates`: how to merge a (user, item) pair that occurs more than once. "sum" adds the values (counts
     the rows when there is no value column); "once" keeps the latest value (1 without a value column). By
     default "sum" with a value column and "once" without. The latest of their times is kept.
+    `keep="events"` also keeps every row as an event, in the order of time (of the table where times are equal or there
+    is no time column), for models and splits that know the order: 4 bytes per event, 8 more with times. Values are then
+    those of the latest event unless `duplicates="sum"`.
 
     `format`: one of these; by default found from the file name.
     {formats}
@@ -95,6 +100,8 @@ def read(
     """
     if isinstance(source, Interactions):
         return source
+    if keep != "pairs" and (sparse.issparse(source) or isinstance(source, np.ndarray)):
+        raise OffdiagError("expected a table of events for keep='events', received a matrix, which has no order")
     if sparse.issparse(source) or isinstance(source, np.ndarray):
         if value is not None or time is not None:
             raise OffdiagError(
@@ -108,9 +115,13 @@ def read(
     cleaning = Cleaning(missing, negative, decimal, date_format, normalise_users, where, action, weights)
     roles = Roles(user, item, value, time)
     check_cleaning(cleaning, roles, duplicates)
+    if checks.choice("keep", keep, ("pairs", "events")) == "events":
+        if negative == "net":
+            raise OffdiagError("keep='events' keeps every row, negative='net' joins them; leave one out")
+        duplicates = duplicates or "once"
     options = Options(format, separator, header, text_ids, encoding, query, table, cleaning)
     with polars_failures("a table of plain columns", "other content", "convert the columns to numbers, text or dates"):
-        return replace(assemble(read_table(source, roles, options), duplicates), columns=roles)
+        return replace(assemble(read_table(source, roles, options), duplicates, keep), columns=roles)
 
 
 if read.__doc__:  # not with python -OO

@@ -7,102 +7,21 @@ of validation and test are the rows of train; a user without targets has an empt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import checks, notebook, tables
+from offdiag import checks
+from offdiag.data.held_out import HeldOut, Split, held_out_part, within_users
 from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import in_order, join
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries, share_of_rows
+from offdiag.data.split_time import by_time, last_out
 from offdiag.errors import OffdiagError
 
-
-@dataclass(frozen=True, eq=False)
-class HeldOut(tables.Tabular):
-    """Users to evaluate on: histories go into the model, targets should come out.
-
-    As a table: user, item, value, and the role of each interaction, "history" or "target".
-
-    Example:
-        >>> import offdiag as od
-        >>> split = od.split.strong(od.synthetic.interactions(100, 50, 900), held_out=10)
-        >>> split.test.histories.shape == split.test.targets.shape == (10, 50)
-        True
-    """
-
-    histories: sparse.csr_array
-    targets: sparse.csr_array
-    user_ids: NDArray[Any]
-    item_ids: NDArray[Any] | None = None  # of the columns, so that a model with other columns is detected
-
-    def _columns(self, form: str) -> Mapping[str, Any]:
-        return {name: np.concatenate(parts) for name, parts in self._parts().items()}
-
-    def _parts(self) -> dict[str, list[NDArray[Any]]]:
-        """The columns of the table, of histories and targets apart."""
-        ids = np.arange(self.histories.shape[1]) if self.item_ids is None else self.item_ids
-        both = {"history": self.histories, "target": self.targets}
-        return {
-            "user": [np.repeat(self.user_ids, np.diff(matrix.indptr)) for matrix in both.values()],
-            "item": [ids[matrix.indices] for matrix in both.values()],
-            "value": [matrix.data for matrix in both.values()],
-            "role": [np.full(matrix.nnz, role) for role, matrix in both.items()],
-        }
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "users": f"{len(self.user_ids):,}",
-            "in histories": f"{self.histories.nnz:,}",
-            "targets": f"{self.targets.nnz:,}",
-        }
-        return notebook.card("Held-out users", facts)
-
-    def __repr__(self) -> str:
-        return (
-            f"HeldOut({len(self.user_ids):,} users, {self.histories.nnz:,} in histories, {self.targets.nnz:,} targets)"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Split(tables.Tabular):
-    """Train and test parts, and optionally validation, over the same columns.
-
-    As a table: every interaction with its part ("train", "validation" or "test") and role ("train", "history" or
-    "target"). In splits where users are in train too, their training interactions are also their histories.
-
-    Example:
-        >>> import offdiag as od
-        >>> split = od.split.strong(od.synthetic.interactions(100, 50, 900), held_out=10)
-        >>> split.train.n_users, len(split.validation.user_ids), len(split.test.user_ids)
-        (80, 10, 10)
-    """
-
-    train: Interactions
-    validation: HeldOut | None
-    test: HeldOut
-
-    def _columns(self, form: str) -> Mapping[str, Any]:
-        import polars as pl
-
-        held_out = {"validation": self.validation, "test": self.test}
-        named = [("train", self.train.to_polars().select("user", "item", "value").with_columns(role=pl.lit("train")))]
-        named += [(name, part.to_polars()) for name, part in held_out.items() if part is not None]
-        whole = pl.concat([frame.with_columns(part=pl.lit(name)) for name, frame in named])
-        return {name: whole[name] for name in ("part", "role", "user", "item", "value")}
-
-    def _repr_html_(self) -> str:
-        rows: list[tuple[Any, ...]] = [("train", self.train.n_users, self.train.nnz, None)]
-        for name, part in (("validation", self.validation), ("test", self.test)):
-            if part is not None:
-                rows.append((name, len(part.user_ids), part.histories.nnz, part.targets.nnz))
-        names = ("part", "users", "interactions", "targets")
-        table = tables.frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
-        return notebook.card("Split", {"items": f"{self.train.n_items:,}"}, table)
+__all__ = ["HeldOut", "Split", "by_time", "carve", "given", "last_out", "liang", "strong", "weak"]
 
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:
@@ -125,7 +44,7 @@ def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.
     def part(index: NDArray[np.int64]) -> HeldOut:
         some = inter.select_users(positions=index)
         n_targets = share_of_rows(np.diff(some.matrix.indptr), 1 - fold_in)
-        return _held_out(some, _random_rank(some, rng) < n_targets[row_of_entries(some.matrix.indptr)])
+        return held_out_part(some, _random_rank(some, rng) < n_targets[row_of_entries(some.matrix.indptr)])
 
     return Split(inter.select_users(positions=train), part(validation), part(test))
 
@@ -170,7 +89,7 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
             n = end - start
             if n >= 5:
                 is_target[in_table[start + rng.choice(n, size=int(0.2 * n), replace=False)]] = True
-        return _held_out(some, is_target)
+        return held_out_part(some, is_target)
 
     return Split(
         train.select_items(positions=items),
@@ -206,65 +125,14 @@ def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, se
     rows = row_of_entries(inter.matrix.indptr)
     is_test = rank < n_test[rows]
     is_validation = None if n_validation is None else ~is_test & (rank < (n_test + n_validation)[rows])
-    return _within_users(inter, is_test, is_validation)
-
-
-def last_out(inter: Interactions, validation: bool = True) -> Split:
-    """The last interaction of each user is the test target, the one before it the validation target.
-
-    Needs times; for equal times the later row of the table is the last. At least one interaction stays in
-    train: a user with two has no validation target, a user with one has no target at all.
-
-    Example:
-        >>> import offdiag as od
-        >>> od.split.last_out(od.synthetic.interactions(100, 50, 900, times=True)).test
-        HeldOut(100 users, 807 in histories, 93 targets)
-    """
-    sizes = np.diff(inter.matrix.indptr)
-    rows = row_of_entries(inter.matrix.indptr)
-    is_test = _last_of_rows(inter, np.ones(inter.nnz, dtype=bool)) & (sizes >= 2)[rows]
-    if not is_test.any():
-        raise OffdiagError("expected a user with two interactions or more, received none; nothing can be held out")
-    is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows] if validation else None
-    return _within_users(inter, is_test, is_validation)
-
-
-def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
-    """Interactions before `at` are train (and history), those at or after it are the targets of test.
-
-    `at` is a number in the unit of the time column, or a date (datetime or ISO text, UTC) when that column
-    held dates or Unix seconds. With `validation_at` before `at`, interactions between the two are for validation.
-
-    Example:
-        >>> import offdiag as od
-        >>> od.split.by_time(od.synthetic.interactions(100, 50, 900, times=True), "2024-07-01").test
-        HeldOut(100 users, 437 in histories, 463 targets)
-    """
-    times = _needs_times(inter, "by_time")
-    moment = _moment(at)
-    is_test = times >= moment
-    if is_test.all() or not is_test.any():
-        raise OffdiagError(
-            f"expected a time between the first ({times.min()}) and the last ({times.max()}), received at={at!r}; "
-            "choose one that leaves interactions on both sides"
-        )
-    is_validation = None
-    if validation_at is not None:
-        earlier = _moment(validation_at)
-        is_validation = ~is_test & (times >= earlier)
-        if not is_validation.any() or bool((is_validation | is_test).all()):
-            raise OffdiagError(
-                f"expected validation_at to leave interactions before it and up to at={at!r}, "
-                f"received {validation_at!r}; choose an earlier or later time"
-            )
-    return _within_users(inter, is_test, is_validation)
+    return within_users(inter, is_test, is_validation)
 
 
 def given(train: Interactions, test: Interactions, validation: Interactions | None = None) -> Split:
     """A split that already exists as separate tables, e.g. train.txt and test.txt of a published benchmark.
 
     Columns are the items of all tables, ascending. The histories of test are the users' rows in train and in
-    validation; test users that are not in train have an empty history.
+    validation; test users that are not in train have an empty history. Events are kept if all of these have them.
 
     Example:
         >>> import offdiag as od
@@ -276,14 +144,15 @@ def given(train: Interactions, test: Interactions, validation: Interactions | No
     items = _union([t.item_ids for t in tables], "item")
     users = _union([t.user_ids for t in tables], "user")
     spread = [_spread(t, users, items) for t in tables]
-    history = spread[0].matrix
-    middle = None
+    history, middle = spread[0], None
     if validation is not None:
-        middle = HeldOut(history, spread[1].matrix, users, items)
-        history = sparse.csr_array(history + spread[1].matrix)
+        middle = HeldOut(history.matrix, spread[1].matrix, users, items, history)
+        events = history.events and spread[1].events and join(history.events, spread[1].events)
+        both = sparse.csr_array(history.matrix + spread[1].matrix)
+        history = Interactions(both, users, items, events=events)
     # Rows of train are its own users; validation and test keep all users.
     own = spread[0].select_users(positions=np.isin(users, train.user_ids))
-    return Split(own, middle, HeldOut(history, spread[-1].matrix, users, items))
+    return Split(own, middle, HeldOut(history.matrix, spread[-1].matrix, users, items, history))
 
 
 def carve(split: Split, validation: float = 0.1, seed: int = 0) -> Split:
@@ -321,21 +190,12 @@ def _spread(inter: Interactions, users: NDArray[Any], items: NDArray[Any]) -> In
     cols = np.searchsorted(items, inter.item_ids)[coo.col]
     matrix = sparse.csr_array((coo.data, (rows, cols)), shape=(len(users), len(items)))
     matrix.sort_indices()
-    return Interactions(matrix, users, items, columns=inter.columns)
-
-
-def _within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None) -> Split:
-    """Rows of every part are the users of inter. The history of test is everything except the test targets."""
-    if is_validation is None:
-        train = inter.select_entries(~is_test)
-        return Split(train, None, _held_out(inter, is_test, train))
-    train = inter.select_entries(~(is_test | is_validation))
-    return Split(train, _held_out(inter, is_validation, train), _held_out(inter, is_test))
-
-
-def _held_out(inter: Interactions, is_target: NDArray[np.bool_], histories: Interactions | None = None) -> HeldOut:
-    kept = inter.select_entries(~is_target) if histories is None else histories
-    return HeldOut(kept.matrix, inter.select_entries(is_target).matrix, inter.user_ids, inter.item_ids)
+    if inter.events is None:
+        return Interactions(matrix, users, items, columns=inter.columns)
+    events = inter.events.renumber_items(np.searchsorted(items, inter.item_ids))
+    row = np.searchsorted(users, inter.user_ids)[events.users].astype(np.int32)
+    events = in_order(row, events.items, events.times, len(users))
+    return Interactions(matrix, users, items, columns=inter.columns, events=events)
 
 
 def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -343,24 +203,6 @@ def _random_rank(inter: Interactions, rng: np.random.Generator) -> NDArray[np.in
     spare = 63 - (inter.nnz - 1).bit_length() - inter.n_users.bit_length() if inter.nnz else 16
     n_keys = 1 << min(max(spare, 16), 31)
     return rank_within_rows(inter.matrix.indptr, rng.integers(0, n_keys, inter.nnz, dtype=np.int64), n_keys)
-
-
-def _last_of_rows(inter: Interactions, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask of the latest interaction of each row within `among`, ties by position in the table."""
-    times = _needs_times(inter, "last_out")
-    sizes = np.diff(inter.matrix.indptr)
-    starts = inter.matrix.indptr[:-1][sizes > 0]
-    last = among
-    for key in (times, inter.table_order):
-        latest = np.maximum.reduceat(np.where(last, key, key.min()), starts)
-        last = last & (key == np.repeat(latest, sizes[sizes > 0]))
-    return last
-
-
-def _needs_times(inter: Interactions, name: str) -> NDArray[Any]:
-    if inter.times is None:
-        raise OffdiagError(f"expected interactions with times for {name}, received none; read with time=<column>")
-    return inter.times
 
 
 def _number_of_users(held_out: float | int, n_users: int) -> int:
@@ -375,22 +217,3 @@ def _number_of_users(held_out: float | int, n_users: int) -> int:
 
 def _fraction(name: str, value: Any) -> float:
     return float(checks.number(name, value, 0, 1, above=True, below=True, hint="; e.g. 0.2"))
-
-
-def _moment(at: Any) -> float:
-    if isinstance(at, str):
-        try:
-            at = datetime.fromisoformat(at)
-        except ValueError:
-            raise OffdiagError(
-                f"expected a number or an ISO date such as 2024-05-31, received {at!r}; write it that way"
-            ) from None
-    if isinstance(at, np.datetime64):
-        at = at.astype("datetime64[us]").item()
-    if isinstance(at, datetime):
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    if isinstance(at, date):
-        return datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()
-    if not checks.is_number(at) or not np.isfinite(at):
-        raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
-    return at  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from offdiag import checks
 from offdiag.data.ids import checked_ids, no_gaps, number
 from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import in_order
 from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Duplicates = Literal["sum", "once"]
+Keep = Literal["pairs", "events"]
 _CONTENTS = {  # of the columns of a Table, for messages
     "user": "user ids", "item": "item ids", "value": "values", "time": "times", "all_users": "user ids",
     "event": "event ids",
@@ -105,8 +107,8 @@ def check_duplicates(rule: Duplicates | None) -> None:
         checks.choice("duplicates", rule, ("sum", "once"))
 
 
-def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
-    """Check, number the ids, sort into CSR order and merge repeated pairs."""
+def assemble(table: Table, duplicates: Duplicates | None, keep: Keep = "pairs") -> Interactions:
+    """Check, number the ids, sort into CSR order and merge repeated pairs; ``keep="events"`` also keeps every row."""
     check_duplicates(duplicates)
     where = table.where
     user = checked_ids(table.user, "user", where)
@@ -124,7 +126,15 @@ def assemble(table: Table, duplicates: Duplicates | None) -> Interactions:
     time = None if table.time is None else checked_times(table.time, where)
     # With a value column the rows are amounts, which add up; without one a row only means "it happened".
     rule = duplicates or ("sum" if value is not None else "once")
-    return replace(build(users, items, value, time, user_ids, item_ids, rule), notes=table.notes)
+    inter = replace(build(users, items, value, time, user_ids, item_ids, rule), notes=table.notes)
+    if keep == "pairs":
+        return inter
+    happened: Any = slice(None) if value is None else value != 0  # a value of 0 is no event
+    when = None if time is None else time[happened]
+    events = in_order(users[happened], items[happened], when, len(user_ids))
+    if value is not None and not value.all():  # a pair whose latest value is 0 is not in the matrix
+        events = events.select_events(events.pair_of_events(inter.matrix) >= 0)
+    return replace(inter, events=events)
 
 
 def build(

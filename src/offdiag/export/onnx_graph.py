@@ -42,6 +42,11 @@ def write_onnx(model: Recommender, path: str | os.PathLike[str], *, k: int = 10)
     except ImportError:
         raise OffdiagError("write_onnx needs onnx, which is not installed; pip install 'offdiag[export]'") from None
 
+    if model.knows_order:
+        raise OffdiagError(
+            f"the ONNX graph takes a history as a set, but {type(model).__name__} weighs it by its order; export its "
+            "weights with od.export.write_arrays, or another model"
+        )
     weights = linear_weights(model)
     m = weights.shape[0]
     k = checks.whole("k", k, 1, m)

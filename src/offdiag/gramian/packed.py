@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import _kernels, memory, wording
-from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError, WrongTypeError
 from offdiag.gramian import layout
+from offdiag.gramian.item_bands import run_by_item
 from offdiag.gramian.user_weights import Facts, Users, add_histograms, checked_power, weights_of
 from offdiag.progress import Progress, reporter
 
 EXACT_FLOAT32 = 2**24  # float32 holds every integer up to here
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # relative error that a sum may have
-SMALL_BAND = 1 << 20  # bytes of transpose not worth splitting further
+CHECKED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +188,8 @@ def is_exact(user_power: float, *sums: NDArray[Any]) -> bool:
     if user_power != 0:
         return False
     for numbers in map(np.ravel, sums):
-        for lo in range(0, len(numbers), SMALL_BAND):  # avoids a second array of that size
-            some = numbers[lo : lo + SMALL_BAND]
+        for lo in range(0, len(numbers), CHECKED_AT_ONCE):  # avoids a second array of that size
+            some = numbers[lo : lo + CHECKED_AT_ONCE]
             if some.max() > 2.0**53 or not np.array_equal(np.rint(some), some):
                 return False
     return True
@@ -329,23 +329,9 @@ def _accumulate(
                 indptr, indices, matrix.data, weight, col_ptr, users, positions, lo, hi, P, h, e, acc
             )
 
-    # The transpose takes 8 bytes per interaction; built for a band of items at a time, it stays small next to G.
-    band_entries = max(values.nbytes // 16, SMALL_BAND) // 8
-    finished_pairs, all_pairs = 0, max(int(pairs.sum()), 1)
-    for lo, hi in parallel.shares(counts, -(-matrix.nnz // band_entries)):
-        col_ptr = np.concatenate([[0], np.cumsum(counts[lo:hi])])
-        users = np.empty(col_ptr[-1], dtype=np.int32)
-        positions = np.empty(col_ptr[-1], dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
-        _kernels.pair_counts.transpose_band(indptr, indices, lo, hi, col_ptr[:-1].copy(), users, positions)
-        # Equal shares of pairs, not of items: popular items would keep one core busy at the end.
-        parts = [(lo + a, lo + b) for a, b in parallel.shares(pairs[lo:hi], 32 * parallel.n_threads())]
-        tasks = [(col_ptr[a - lo : b - lo + 1], users, positions, a, b) for a, b in parts]
-        band_pairs = int(pairs[lo:hi].sum())
+    def report(share: float) -> None:
+        if progress:
+            progress("counting pairs", share)
 
-        def done(finished: int, before: int = finished_pairs, band: int = band_pairs, of: int = len(parts)) -> None:
-            if progress:
-                progress("counting pairs", (before + band * finished / of) / all_pairs)
-
-        parallel.run_parallel(work, tasks, done)
-        finished_pairs += band_pairs
+    run_by_item(indptr, indices, counts, pairs, work, max_bytes=values.nbytes // 16, report=report)
     return counts, item_sums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from offdiag import ranking
 from offdiag.data.catalogue import Catalogue, with_titles
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Lists:
     """``recommend`` and ``recommend_to``, for a class with an ``ask``."""
 
+    knows_order: ClassVar[bool] = False  # it learns from, and recommends for, histories in order
     columns_: Roles | None = None  # of the table that was learned from; tables of histories are read the same way
 
     @property
@@ -107,7 +108,11 @@ class Lists:
             progress=reporter(progress),
         )  # fmt: skip
 
+    def _read(self, histories: Any) -> Any:
+        """Histories of any form; of a table every row, if their order matters."""
+        return read_histories(histories, self.columns_, "events" if self.knows_order else "pairs")
+
     def _chosen(self, histories: Any, users: Any, data: Any) -> Any:
         """The histories, or those of some users of the data."""
-        histories, data = (read_histories(some, self.columns_) for some in (histories, data))
+        histories, data = (self._read(some) for some in (histories, data))
         return ranking.choose_histories(histories, users, data)

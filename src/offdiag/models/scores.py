@@ -12,7 +12,6 @@ from offdiag import ranking
 from offdiag.errors import OffdiagError, not_fitted
 from offdiag.models import wide_frames
 from offdiag.models.lists import Lists
-from offdiag.models.source import read_histories
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Scores(Lists):
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting {m} features as input: a matrix "
                 "has a column for each item of the fit; give Interactions or lists of item ids to match items by id"
             )
-        rows, unknown = ranking.encode(read_histories(X, self.columns_), model.item_ids_)
+        rows, unknown = ranking.encode(self._read(X), model.item_ids_, self._recency())
         ranking.report_unknown(unknown, stacklevel=stacklevel)
         return rows
 
@@ -62,6 +61,10 @@ class Scores(Lists):
         if not hasattr(self, "weights_"):
             raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit(X) first")
         return self
+
+    def _recency(self) -> ranking.Recency | None:
+        """How the age of a choice weighs in a history; None if the order does not matter."""
+        return None
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
         """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
@@ -74,7 +77,7 @@ class Scores(Lists):
             300
         """
         model = self._require_fit()
-        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, **words)
+        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=self._recency(), **words)
 
     def similar(
         self,
@@ -120,4 +123,4 @@ class Scores(Lists):
             True
         """
         model = self._require_fit()
-        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_)
+        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, self._recency())

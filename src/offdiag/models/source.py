@@ -34,6 +34,7 @@ class Reading(TypedDict, total=False):
     value: str | int | None
     time: str | int | None
     duplicates: str | None
+    keep: str
     format: str | None
     separator: str | None
     header: bool | None
@@ -66,7 +67,7 @@ class Source:
 
 def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.csr_array, Source]:
     """The matrix of whatever ``fit`` takes: users×items, or a table to read."""
-    X = _data_of(X, dict(reading or {}))
+    X = data_of(X, dict(reading or {}))
     matrix = as_matrix(X)
     n, m = matrix.shape
     check_not_empty(matrix.nnz, n, m)
@@ -76,7 +77,8 @@ def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.
     return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X), columns)
 
 
-def _data_of(X: Any, reading: dict[str, Any]) -> Any:
+def data_of(X: Any, reading: Mapping[str, Any], **usual: Any) -> Any:
+    """X, or what ``od.read`` makes of it if it is a table; ``usual`` options apply unless ``reading`` has others."""
     for word in reading.keys() - Reading.__annotations__.keys():
         near = difflib.get_close_matches(word, Reading.__annotations__, n=1)
         raise TypeError(
@@ -91,7 +93,7 @@ def _data_of(X: Any, reading: dict[str, Any]) -> Any:
     if not reading and not _is_table(X):
         return X
     try:
-        return read(X, **reading)
+        return read(X, **usual | dict(reading))
     except MissingColumnsError as error:
         if reading or not is_frame(X):
             raise
@@ -114,11 +116,11 @@ def is_table_in_memory(X: Any) -> bool:
     return is_frame(X) or isinstance(X, Mapping) or any(hasattr(X, name) for name in ("__arrow_c_stream__", "to_table"))
 
 
-def read_histories(X: Any, columns: Roles | None) -> Any:
+def read_histories(X: Any, columns: Roles | None, keep: str = "pairs") -> Any:
     """Histories of any form; a table of events is read with the columns of the fit, times only where it has them."""
     if wide_frames.is_wide(X):
         return wide_frames.interactions(X)
-    return read_remembered(X, columns, optional=("time",)) if is_table_in_memory(X) else X
+    return read_remembered(X, columns, optional=("time",), keep=keep) if is_table_in_memory(X) else X
 
 
 def read_gram(G: Gram | SparseGram, item_ids: Any) -> Source:

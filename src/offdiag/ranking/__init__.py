@@ -3,6 +3,7 @@
 from offdiag.ranking.explanation import Explanation as Explanation
 from offdiag.ranking.explanation import explain as explain
 from offdiag.ranking.heaps import top_k as top_k
+from offdiag.ranking.histories import Recency as Recency
 from offdiag.ranking.histories import choose_histories as choose_histories
 from offdiag.ranking.histories import encode as encode
 from offdiag.ranking.question import Question as Question

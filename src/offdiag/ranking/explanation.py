@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from offdiag import notebook, reasons, tables
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
-from offdiag.ranking.histories import encode
+from offdiag.ranking.histories import Recency, encode
 from offdiag.weights import Weights
 
 
@@ -66,10 +66,11 @@ def explain(
     history: Any,
     item: Any,
     popularity: NDArray[np.float64] | None = None,
+    recency: Recency | None = None,
 ) -> Explanation:
     """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
     nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
-    X, unknown = encode([[]] if nothing else history, item_ids)
+    X, unknown = encode([[]] if nothing else history, item_ids, recency)
     if X.shape[0] != 1:
         raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
     target = int(positions([item], item_ids)[0])

@@ -1,6 +1,7 @@
 """Histories of every accepted form as rows over the catalogue: the one place where a user's past becomes numbers.
 
-Each form gives its entries in the order in which the user met them, and ``_rows`` decides what an entry counts for.
+Each form gives its entries in the order in which the user met them, and ``_rows`` decides what an entry counts for:
+1 or its value, or with a ``Recency`` less the older it is.
 Scores, reasons and explanations all read the values of those rows, so they cannot disagree about it.
 """
 
@@ -16,10 +17,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.data.ids import positions
+from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import Sequences, sequences_of, weighted_rows
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
 
 Encoded = tuple[sparse.csr_array, list[tuple[Any, ...]]]  # rows, and for each the ids that are not in the catalogue
+
+
+class Recency(NamedTuple):
+    """Recent choices count for more: the last 1, the one before it ``decay``, then decay², …; repeats add up."""
+
+    decay: float = 1.0
 
 
 class Entries(NamedTuple):
@@ -31,8 +40,14 @@ class Entries(NamedTuple):
     missing: list[Any]  # the ids that it lacks, one for each -1
 
 
-def encode(histories: Any, item_ids: NDArray[Any]) -> Encoded:
-    """Histories of any accepted form as rows over the catalogue, and the ids that are not in it, per history."""
+def encode(histories: Any, item_ids: NDArray[Any], recency: Recency | None = None) -> Encoded:
+    """Histories of any accepted form as rows over the catalogue, and the ids that are not in it, per history.
+
+    With ``recency`` they must have an order: lists of ids, latest last, or Interactions with times or events. Values
+    are then not used, and ids that are not in the catalogue take no place.
+    """
+    if recency is not None and (hasattr(histories, "matrix") or is_matrix(histories)):
+        return _rows(_ordered_entries(histories, item_ids), len(item_ids), recency)
     if hasattr(histories, "matrix") and hasattr(histories, "item_ids"):  # Interactions: match columns by id
         where = positions(histories.item_ids, item_ids)
         matrix = as_matrix(histories)
@@ -49,15 +64,29 @@ def encode(histories: Any, item_ids: NDArray[Any]) -> Encoded:
                 f"{matrix.shape[1]}; pass Interactions or lists of item ids to match items by id"
             )
         return matrix, [()] * matrix.shape[0]
-    lists = _as_lists(histories)
+    lists = _as_lists(histories, ordered=recency is not None)
     ids = [x for history in lists for x in history]
     columns = positions(ids, item_ids)
     missing = [ids[at] for at in np.flatnonzero(columns < 0).tolist()]
     ends = np.cumsum([0, *map(len, lists)])
-    return _rows(Entries(ends, columns, np.ones(len(ids), dtype=np.float32), missing), len(item_ids))
+    return _rows(Entries(ends, columns, np.ones(len(ids), dtype=np.float32), missing), len(item_ids), recency)
 
 
-def _rows(entries: Entries, n_items: int) -> Encoded:
+def _ordered_entries(histories: Any, item_ids: NDArray[Any]) -> Entries:
+    """The events of Interactions, each user's in order."""
+    sequences = sequences_of(histories) if isinstance(histories, Interactions) else None
+    if sequences is None:
+        received = "Interactions without times" if hasattr(histories, "matrix") else "a matrix"
+        raise OffdiagError(
+            f"this model weighs a history by its order, but received {received}; give lists of item ids, latest last, "
+            "or Interactions read with time=<column>"
+        )
+    columns = positions(histories.item_ids, item_ids)[sequences.items]
+    missing = histories.item_ids[sequences.items[columns < 0]].tolist()
+    return Entries(sequences.indptr, columns, np.ones(len(columns), dtype=np.float32), missing)
+
+
+def _rows(entries: Entries, n_items: int, recency: Recency | None = None) -> Encoded:
     """One row per history. An id given twice is one interaction, with the larger of its values."""
     ends, columns, values, missing = entries
     known = columns >= 0
@@ -66,6 +95,9 @@ def _rows(entries: Entries, n_items: int) -> Encoded:
     for user, pairs in groupby(zip(users.tolist(), missing, strict=True), key=itemgetter(0)):
         unknown[user] = tuple(item for _, item in pairs)
     ends = np.concatenate([[0], np.cumsum(known)])[ends]
+    if recency is not None:
+        known_ones = Sequences(ends, columns[known].astype(np.int32))
+        return weighted_rows(known_ones, n_items, recency.decay ** known_ones.from_end().astype(np.float64)), unknown
     shape = (len(unknown), n_items)
     rows = sparse.csr_array((values[known], columns[known].astype(np.int32), ends), shape=shape)
     rows.sort_indices()
@@ -82,14 +114,18 @@ def is_matrix(histories: Any) -> bool:
     return sparse.issparse(histories) or (isinstance(histories, np.ndarray) and histories.ndim == 2)
 
 
-def _as_lists(histories: Any) -> list[list[Any]]:
-    """A sequence of sequences of ids; a flat sequence of ids is one history."""
+def _as_lists(histories: Any, ordered: bool = False) -> list[list[Any]]:
+    """A sequence of sequences of ids; a flat sequence of ids is one history. Sets are refused if ``ordered``."""
     if isinstance(histories, str) or not isinstance(histories, Sequence | np.ndarray | set | frozenset):
         raise OffdiagError(
             f"expected histories as a matrix, Interactions or lists of item ids, received {type(histories).__name__}; "
             "one history is a list such as ['a', 'b']"
         )
     outer = list(histories)
+    if ordered and any(isinstance(x, set | frozenset) for x in (histories, *outer)):
+        raise OffdiagError(
+            "this model weighs a history by its order, but received a set; give lists of ids, latest last"
+        )
     nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
     if not outer or all(nested):
         return [id_list(x) for x in outer]

@@ -18,7 +18,7 @@ from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
 from offdiag.progress import Progress
 from offdiag.ranking import filters, heaps
-from offdiag.ranking.histories import encode, one_per_row
+from offdiag.ranking.histories import Recency, encode, one_per_row
 from offdiag.ranking.unknown_ids import distinct, refuse, report_unknown
 from offdiag.recommendations import Reasons, Recommendations, named, named_lists
 from offdiag.rerank import Rerank
@@ -39,10 +39,11 @@ class Question:
     unknown_in_filters: list[Any] = field(default_factory=list)
     with_reasons: bool = False
     reranked: Rerank | None = None
+    recency: Recency | None = None
 
     def lists(self, histories: Any, first: int = 0) -> Recommendations:
         """The lists of some histories, the first of which is at position ``first``; nothing is warned about."""
-        X, unknown = encode(histories, self.item_ids)
+        X, unknown = encode(histories, self.item_ids, self.recency)
         user_ids = getattr(histories, "user_ids", None)
         if user_ids is None and first:
             user_ids = np.arange(first, first + X.shape[0])
@@ -107,6 +108,7 @@ def ask(
     strict: bool = False,
     with_reasons: bool = False,
     reranked: Rerank | None = None,
+    recency: Recency | None = None,
 ) -> Question:
     """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
     k = min(checks.whole("k", k, 1), len(item_ids))
@@ -120,7 +122,9 @@ def ask(
         if strict:
             refuse("block holds", pairs.unknown_items)
         ignored = distinct([*ignored, *pairs.unknown_items])
-    return Question(weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked)
+    return Question(
+        weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked, recency
+    )
 
 
 def write(

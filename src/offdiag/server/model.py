@@ -53,6 +53,11 @@ class ServedModel:
         self.name = name
         self.path = path
         self.model, self.about, self.stamp = _load(path)
+        if self.model.knows_order:
+            raise OffdiagError(
+                f"the service takes a history as a set, but {type(self.model).__name__} in {str(path)!r} weighs it by "
+                "its order; use offdiag recommend, or serve another model"
+            )
         self.loaded = time.time()
         self.weights = self.model.weights_
         self.ids: list[Id] = self.model.item_ids_.tolist()

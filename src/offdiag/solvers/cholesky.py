@@ -47,12 +47,17 @@ def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
 
 def invert(values: Floats, m: int, progress: Progress | None = None) -> None:
     """Replace a packed positive definite matrix by its inverse."""
+    factor(values, m, tick(progress, 0.0, 1 / 3, m**3))
+    lapack.pftri(values, m, tick(progress, 1 / 3, 1.0, m**3))
+    check_inverse(values[layout.diagonal_positions(m)])
+
+
+def factor(values: Floats, m: int, report: Callable[[float], None] | None = None) -> None:
+    """Replace a packed positive definite matrix by its Cholesky factor."""
     where = layout.diagonal_positions(m)
     h = values[where].astype(np.float64)
-    info = lapack.pftrf(values, m, _tick(progress, m, 0.0, 1 / 3))
+    info = lapack.pftrf(values, m, report)
     check_factor(values[where] if info == 0 else None, h, values.dtype)
-    lapack.pftri(values, m, _tick(progress, m, 1 / 3, 1.0))
-    check_inverse(values[where])
 
 
 def check_factor(L_ii: Floats | None, h: Doubles, dtype: np.dtype[Any]) -> None:
@@ -152,16 +157,16 @@ def emphasis(
     return a * lam / (b + (a - b) * free), w * (1 - free) / (b + (a - b) * free)  # exact for every b
 
 
-def _tick(progress: Progress | None, m: int, start: float, stop: float) -> Callable[[float], None] | None:
-    """Progress inside a LAPACK call, which reports none itself: elapsed time against flops at the measured rate."""
+def tick(progress: Progress | None, start: float, stop: float, flops: float) -> Callable[[float], None] | None:
+    """Progress inside a LAPACK call, which reports none itself: elapsed time against all flops at the measured rate."""
     if progress is None:
         return None
     rate = _flops_per_second()
 
-    def tick(elapsed: float) -> None:
-        progress("inverting", min(start + elapsed * rate / m**3, stop))
+    def report(elapsed: float) -> None:
+        progress("inverting", min(start + elapsed * rate / flops, stop))
 
-    return tick
+    return report
 
 
 @functools.cache

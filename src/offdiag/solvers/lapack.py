@@ -32,14 +32,12 @@ def exported(module: str, name: str, dtype: np.dtype[Any], arguments: int) -> An
     return prototype(get_pointer(capsule, get_name(capsule)))
 
 
-def _call(name: str, packed: Floats, m: int, tick: Callable[[float], None] | None) -> int:
-    """Run a packed routine in a thread of its own and wait for it in small steps; returns LAPACK's info."""
-    function = exported("cython_lapack", name, packed.dtype, 5)
-    info = ctypes.c_int(0)
-    arguments: tuple[Any, ...] = (ctypes.c_char(b"N"), ctypes.c_char(b"L"), ctypes.c_int(m))
+def _call(name: str, packed: Floats, *arguments: Any, tick: Callable[[float], None] | None) -> None:
+    """Run a routine in a thread of its own and wait for it in small steps; arrays are passed by address."""
+    function = exported("cython_lapack", name, packed.dtype, len(arguments))
 
-    def run() -> None:  # holds the arguments and the buffer: they must outlive a caller that is interrupted
-        function(*map(ctypes.addressof, arguments), packed.ctypes.data, ctypes.addressof(info))
+    def run() -> None:  # holds the arguments and the buffers: they must outlive a caller that is interrupted
+        function(*[a.ctypes.data if isinstance(a, np.ndarray) else ctypes.addressof(a) for a in arguments])
 
     thread = threading.Thread(target=run, daemon=True)  # an interrupted program may exit without waiting for it
     start = time.perf_counter()
@@ -48,14 +46,34 @@ def _call(name: str, packed: Floats, m: int, tick: Callable[[float], None] | Non
         thread.join(0.1)
         if tick:
             tick(time.perf_counter() - start)
+
+
+def _in_place(name: str, packed: Floats, m: int, tick: Callable[[float], None] | None) -> int:
+    """A routine that overwrites a packed matrix; returns LAPACK's info."""
+    info = ctypes.c_int(0)
+    _call(name, packed, ctypes.c_char(b"N"), ctypes.c_char(b"L"), ctypes.c_int(m), packed, info, tick=tick)
     return info.value
 
 
 def pftrf(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
     """Cholesky factor in place, m³/3 flops."""
-    return _call("pftrf", packed, m, tick)
+    return _in_place("pftrf", packed, m, tick)
 
 
 def pftri(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
     """Inverse from the factor, in place, 2m³/3 flops."""
-    return _call("pftri", packed, m, tick)
+    return _in_place("pftri", packed, m, tick)
+
+
+def tfsm(packed: Floats, B: Floats, *, transposed: bool = False, tick: Callable[[float], None] | None = None) -> None:
+    """B becomes L⁻¹ B, or L⁻ᵀ B, for a packed factor L (m×m) and a C-ordered B (m×k), in place: m²k flops."""
+    m, k = B.shape
+    if B.dtype != packed.dtype or not B.flags.c_contiguous:
+        raise ValueError("expected a C-ordered array of the precision of the factor")
+    if not B.size:
+        return
+    # Column-major LAPACK sees Bᵀ (k×m), so L is on the right and transposed: Bᵀ L⁻ᵀ = (L⁻¹ B)ᵀ.
+    words = (b"N", b"R", b"L", b"N" if transposed else b"T", b"N")
+    one = (ctypes.c_float if B.dtype == np.float32 else ctypes.c_double)(1)
+    K, M = ctypes.c_int(k), ctypes.c_int(m)
+    _call("tfsm", packed, *map(ctypes.c_char, words), K, M, one, packed, B, K, tick=tick)

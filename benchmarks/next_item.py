@@ -1,0 +1,116 @@
+"""NextItem against EDLAE in one run: counting against the plain Gram, time and memory of a fit, accuracy on real data.
+
+Ratios are taken within the run, so that a slow hour of the machine changes both sides. Writes results/next_item.json.
+
+    python benchmarks/next_item.py counting [--events 10000000] [--items 20000]
+    python benchmarks/next_item.py fit [--items 20000]
+    python benchmarks/next_item.py toys FOLDER WITH seq-toys
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import machine, measured
+from run import say
+
+import offdiag as od
+from offdiag.data.sequences import sequences_of
+from offdiag.gramian.order import Ageing, count_order
+
+RESULTS = Path(__file__).parent / "results" / "next_item.json"
+TARGETS = {"counting / gram": 3.0, "fit / EDLAE": 3.2, "numbers / m²": 1.6}
+SETTINGS: dict[str, Any] = {"l2": 100.0, "dropout": 0.3, "user_power": 0.0}
+
+
+def data(users: int, items: int, events: int) -> od.Interactions:
+    return od.synthetic.interactions(users, items, events, times=True, names=False, seed=0)
+
+
+def counting(items: int, events: int) -> dict[str, Any]:
+    """A and K of one pass over the events, and the Gram of the same users with 0/1 and with weighted users."""
+    X = data(events // 50, items, events)
+    sequences = sequences_of(X)
+    assert sequences is not None
+    small = X.select_users(slice(0, 100))
+    od.gram(small), od.gram(small, 0.5)
+    some = sequences_of(small)
+    assert some is not None
+    count_order(some, items, Ageing(0.8))  # compiled here
+    _, counts = measured(lambda: od.gram(X))
+    _, weighted = measured(lambda: od.gram(X, 0.5, dtype=np.float32))
+    _, order = measured(lambda: count_order(sequences, items, Ageing(0.8)))
+    _, flat = measured(lambda: count_order(sequences, items, Ageing(1.0)))
+    found = {
+        "items": items,
+        "events": events,
+        "gram": counts,
+        "weighted gram": weighted,
+        "order": order,
+        "no decay": flat,
+    }
+    for name, base in (("gram", counts), ("weighted gram", weighted)):
+        found[f"counting / {name}"] = order["seconds"] / base["seconds"]
+        found[f"counting without decay / {name}"] = flat["seconds"] / base["seconds"]
+    return found
+
+
+def fit(items: int) -> dict[str, Any]:
+    """The whole fit, with settings given, so that neither side chooses any."""
+    X = data(20_000, items, 1_000_000)
+    order: dict[str, Any] = {"mix": 0.3, "decay": 0.8, "history_decay": 0.75}
+    small = X.select_users(slice(0, 1000)).select_items(positions=np.arange(200))
+    od.EDLAE(**SETTINGS).fit(small), od.NextItem(**SETTINGS, **order).fit(small)
+    _, edlae = measured(lambda: od.EDLAE(**SETTINGS).fit(X))
+    _, ours = measured(lambda: od.NextItem(**SETTINGS, **order).fit(X))
+    _, repeats = measured(lambda: od.NextItem(**SETTINGS, **order, repeats=True).fit(X))
+    return {
+        "items": items,
+        "EDLAE": edlae,
+        "NextItem": ours,
+        "with repeats": repeats,
+        "fit / EDLAE": ours["seconds"] / edlae["seconds"],
+        "numbers / m²": ours["extra_peak_bytes"] / 4 / items**2,
+    }
+
+
+def toys(folder: Path) -> dict[str, Any]:
+    """Last item out, all items ranked, settings chosen from the training data."""
+    events = od.read(folder / "seq-toys" / "sequences.txt", format="adjacency", keep="events")
+    split = od.split.last_out(events)
+    model, cost = measured(lambda: od.NextItem().fit(split.train))
+    metrics = ["hit@5", "ndcg@5", "hit@10", "ndcg@10", "mrr@10"]
+    assert split.validation is not None
+    parts = {"validation": split.validation, "test": split.test}
+    results = {name: od.evaluate(model, part, metrics).to_dict() for name, part in parts.items()}
+    return {"settings": model.settings_, "fit": cost, **results}
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("what", choices=("counting", "fit", "toys"))
+    asked.add_argument("folder", nargs="?", type=Path)
+    asked.add_argument("--items", type=int, default=20_000)
+    asked.add_argument("--events", type=int, default=10_000_000)
+    given = asked.parse_args()
+    if given.what == "toys" and given.folder is None:
+        asked.error("toys needs the folder with seq-toys")
+    about = machine()
+    found = {
+        "counting": lambda: counting(given.items, given.events),
+        "fit": lambda: fit(given.items),
+        "toys": lambda: toys(given.folder),
+    }[given.what]()
+    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"targets": TARGETS}
+    whole[given.what] = found | {"machine": about}
+    RESULTS.write_text(json.dumps(whole, indent=1) + "\n")
+    for name, value in found.items():
+        say(f"{name}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+import numpy as np
+
+import offdiag as od
+from offdiag.data.sequences import Sequences
+from offdiag.models import order_defaults
+from offdiag.models.order_defaults import SmallProblem
+
+
+def sequences(n=80, m=15, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 6, n)
+    return Sequences(np.concatenate([[0], np.cumsum(lengths)]), rng.integers(0, m, lengths.sum()).astype(np.int32))
+
+
+def test_the_last_event_is_hidden_from_the_small_problem(monkeypatch):
+    monkeypatch.setattr(order_defaults, "ITEMS", 6)
+    events = sequences()
+    small = SmallProblem.of(events, 15, repeats=True)
+    popular = np.sort(np.argsort(-np.bincount(events.items, minlength=15), kind="stable")[:6])
+    kept = [[i for i in events.of(u).tolist() if i in popular] for u in range(80)]
+    assert small.targets.tolist() == [np.searchsorted(popular, user[-1]) for user in kept if len(user) > 1]
+    assert popular[small.past.items].tolist() == [i for user in kept for i in (user[:-1] if len(user) > 1 else user)]
+    assert small.matrix.shape == (80, 6)
+
+
+def test_targets_that_cannot_be_recommended_are_left_out():
+    small = SmallProblem.of(sequences(), 15, repeats=False)
+    for row, target in enumerate(small.targets.tolist()):
+        assert target not in small.histories.of(row).tolist()
+
+
+def test_reciprocal_ranks_are_those_of_a_sort():
+    small = SmallProblem.of(sequences(), 15, repeats=False)
+    B = np.random.default_rng(0).random((15, 15)).astype(np.float32)
+    found = small.reciprocal_ranks(B, 0.5, repeats=False)
+    for row, target in enumerate(small.targets.tolist()):
+        items = small.histories.of(row).tolist()
+        scores = sum(0.5 ** (len(items) - 1 - at) * B[i] for at, i in enumerate(items))
+        better = [i for i in np.argsort(-scores).tolist() if i not in items]
+        assert found[row] == 1 / (better.index(target) + 1)
+
+
+def test_given_settings_stay_and_few_users_get_the_usual_ones():
+    X = od.synthetic.interactions(30, 20, 200, times=True, seed=0)
+    used = od.NextItem(mix=0.9, l2=7.0).fit(X).settings_
+    assert (used["mix"], used["l2"]) == (0.9, 7.0)
+    assert (used["decay"], used["history_decay"]) == (0.8, 0.75)
+    assert (used["dropout"], used["user_power"]) == (0.3, 0.0)
