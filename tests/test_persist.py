@@ -553,3 +553,18 @@ def test_a_save_keeps_permissions_and_follows_links(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o640
     assert od.load(tmp_path / "m").item_ids_.tolist() == TITLES.tolist()
+
+
+@pytest.mark.parametrize("user_power", [0.0, 0.5])
+def test_a_file_knows_whether_popularity_counts_users(tmp_path, user_power):
+    X = od.synthetic.interactions(60, 20, 500, seed=0)
+    model = od.EASE(l2=5.0, user_power=user_power).fit(X)
+    assert model.counts_users_
+    model.save(tmp_path / "m.od", updatable=True)
+    again = od.load(tmp_path / "m.od")
+    again.save(tmp_path / "copy.od")  # without its living state
+    assert od.load(tmp_path / "copy.od").counts_users_
+    again.update(X.matrix[:1] * 3)
+    assert not again.counts_users_
+    again.forget(X.matrix[:1] * 3)
+    assert again.counts_users_

@@ -175,7 +175,6 @@ def _contents(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON part and the tensors of a fitted model, wide types first so that all are aligned."""
     import offdiag
-    from offdiag.living.past import popularity_counts_users
 
     name = type(model).__name__
     if name not in model_list.MODELS or type(model) is not model_list.model_class(name):
@@ -197,7 +196,6 @@ def _contents(
         "weights": model.weights_.kind,
         "n_users": _plain(model.n_users_, "n_users_"),
         "n_items": len(model.item_ids_),
-        "popularity_counts_users": popularity_counts_users(model),
         "item_ids_dtype": ids_dtype,
         "catalogue": products_about,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),

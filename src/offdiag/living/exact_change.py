@@ -203,6 +203,7 @@ def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
         item_ids_=plan.catalogue.item_ids[plan.kept],
         popularity_=G.item_sums.copy(),
         n_users_=G.n_users,
+        counts_users_=np.array_equal(G.item_sums, G.item_counts),
         _past=remembered,
     )
 
@@ -235,7 +236,7 @@ def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, befor
 def refit(model: Recommender, G: Gram | SparseGram, progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram: always right, never cheap."""
     fresh = model._refit(G, progress)
-    apart = ("item_ids_", "popularity_", "n_users_", "settings_", "columns_")
+    apart = ("item_ids_", "popularity_", "n_users_", "counts_users_", "settings_", "columns_")
     learned = {name: value for name, value in vars(fresh).items() if name.endswith("_") and name not in apart}
     return NewWeights(learned, "refit", 0.0, 0.0)
 

@@ -95,14 +95,6 @@ def check_changeable(model: Recommender) -> None:
         )
 
 
-def popularity_counts_users(model: Recommender) -> bool:
-    """Whether ``popularity_`` surely is the number of users of each item, because every value of the data is 1."""
-    known = model._past.source if model._past.gram is None else model._past.gram
-    if known is None:
-        return False
-    return bool((known.data == 1).all()) if isinstance(known, sparse.csr_array) else counts_users(known)
-
-
 def gram_of(model: Recommender, progress: Progress | None = None) -> Gram | SparseGram:
     """The Gram behind a fitted model, read from its living state or counted from its data when first asked for."""
     past = model._past

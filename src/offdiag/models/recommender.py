@@ -46,6 +46,7 @@ class Recommender(Estimator):
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
     settings_: dict[str, Any]  # the hyper-parameters as used, with every "auto" replaced by its value
     n_users_: int
+    counts_users_: bool  # whether popularity_ is the number of users of each item, as it is for 0/1 data
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _catalogue: Catalogue | None = None
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
@@ -231,6 +232,7 @@ class Recommender(Estimator):
         settings: dict[str, Any],
         past: Past | None = None,
         columns: Roles | None = None,
+        counts_users: bool = False,
         **learned: Any,
     ) -> Self:
         """The end of every fit; ``learned`` holds further fitted attributes.
@@ -243,6 +245,7 @@ class Recommender(Estimator):
             item_ids_=item_ids,
             popularity_=popularity,
             n_users_=n_users,
+            counts_users_=counts_users,
             columns_=columns,
             settings_=settings,
             _catalogue=None,  # of the items of an earlier fit: the same ids may now mean other products

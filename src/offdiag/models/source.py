@@ -63,6 +63,7 @@ class Source:
     n_users: int
     past: Past
     columns: Roles | None = None
+    counts_users: bool = False  # popularity is the number of users of each item
 
 
 def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.csr_array, Source]:
@@ -74,7 +75,8 @@ def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.
     item_ids = check_item_ids(getattr(X, "item_ids", None), m)
     popularity = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
     columns = X.columns if isinstance(X, Interactions) else None
-    return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X), columns)
+    counts_users = np.array_equal(popularity, np.bincount(matrix.indices, minlength=m))
+    return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X), columns, counts_users)
 
 
 def data_of(X: Any, reading: Mapping[str, Any], **usual: Any) -> Any:
@@ -125,7 +127,9 @@ def read_histories(X: Any, columns: Roles | None, keep: str = "pairs") -> Any:
 
 def read_gram(G: Gram | SparseGram, item_ids: Any) -> Source:
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
-    return Source(check_item_ids(item_ids, G.n_items), G.item_sums.copy(), G.n_users, Past.of_fit(G))
+    counts_users = np.array_equal(G.item_sums, G.item_counts)
+    item_ids = check_item_ids(item_ids, G.n_items)
+    return Source(item_ids, G.item_sums.copy(), G.n_users, Past.of_fit(G), counts_users=counts_users)
 
 
 def product_of(G: Gram | SparseGram, dtype: str) -> Product:

@@ -194,6 +194,7 @@ class SparseEDLAE(Regression):
         n_users: int,
         past: Past | None = None,
         columns: Roles | None = None,
+        counts_users: bool = False,
         smooth: LowPass | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
@@ -209,8 +210,9 @@ class SparseEDLAE(Regression):
         penalty = None if settings["item_power"] else settings["l2"] / scale
         objective = float((g - explained).sum()) * scale
         return self._store(
-            weights, item_ids, popularity, n_users, used, past, columns, penalty_=penalty, objective_=objective
-        )
+            weights, item_ids, popularity, n_users, used, past, columns, counts_users,
+            penalty_=penalty, objective_=objective,
+        )  # fmt: skip
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:
         """Check that the fit has enough memory; return the length of the supports and resolve it if it is "auto"."""

@@ -76,7 +76,7 @@ class ServedModel:
         popularity = self.model.popularity_
         self.shares: NDArray[np.float64] = popularity / max(popularity.sum(), 1.0)
         self.card = self._valid_card()
-        known = self.about.get("popularity_counts_users") is True
+        known = getattr(self.model, "counts_users_", False) is True
         self.users = np.clip(popularity / max(self.card["n_users"], 1), 0.0, 1.0) if known else None
         self.order: NDArray[np.int64] = np.argsort(-self.shares, kind="stable")
         if self.n_items:
