@@ -1,5 +1,9 @@
-"""Documentation that cannot rot: every Python block and every `$ command` runs, in order, in an empty folder."""
+"""Documentation that cannot rot: every Python block and every `$ command` runs, in order, in an empty folder.
 
+A command that ends in `&` runs until the end of its page; what follows waits for its first line.
+"""
+
+import contextlib
 import os
 import re
 import shlex
@@ -27,9 +31,22 @@ def steps(text):
                     yield "console", line[2:]
 
 
+@pytest.fixture
+def background():
+    """Starts a command, waits for its first line, and stops it at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(words):
+            running = stack.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+            stack.callback(running.terminate)
+            assert "serving" in running.stderr.readline()
+
+        yield start
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys, background):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
     for kind, text in steps(page.read_text()):
@@ -39,9 +56,12 @@ def test_every_example_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
         elif kind == "output":
             assert capsys.readouterr().out == text
         else:
-            words = shlex.split(text)
+            words = shlex.split(text.removesuffix("&"))
             if words[0] == "offdiag":
                 words = [sys.executable, "-m", "offdiag", *words[1:]]
+            if text.endswith("&"):
+                background(words)
+                continue
             ran = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
             assert ran.returncode == 0, f"$ {text}\n{ran.stdout}\n{ran.stderr}"
 
