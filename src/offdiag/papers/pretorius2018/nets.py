@@ -61,7 +61,7 @@ SIZES: dict[Size, dict[PictureName, Sizes]] = {
     },
     "paper": {  # samples and images as in the paper; it does not say how many hidden units and epochs it has
         "mnist": Sizes(samples=50_000, pool=1, hidden=128, batch=1000, epochs=12, seeds=3),
-        "cifar10": Sizes(samples=30_000, pool=1, hidden=128, batch=250, epochs=12, seeds=3, records=30),
+        "cifar10": Sizes(samples=30_000, pool=1, hidden=128, batch=250, epochs=6, seeds=3, records=20),
     },
 }
 
