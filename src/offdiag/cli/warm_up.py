@@ -64,7 +64,7 @@ def run(models: Iterable[str] = model_list.MODELS) -> Iterator[str]:
     counts = od.synthetic.catalogue(USERS, ITEMS, 8 * USERS, communities=3, seed=0).interactions
     matrix = counts.matrix.copy()
     matrix.data[::3] = 4.5  # no counts: summed in double precision
-    ratings = od.Interactions(matrix, counts.user_ids, counts.item_ids)
+    ratings = od.Interactions(matrix, counts.user_ids, counts.item_ids, counts.times)
     for name in models:
         if model_list.MODELS[name].family == "nets":  # not compiled by us
             continue
