@@ -88,7 +88,7 @@ def test_users_are_chosen_by_id(model, inter, tmp_path):
     assert list(lists) == list(model.recommend(inter.select_users(ids=[7, 3]), k=2))
     model.recommend_to(tmp_path / "top.csv", users=[7, 3], data=inter, k=2)
     assert pl.read_csv(tmp_path / "top.csv")["user"].to_list() == [7, 7, 3, 3]
-    with pytest.raises(od.OffdiagError, match=r"ids of users that are here, such as 0, received 999"):
+    with pytest.raises(od.OffdiagError, match=r"ids of users in the data, such as 0, received 999"):
         model.recommend(users=[999], data=inter)
     for words in ({"users": [7]}, {"histories": [[]], "users": [7], "data": inter}, {}, {"data": [[1]]}):
         with pytest.raises(od.OffdiagError, match="expected"):

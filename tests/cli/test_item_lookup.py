@@ -31,7 +31,7 @@ def lookup():
         ("7", [7]), ("Alien", [7]), (" aliens ", [8]), ("7,brazil", [7, 9]), ("brasil", [9]),
         ("Crouching Tiger, Hidden Dragon", [10]), ('"Crouching Tiger, Hidden Dragon", 7', [10, 7]),
         ("1984", [11]), ("fulmetal alchemst", [14]), ("12", [12]), ("", []), (" , ", []), ("biter ship 2", [17]),
-        ("hidden dragon", [10]),
+        ("hidden dragon", [10]), ("bitter ship 1", [16]), ("ROMANCE 2", [17]),
     ],
 )  # fmt: skip
 def test_items_are_found_by_id_or_title(lookup, text, items):

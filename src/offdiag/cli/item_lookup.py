@@ -13,7 +13,7 @@ import numpy as np
 from offdiag.cli import console
 from offdiag.data.ids import is_whole_text, of_type
 from offdiag.errors import OffdiagError
-from offdiag.title_search import TitleIndex
+from offdiag.title_search import TitleIndex, fold
 
 if TYPE_CHECKING:
     from offdiag import Catalogue
@@ -62,6 +62,10 @@ class Lookup:
             return item
         if not self._titles or (self._whole and is_whole_text(text)):
             return None
+        words = set(fold(text).split())
+        holding = [place for place, title in enumerate(self._index.texts) if words <= set(title.split())]
+        if len(holding) == 1 and words:
+            return self._resolved(text, holding[0])
         found = self._index.find(text, OFFERED + 1)
         best, second = ([score for _, score in found] + [0.0, 0.0])[:2]
         if best >= GOOD and (best - second >= LEAD or best == 1.0 > second):
