@@ -61,7 +61,7 @@ def test_a_folder_of_files_holds_the_same_rows(model, inter, tmp_path, ending):
 def test_positions_titles_unknown_ids_and_short_lists_are_kept(model, inter, tmp_path):
     histories = [[inter.item_ids[n % 40], "new"] if n % 3 else [] for n in range(20)]
     histories[4] = inter.item_ids[:38].tolist()
-    with pytest.warns(od.UnknownItemsWarning, match="1 ids are not in the catalogue.*'new'"):
+    with pytest.warns(od.UnknownItemsWarning, match="1 id is unknown to the model and was left out: 'new'"):
         done = model.recommend_to(tmp_path / "top.csv", histories, k=5, titles={inter.item_ids[3]: "Three, the film"})
     assert done.unknown == {"new": sum("new" in history for history in histories)}
     assert (done.n_popular, done.n_short) == (sum(not history for history in histories), 1)

@@ -36,7 +36,7 @@ def test_typed_ids_become_numbers_if_the_ids_of_the_model_are(text_of, json_of):
         ("a,b\n1,2\n", [], "name the columns to use, e.g. --user …, --item …,"),
         ("user,item\n1,2\n", ["--encoding", "utf-16"], "give --separator, or --format for lines of ids"),
         ("user;item\n1;2\n", ["--separator", ","], "it looks divided by ';': give --separator ';'"),
-        ("user,item\n1,2\n", ["--item", "user"], "received --user 'user', --item 'user'; name each column once"),
+        ("user,item\n1,2\n", ["--item", "user"], "received --user 'user', --item 'user'; name each once"),
         ("user,item,event\n1,2,buy\n", ["--where", "evnt = 'buy'"], "did you mean 'event'?"),
         ("user,item,event\n1,2,buy\n", ["--where", "event = buy"], "text in a condition is put in single quotes"),
         ("user,item\n1,2\n", ["--model", "next-item"], "read the table with --time <column>, or with --in-order"),

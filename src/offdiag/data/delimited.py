@@ -47,10 +47,6 @@ def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
         whole = source if isinstance(source, bytes) else file_bytes(path, options.encoding)
         source = whole.replace(layout.separator.encode(), b"\x1f")
         lines = [line.replace(layout.separator, "\x1f") for line in lines]
-    roles_at = {role: at for role, at in layout.found.items() if not role.startswith(MORE)}
-    if len(set(roles_at.values())) < len(roles_at):
-        twice = ", ".join(f"{role}={layout.names[at]!r}" for role, at in roles_at.items())
-        raise OffdiagError(f"expected a different column for each argument, received {twice}; name each column once")
     types = _types(lines, layout, options, path.name)
     return _load(source, layout, types, options.text_ids, path.name)
 

@@ -57,6 +57,10 @@ def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> 
         else:
             missing.append(role)
     if not missing:
+        at = {role: place for role, place in found.items() if not role.startswith(MORE)}
+        if len(set(at.values())) < len(at):
+            twice = ", ".join(f"{role}={names[place]!r}" for role, place in at.items())
+            raise OffdiagError(f"expected a different column for each argument, received {twice}; name each once")
         return found
     asked = ", ".join(asked_for(role, wanted[role]) for role in missing)
     listed = ", ".join(map(str, names[:20])) + (", …" if len(names) > 20 else "")

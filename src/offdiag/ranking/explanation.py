@@ -86,7 +86,7 @@ def explain(
         raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
     target = int(positions([item], item_ids)[0])
     if target < 0:
-        raise OffdiagError(f"the catalogue has no item {item!r}; ids are compared exactly, with their type")
+        raise OffdiagError(f"the model has no item {item!r}; ids are compared exactly, with their type")
     parts = X.data.astype(np.float64) * weights.column(X.indices.astype(np.int64), target)
     if parts.size and parts.any():
         # On a common grid 2^-40 below the largest, sums are exact in any order, and the grid is finer than float32.
