@@ -61,7 +61,7 @@ def test_a_folder_of_files_holds_the_same_rows(model, inter, tmp_path, ending):
 def test_positions_titles_unknown_ids_and_short_lists_are_kept(model, inter, tmp_path):
     histories = [[inter.item_ids[n % 40], "new"] if n % 3 else [] for n in range(20)]
     histories[4] = inter.item_ids[:38].tolist()
-    with pytest.warns(od.UnknownItemsWarning, match="1 ids are not in the catalogue.*'new'"):
+    with pytest.warns(od.UnknownItemsWarning, match="1 id is unknown to the model and was left out: 'new'"):
         done = model.recommend_to(tmp_path / "top.csv", histories, k=5, titles={inter.item_ids[3]: "Three, the film"})
     assert done.unknown == {"new": sum("new" in history for history in histories)}
     assert (done.n_popular, done.n_short) == (sum(not history for history in histories), 1)
@@ -88,7 +88,7 @@ def test_users_are_chosen_by_id(model, inter, tmp_path):
     assert list(lists) == list(model.recommend(inter.select_users(ids=[7, 3]), k=2))
     model.recommend_to(tmp_path / "top.csv", users=[7, 3], data=inter, k=2)
     assert pl.read_csv(tmp_path / "top.csv")["user"].to_list() == [7, 7, 3, 3]
-    with pytest.raises(od.OffdiagError, match=r"ids of users that are here, such as 0, received 999"):
+    with pytest.raises(od.OffdiagError, match=r"ids of users in the data, such as 0, received 999"):
         model.recommend(users=[999], data=inter)
     for words in ({"users": [7]}, {"histories": [[]], "users": [7], "data": inter}, {}, {"data": [[1]]}):
         with pytest.raises(od.OffdiagError, match="expected"):

@@ -39,6 +39,7 @@ def shown(inter):
         certificate,
         lists,
         why,
+        od.Reranked(model, diversity=0.2, at_most=2, categories={EVIL: EVIL}),
     )
     return [one._repr_html_() for one in objects]
 
@@ -77,6 +78,15 @@ def test_a_model_says_what_it_learned_from(inter):
     assert total in model._repr_html_()
     assert repr(model).endswith(f", learned from {total}")
     assert "chosen from the data" in model._repr_html_(), "user_power was left to the library"
+
+
+def test_a_model_shows_its_columns_and_its_catalogue():
+    log = {"who": ["ann", "ann", "bob"], "sku": [7, 8, 9]}
+    model = od.EASE(l2=1.0).fit(log, user="who", item="sku")
+    assert "catalogue" not in model._repr_html_()
+    html = model.with_catalogue({"id": [7, 8], "title": ["Alien", "Brazil"]})._repr_html_()
+    assert "user &#39;who&#39;, item &#39;sku&#39;" in html
+    assert "title of 2 of 3 items" in html
 
 
 def test_cells_are_short_and_gaps_are_empty():

@@ -125,7 +125,7 @@ def test_strict_makes_unknown_ids_an_error(words, message):
 
 def test_predict_warns_about_ids_it_leaves_out():
     model = fitted(NUMBERS)
-    with pytest.warns(od.UnknownItemsWarning, match="1 ids .*44"):
+    with pytest.warns(od.UnknownItemsWarning, match="1 id is unknown .*44"):
         scores = model.predict([[3, 44]])
     assert np.array_equal(scores, model.predict([[3]]))
 
@@ -180,3 +180,9 @@ def test_columns_have_one_type_whatever_the_items():
         for histories, allow in (([[]], None), ([[]], [5]), ([NUMBERS.tolist()], None))
     )
     assert some == none == empty
+
+
+def test_printed_lists_are_a_table():
+    lists = fitted(NAMES).recommend([["bread"], ["date"]], k=2)
+    assert str(lists).startswith("2 lists of up to 2 items\n")
+    assert all(word in str(lists) for word in ("user", "rank", "cheese", "score"))

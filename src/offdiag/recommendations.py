@@ -123,15 +123,20 @@ class Recommendations(tables.Tabular):
         named = zip(distinct, self.catalogue.column("title", distinct), strict=True)
         return tables.looked_up(items, {str(item): str(title) for item, title in named if title is not None})
 
-    def _repr_html_(self) -> str:
+    def __str__(self) -> str:
+        return f"{self._title()}\n{self._first(notebook.ROWS).to_polars()}"
+
+    def _title(self) -> str:
         n, k = self.indices.shape
+        return f"{n:,} list{'s' * (n != 1)} of up to {k:,} items"
+
+    def _repr_html_(self) -> str:
         first = self._first(notebook.ROWS)
-        title = f"{n:,} lists of up to {k:,} items"
         facts = {"left out": f"{n_unknown:,} ids that the model does not know"} if (n_unknown := self.n_unknown) else {}
         if self.catalogue is not None:  # there is more room for them than on a terminal
             first = replace(first, shown=(*CARD, *(name for name in self.shown if name not in CARD)))
         return notebook.card(
-            title,
+            self._title(),
             facts,
             first.to_polars(),
             n_rows=int(self.lengths.sum()),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import ranking, rerank
+from offdiag import notebook, ranking, rerank
 from offdiag.data.catalogue import Catalogue
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
@@ -114,6 +114,12 @@ class Reranked(Lists):
 
     def ask(self, k: int, **words: Any) -> ranking.Question:
         return self.model.ask(k, reranked=self._rerank, **words)
+
+    def _repr_html_(self) -> str:
+        facts = {"model": repr(self.model), "diversity": self.diversity, "by": self.by}
+        if self.at_most is not None:
+            facts["at most"] = f"{self.at_most:,} of a category"
+        return notebook.card("Reranked", facts, note="cost(held_out) measures what the reranking costs")
 
     def cost(
         self,

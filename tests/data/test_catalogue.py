@@ -121,7 +121,7 @@ def test_a_model_with_a_catalogue_leaves_the_other_as_it_was(caplog):
     with caplog.at_level("INFO", logger="offdiag"):
         titled = model.with_catalogue(SHOP)
     assert (model.catalogue_, titled.catalogue_) == (None, SHOP)
-    assert "1 of 3 items have no row in the catalogue: 9" in caplog.text
+    assert "1 of 3 items has no row in the catalogue: 9" in caplog.text
     assert titled.with_catalogue(None).catalogue_ is None
     assert titled.recommend([[9]], k=2).to_dicts()[0]["title"] == "Alien"
     assert titled.similar([9], k=3).to_polars().columns == ["item", "rank", "similar", "title", "score"]

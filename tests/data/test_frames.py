@@ -38,3 +38,11 @@ def test_frames_of_every_column_type_are_read_or_refused_in_one_line():
                 frame = pl.DataFrame({**good, role: column}, strict=False)
                 said = outcome(lambda f=frame, t=text_ids: od.read(f, value="value", time="time", text_ids=t))
                 assert "\n" not in (said or "")
+
+
+def test_one_column_cannot_play_two_roles():
+    frame = pl.DataFrame({"a": ["x", "y"], "b": [1, 2]})
+    with pytest.raises(od.OffdiagError, match="received user='a', item='a'; name each once"):
+        od.read(frame, user="a", item="a")
+    with pytest.raises(od.OffdiagError, match="received user='a', item='b', value='b'"):
+        od.read(frame, user=0, item="b", value=1)

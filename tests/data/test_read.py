@@ -146,7 +146,7 @@ test_a_wrong_source_or_argument_is_rejected = rejects(
     ),
     (lambda: read(FRAME.assign(value=3e38), value="value"), "a sum beyond 3.4e38; scale the values down"),
     (lambda: read(FRAME.assign(time=[1, "a", 2, 3]), time="time"), "one type in the time column .* received int, str"),
-    (lambda: read(FRAME, time="user"), "ISO dates such as 2024-05-31 .* received 'b' in row 1"),
+    (lambda: read(FRAME.assign(day="b"), time="day"), "ISO dates such as 2024-05-31 .* received 'b' in row 1"),
 )
 
 

@@ -166,7 +166,7 @@ def test_nothing_is_ever_written(server, duck, lite):
         ({"query": "select item from events"}, "user='user' among the columns"),
         ({"query": 'select "user", item from events where false'}, "at least one interaction"),
         ({"query": "select null as user, item from events"}, "user id in every row"),
-        ({"table": "events", "value": "item"}, "numbers in the value column"),
+        ({"query": 'select "user", item, item as qty from events', "value": "qty"}, "numbers in the value column"),
         ({"table": "events", "format": "csv"}, "no format with a database"),
     ],
 )

@@ -43,6 +43,18 @@ def test_lists_to_a_file_and_reranked_lists_take_tables_too(model, data, table, 
     assert varied.recommend(table, k=3).to_dicts() == varied.recommend(data, k=3).to_dicts()
 
 
+def test_a_file_has_the_columns_of_the_catalogue_that_are_named(model, data, tmp_path):
+    shop = od.Catalogue.of(data.item_ids, {"title": [f"title {x}" for x in data.item_ids], "price": [1.5] * 20})
+    titled = model.with_catalogue(shop)
+    titled.recommend_to(tmp_path / "top.csv", data, k=2, columns=("title", "price"))
+    assert pl.read_csv(tmp_path / "top.csv").columns == ["user", "rank", "item", "title", "price", "score"]
+    with pytest.raises(od.OffdiagError, match="received 'link'; the model has title, price"):
+        titled.recommend_to(tmp_path / "none.csv", data, columns=["link"])
+    with pytest.raises(od.OffdiagError, match="received 'price'; the model has no catalogue"):
+        model.recommend_to(tmp_path / "none.csv", data, columns=["price"])
+    assert not (tmp_path / "none.csv").exists()
+
+
 def test_users_of_a_table_are_added_and_forgotten(data, table):
     first, rest = table.filter(pl.col("who") < 40), table.filter(pl.col("who") >= 40)
     model = od.EASE(l2=5.0, user_power=0.0).fit(first, user="who", item="what")

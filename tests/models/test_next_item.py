@@ -199,7 +199,7 @@ def test_tuning_finds_settings_of_order():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (np.eye(3), "received ndarray; read a table with od.read"),
+        (np.eye(3), "received ndarray; read the table with time="),
         (od.read(np.eye(3)), "received Interactions without times"),
         (od.read({"user": [1, 2], "item": [1, 2], "t": [1, 2]}, time="t"), "two events or more"),
     ],

@@ -35,6 +35,15 @@ def test_contributions_of_long_histories_sum_exactly_in_float64():
         assert parts.sum() == reasons.score == sum(parts.tolist()) == sum(parts[::-1].tolist()) == math.fsum(parts)
 
 
+def test_an_explanation_has_the_titles_of_the_catalogue():
+    _, model = groceries()
+    assert "title" not in model.explain(["apple"], "date").to_polars().columns
+    titled = model.with_catalogue({"item": ["apple", "date"], "title": ["Apples", "Dates"]})
+    reasons = titled.explain(["apple", "bread"], "date")
+    assert {row["item"]: row["title"] for row in reasons.to_dicts()} == {"apple": "Apples", "bread": None}
+    assert "Why Dates (date)" in reasons._repr_html_()
+
+
 def test_explain_asks_for_one_history_and_a_known_item():
     _, model = groceries()
     with pytest.raises(od.OffdiagError, match="one history, received 2"):

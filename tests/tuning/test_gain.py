@@ -42,6 +42,12 @@ def test_a_clear_gain_is_stated_with_its_error():
     assert str(found) == "+0.0041 ± 0.0006 ndcg@10 over automatic (p < 0.0001)"
 
 
+def test_a_notebook_shows_the_gain_and_both_results():
+    html = of_difference(0.0041, 0.0006 * 50**0.5)._repr_html_()
+    assert "over automatic" in html
+    assert html.count("±") == 3
+
+
 def test_a_difference_that_may_be_noise_is_no_gain():
     found = of_difference(0.0009, 0.0011 * 50**0.5)
     assert not found.measurable

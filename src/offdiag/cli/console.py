@@ -43,7 +43,13 @@ def safe(text: str) -> str:
     return text
 
 
-_FLAGS = {"text_ids=True": "--text-ids", "normalise_users=True": "--normalise-users"}
+_FLAGS = {
+    "text_ids=True": "--text-ids",
+    "normalise_users=True": "--normalise-users",
+    "keep='events'": "--in-order",
+    ", or write positions=… if these are positions": "",
+    "read other files with od.read": "other data is named by its path",
+}
 _OPTIONS = (
     "user", "item", "value", "time", "event", "format", "separator", "encoding", "header", "table", "missing",
     "negative", "decimal", "date_format", "where", "action", "weights",
@@ -54,8 +60,13 @@ def as_options(text: str) -> str:
     """The library gives hints in Python, such as user='customer'; here that is --user 'customer'."""
     for flag, option in _FLAGS.items():
         text = text.replace(flag, option)
+    text = re.sub(
+        r"call datasets\.download\('([\w-]+)'\) or give folder=<where its files are>",
+        r"run offdiag datasets --download \1, or give the path of its files",
+        text,
+    )
     name = rf"(?<![\w.(?&/'-])({'|'.join(_OPTIONS)})="
-    text = re.sub(name + r"(?=['\d…])", lambda found: f"--{found[1].replace('_', '-')} ", text)
+    text = re.sub(name + r"(?=['\d…<])", lambda found: f"--{found[1].replace('_', '-')} ", text)
     return re.sub(name + r"(?=\W|$)", lambda found: f"--{found[1].replace('_', '-')}", text)
 
 

@@ -96,7 +96,7 @@ def recommend(
     if diversity or at_most is not None:
         kinds = _categories(categories, per, fitted)
         source = od.Reranked(fitted, diversity=diversity, at_most=at_most, categories=kinds)
-        if kinds is not None:
+        if kinds is not None and at_most is not None:
             _note_without("category", kinds, fitted)
     elif categories is not None:
         raise OffdiagError("--categories is used by --at-most; add --at-most N")
@@ -198,7 +198,8 @@ def _categories(path: str | None, per: str, model: Recommender) -> dict[str, str
 def _note_without(noun: str, texts: Mapping[str, str], model: Recommender) -> None:
     lacking = [item for item in model.item_ids_.tolist() if str(item) not in texts]
     if lacking:
-        console.note(f"{len(lacking):,} of {len(model.item_ids_):,} items have no {noun}: {wording.shorten(lacking)}")
+        have = "has" if len(lacking) == 1 else "have"
+        console.note(f"{len(lacking):,} of {len(model.item_ids_):,} items {have} no {noun}: {wording.shorten(lacking)}")
 
 
 def _note_cost(source: Reranked, rows: Interactions | None, k: int) -> None:

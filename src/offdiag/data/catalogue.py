@@ -204,7 +204,7 @@ class Catalogue(tables.Tabular):
             >>> import offdiag as od
             >>> shop = od.read_catalogue({"id": [7, 8], "title": ["Alien", "Brazil"]})
             >>> shop.coverage(np.array([8, 9])).notes
-            ('1 of 2 items have no row in the catalogue: 9', '1 row is of an item that the model does not know')
+            ('1 of 2 items has no row in the catalogue: 9', '1 row is of an item that the model does not know')
         """
         places = self.places(item_ids)
         return Coverage(len(item_ids), item_ids[places < 0].tolist(), len(self) - int((places >= 0).sum()))

@@ -26,7 +26,10 @@ class Coverage:
         notes = []
         if self.without_row:
             listed = wording.shorten(self.without_row)
-            notes.append(f"{len(self.without_row):,} of {self.n_items:,} items have no row in the catalogue: {listed}")
+            have = "has" if len(self.without_row) == 1 else "have"
+            notes.append(
+                f"{len(self.without_row):,} of {self.n_items:,} items {have} no row in the catalogue: {listed}"
+            )
         if n := self.rows_without_item:
             rows = "row is of an item" if n == 1 else "rows are of items"
             notes.append(f"{n:,} {rows} that the model does not know")

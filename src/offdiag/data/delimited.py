@@ -47,9 +47,6 @@ def read_delimited(path: Path, roles: Roles, options: Options) -> Table:
         whole = source if isinstance(source, bytes) else file_bytes(path, options.encoding)
         source = whole.replace(layout.separator.encode(), b"\x1f")
         lines = [line.replace(layout.separator, "\x1f") for line in lines]
-    roles_at = {role: at for role, at in layout.found.items() if not role.startswith(MORE)}
-    if len(set(roles_at.values())) < len(roles_at):
-        raise OffdiagError(f"expected a different column for each argument, received {roles_at}; name each column once")
     types = _types(lines, layout, options, path.name)
     return _load(source, layout, types, options.text_ids, path.name)
 
@@ -126,7 +123,7 @@ def _separator(first: str, options: Options, name: str) -> str:
         )
     if len(_fields(first, chosen)) < 2:
         found = separator_of(first)
-        advice = f"it looks divided by {found!r}" if found else "choose another separator"
+        advice = f"it looks divided by {found!r}: give separator={found!r}" if found else "choose another separator"
         raise OffdiagError(
             f"expected columns divided by {chosen!r}, received one column {first[:60]!r} in {name}; {advice}"
         )

@@ -57,11 +57,15 @@ def find_columns(names: list[Any], wanted: Mapping[str, Column], where: str) -> 
         else:
             missing.append(role)
     if not missing:
+        at = {role: place for role, place in found.items() if not role.startswith(MORE)}
+        if len(set(at.values())) < len(at):
+            twice = ", ".join(f"{role}={names[place]!r}" for role, place in at.items())
+            raise OffdiagError(f"expected a different column for each argument, received {twice}; name each once")
         return found
     asked = ", ".join(asked_for(role, wanted[role]) for role in missing)
     listed = ", ".join(map(str, names[:20])) + (", …" if len(names) > 20 else "")
     raise MissingColumnsError(
-        f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted)}"
+        f"expected {asked} among the columns of {where}, received {listed}; {_advice(names, wanted, missing)}"
     )
 
 
@@ -70,7 +74,10 @@ def asked_for(role: str, column: Column) -> str:
     return f"the column {column!r}" if role.startswith(MORE) else f"{role}={column!r}"
 
 
-def _advice(names: list[Any], wanted: Mapping[str, Column]) -> str:
+def _advice(names: list[Any], wanted: Mapping[str, Column], missing: Sequence[str]) -> str:
+    if all(role.startswith(MORE) for role in missing):  # of a condition, or an action
+        near = wording.suggestion(str(wanted[missing[0]]), list(map(str, names)))
+        return f"check its spelling{near}" if near else "text in a condition is put in single quotes"
     tries = []
     for role, column in wanted.items():
         alike = [n for n in names if folded(n) in ALIASES.get(role, ())]

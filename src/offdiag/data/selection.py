@@ -61,7 +61,7 @@ def rows_of_ids(
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         example = f", such as {_short(known[0].item())}" if len(known) else ""
         raise OffdiagError(
-            f"expected ids of {noun}s that are here{example}, received {', '.join(map(_short, unknown[:5]))}{more}; "
+            f"expected ids of {noun}s in the data{example}, received {', '.join(map(_short, unknown[:5]))}{more}; "
             f"{advice}{_near(unknown[0], known)}"
         )
     return index

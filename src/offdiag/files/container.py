@@ -284,7 +284,9 @@ def array(mapped: mmap.mmap, header: Header, name: str) -> NDArray[Any]:
 
 
 def _not_ours(path: str | os.PathLike[str], kind: str) -> OffdiagError:
-    return OffdiagError(f"{str(path)!r} is not an offdiag model but {kind}: expected a file made by model.save")
+    return OffdiagError(
+        f"{str(path)!r} is not an offdiag model but {kind}: expected a file made by model.save or offdiag fit"
+    )
 
 
 def _damaged(path: str | os.PathLike[str], why: str) -> OffdiagError:

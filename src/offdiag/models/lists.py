@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from offdiag import ranking
@@ -85,14 +85,16 @@ class Lists:
         strict: bool = False,
         reasons: bool = False,
         titles: Mapping[Any, str] | None = None,
+        columns: Sequence[str] = ("title",),
         rows_per_file: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Written:
         """``recommend`` to a file, for any number of users: the lists are written as they are made.
 
         ``path`` ends in .parquet, .csv, .jsonl or .ndjson. The columns are user, rank, item, title (of the catalogue
-        or of ``titles``, a dict by item id), score, and with ``reasons=True`` reason and reason_share. The file appears
-        when it is complete; with ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What
+        or of ``titles``, a dict by item id), score, and with ``reasons=True`` reason and reason_share; ``columns``
+        names others of the catalogue, such as ("title", "price"). The file appears when it is complete; with
+        ``rows_per_file``, ``path`` is a new folder of files part-00000, part-00001, … What
         was written, and what was left out, is counted in the result.
 
         Example:
@@ -104,8 +106,8 @@ class Lists:
         question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
         return ranking.write(
             question, self._chosen(histories, users, data), path,
-            rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), strict=strict,
-            progress=reporter(progress),
+            rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), columns=columns,
+            strict=strict, progress=reporter(progress),
         )  # fmt: skip
 
     def _read(self, histories: Any) -> Any:

@@ -126,8 +126,8 @@ def ordered_events(X: Any, *, timed: bool) -> Sequences:
     if sequences is None:
         received = "Interactions without times" if isinstance(X, Interactions) else type(X).__name__
         raise OffdiagError(
-            f"NextItem learns from the order of events, but received {received}; read a table with "
-            "od.read(…, time=<column>), or keep='events' if its rows are in order"
+            f"NextItem learns from the order of events, but received {received}; read the table with "
+            "time=<column>, or with keep='events' if its rows are in order"
         )
     if timed and sequences.times is None:
         raise OffdiagError("half_life needs times, but these events have only an order; use decay, or read with time=")

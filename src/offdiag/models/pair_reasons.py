@@ -22,7 +22,7 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     a, b = positions([item, other], model.item_ids_).tolist()
     for asked, place in ((item, a), (other, b)):
         if place < 0:
-            raise OffdiagError(f"the catalogue has no item {asked!r}; ids are compared exactly, with their type")
+            raise OffdiagError(f"the model has no item {asked!r}; ids are compared exactly, with their type")
     if a == b:
         raise OffdiagError(f"a pair is two different items, received {item!r} twice")
     settings, W = model.settings_, model.weights_

@@ -198,6 +198,12 @@ class Recommender(Estimator):
         if fitted:
             facts["weights"] = f"{self.weights_.kind}, {wording.size(self.weights_.nbytes)}"
             facts["items"] = notebook.facts_of_rows(self.item_ids_.tolist())
+            if self.columns_ is not None:
+                facts["columns"] = ", ".join(f"{role} {name!r}" for role, name in self.columns_.present().items())
+            if self.catalogue_ is not None:
+                covered = self.catalogue_.coverage(self.item_ids_)
+                named = ", ".join(self.catalogue_.columns)
+                facts["catalogue"] = f"{named} of {covered.n_covered:,} of {covered.n_items:,} items"
         auto = {name for name, value in self.get_params().items() if isinstance(value, str) and value == "auto"}
         marks = {name: " (chosen from the data)" if fitted and name in auto else "" for name in settings}
         chosen = {name: f"{notebook.cell(value)}{marks[name]}" for name, value in settings.items()}

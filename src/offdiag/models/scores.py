@@ -123,4 +123,5 @@ class Scores(Lists):
             True
         """
         model = self._require_fit()
-        return ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, self._recency())
+        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, self._recency())
+        return found.with_catalogue(self.catalogue_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import notebook, reasons, tables
+from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.ranking.histories import Recency, encode
@@ -21,7 +22,7 @@ from offdiag.weights import Weights
 class Explanation(tables.Tabular):
     """Why an item got its score: the contribution of each item in the history. They sum to ``score`` exactly.
 
-    As a table: item, contribution and, if it was made by a model, rank_without; strongest first.
+    As a table: item, title where known, contribution and, if it was made by a model, rank_without; strongest first.
     ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
     """
 
@@ -31,6 +32,7 @@ class Explanation(tables.Tabular):
     contributions: NDArray[np.float64]  # strongest first
     unknown: list[Any]
     _find: Callable[[int, int], NDArray[np.int64]] | None = field(default=None, repr=False)
+    catalogue: Catalogue | None = field(default=None, repr=False)  # whose titles are shown with the items
 
     @cached_property
     def rank(self) -> int | None:
@@ -43,7 +45,10 @@ class Explanation(tables.Tabular):
         return self._places(1, len(self.items) + 1)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
-        columns: dict[str, Any] = {"item": self.items, "contribution": self.contributions}
+        columns: dict[str, Any] = {"item": self.items}
+        if self.catalogue is not None and "title" in self.catalogue.columns:
+            columns["title"] = self.catalogue.series("title", self.items)
+        columns["contribution"] = self.contributions
         if self._find is None:
             return columns
         return columns | {"rank_without": np.ma.masked_equal(self.rank_without, 0)}
@@ -52,7 +57,13 @@ class Explanation(tables.Tabular):
         facts = {"score": f"{self.score:.4g}"}
         if self._find is not None:
             facts["rank"] = f"{self.rank:,}" if self.rank else "in the history"
-        return notebook.card(f"Why {self.item}", facts, self.to_polars())
+        title = None if self.catalogue is None else self.catalogue.title(self.item)
+        name = self.item if title is None else f"{title} ({self.item})"
+        return notebook.card(f"Why {name}", facts, self.to_polars())
+
+    def with_catalogue(self, catalogue: Catalogue | None) -> Explanation:
+        """The same explanation with the titles of a catalogue; one of a model has those of its own."""
+        return replace(self, catalogue=catalogue)
 
     def _places(self, begin: int, end: int) -> NDArray[np.int64]:
         if self._find is None:
@@ -75,7 +86,7 @@ def explain(
         raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
     target = int(positions([item], item_ids)[0])
     if target < 0:
-        raise OffdiagError(f"the catalogue has no item {item!r}; ids are compared exactly, with their type")
+        raise OffdiagError(f"the model has no item {item!r}; ids are compared exactly, with their type")
     parts = X.data.astype(np.float64) * weights.column(X.indices.astype(np.int64), target)
     if parts.size and parts.any():
         # On a common grid 2^-40 below the largest, sums are exact in any order, and the grid is finer than float32.

@@ -65,6 +65,6 @@ def pair_filter(block: Any, item_ids: NDArray[Any]) -> PairFilter | None:
 def report_filters(ignored: list[Any], blocked: PairFilter | None = None, *, stacklevel: int = 4) -> None:
     """Warn about ids of allow and block that are not known."""
     if ignored:
-        warn(f"{len(ignored)} ids of allow and block are not in the catalogue: {shorten(ignored)}", stacklevel)
+        warn(f"{len(ignored)} ids of allow and block are unknown to the model: {shorten(ignored)}", stacklevel)
     if blocked is not None and (strangers := blocked.unknown_users()):
         warn(f"{len(strangers)} users of block have no history here: {shorten(strangers)}", stacklevel)

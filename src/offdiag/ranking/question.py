@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,13 @@ class Question:
         )  # fmt: skip
 
     def batches(
-        self, histories: Any, *, catalogue: Catalogue | None = None, strict: bool = False, first: int = 0
+        self,
+        histories: Any,
+        *,
+        catalogue: Catalogue | None = None,
+        columns: Sequence[str] = ("title",),
+        strict: bool = False,
+        first: int = 0,
     ) -> Iterator[Recommendations]:
         """The lists of any number of histories, some at a time, so that memory does not grow with their number.
 
@@ -76,7 +82,7 @@ class Question:
             first += len(lists)
             if strict:
                 report_unknown(lists.unknown_in_histories, strict=True)
-            yield lists.with_catalogue(catalogue)
+            yield lists.with_catalogue(catalogue, columns)
 
     def rank(
         self, X: sparse.csr_array, k: int, blocked: sparse.csr_array | None = None
@@ -134,11 +140,15 @@ def write(
     *,
     rows_per_file: int | None = None,
     catalogue: Catalogue | None = None,
+    columns: Sequence[str] = ("title",),
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Written:
     """Recommend for any number of histories and write the lists as they are made."""
-    batches = question.batches(histories, catalogue=catalogue, strict=strict)
+    if lacking := [name for name in columns if name != "title" and not (catalogue and name in catalogue.columns)]:
+        has = ", ".join(catalogue.columns) if catalogue else "no catalogue"
+        raise OffdiagError(f"expected columns of the catalogue, received {lacking[0]!r}; the model has {has}")
+    batches = question.batches(histories, catalogue=catalogue, columns=columns, strict=strict)
     n_lists = list_files.len_of(one_per_row(histories))
     done = list_files.write(batches, path, rows_per_file=rows_per_file, progress=progress, n_lists=n_lists)
     report_unknown([list(done.unknown)])

@@ -45,7 +45,7 @@ def similar(
     where = positions(wanted, item_ids)
     if (where < 0).any():
         missing = [x for x, place in zip(wanted, where, strict=True) if place < 0]
-        raise OffdiagError(f"the catalogue has no item {shorten(missing)}; ids are compared exactly, with their type")
+        raise OffdiagError(f"the model has no item {shorten(missing)}; ids are compared exactly, with their type")
     mask, ignored = allowed_mask(allow, block, item_ids, strict=strict)
     report_filters(ignored)
     asked = weights if space == "score" else _Cosine(_embedding(weights, space))

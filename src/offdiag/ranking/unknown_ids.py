@@ -18,7 +18,7 @@ def distinct(ids: Iterable[Any]) -> list[Any]:
 def refuse(where: str, missing: list[Any]) -> NoReturn:
     """With ``strict``, an unknown id is an error."""
     raise OffdiagError(
-        f"{where} ids that are not in the catalogue: {shorten(distinct(missing))}; "
+        f"{where} ids that the model does not know: {shorten(distinct(missing))}; "
         "remove them, or leave out strict to ignore them"
     )
 
@@ -29,7 +29,9 @@ def report_unknown(unknown: Iterable[Iterable[Any]], *, strict: bool = False, st
     if missing and strict:
         refuse("the histories hold", missing)
     if missing:
-        warn(f"{len(missing)} ids are not in the catalogue and were left out: {shorten(missing)}", stacklevel)
+        ids, were = ("id is", "was") if len(missing) == 1 else ("ids are", "were")
+        text = f"{len(missing):,} {ids} unknown to the model and {were} left out: {shorten(missing)}"
+        warn(text, stacklevel)
 
 
 def warn(text: str, stacklevel: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from offdiag import wording
+from offdiag import notebook, wording
 from offdiag.evaluation import Comparison, Result, evaluate
 from offdiag.progress import Progress
 from offdiag.protocols import Learner
@@ -62,6 +62,11 @@ class Gain:
         if self.worse:
             return f"{amount}, worse than automatic ({p})"
         return f"no measurable gain over automatic ({p}): {amount}"
+
+    def _repr_html_(self) -> str:
+        results = {"tuned": self.tuned, "automatic": self.automatic}
+        facts = {name: wording.with_error(one.mean[self.metric], one.sem[self.metric]) for name, one in results.items()}
+        return notebook.card(f"Gain in {self.metric}", {"gain": str(self)} | facts)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

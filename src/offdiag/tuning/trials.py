@@ -113,7 +113,9 @@ class Tuned(tables.Tabular):
         done = sum(trial.state == COMPLETE for trial in self.trials)
         lines.append(f"{len(self.trials)} trials ({done} complete), {wording.seconds(self.seconds)}")
         lines.append(f"chosen: {self.reason}")
-        if (before := automatic_value(self.trials)) is not None:
+        if self.best.origin == "automatic":
+            lines.append("these are the automatic settings: tuning found none that it prefers")
+        elif (before := automatic_value(self.trials)) is not None:
             lines.append(
                 f"{self.value - before:+.4f} {self.metric} over automatic on the validation users, partly luck; "
                 "gain(split) measures it on the test users"
