@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from offdiag import notebook, reasons, tables
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
-from offdiag.ranking.histories import Recency, encode
+from offdiag.ranking.histories import encode, events_of, ordered_entries
+from offdiag.ranking.recency import Recency
 from offdiag.weights import Weights
 
 
@@ -23,6 +24,9 @@ class Explanation(tables.Tabular):
 
     As a table: item, contribution and, if it was made by a model, rank_without; strongest first.
     ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
+    Where age counts, ``age_weights`` holds what each item counts for because of its age, as a factor of its
+    contribution (repeats added up), and ``ages``, if that depends on times, how long before the last choice of the
+    history it was chosen last; both are columns of the table too.
     """
 
     item: Any
@@ -31,6 +35,8 @@ class Explanation(tables.Tabular):
     contributions: NDArray[np.float64]  # strongest first
     unknown: list[Any]
     _find: Callable[[int, int], NDArray[np.int64]] | None = field(default=None, repr=False)
+    age_weights: NDArray[np.float64] | None = None
+    ages: NDArray[np.float64] | None = None  # in the unit of the times, seconds if they were dates
 
     @cached_property
     def rank(self) -> int | None:
@@ -39,11 +45,16 @@ class Explanation(tables.Tabular):
 
     @cached_property
     def rank_without(self) -> NDArray[np.int64]:
-        """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history."""
+        """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history.
+
+        The other items keep the weights of their ages.
+        """
         return self._places(1, len(self.items) + 1)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         columns: dict[str, Any] = {"item": self.items, "contribution": self.contributions}
+        columns |= {} if self.age_weights is None else {"age_weight": self.age_weights}
+        columns |= {} if self.ages is None else {"age": self.ages}
         if self._find is None:
             return columns
         return columns | {"rank_without": np.ma.masked_equal(self.rank_without, 0)}
@@ -70,9 +81,13 @@ def explain(
 ) -> Explanation:
     """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
     nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
-    X, unknown = encode([[]] if nothing else history, item_ids, recency)
+    history = [[]] if nothing else history
+    X, unknown = encode(history, item_ids, recency)
     if X.shape[0] != 1:
-        raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
+        raise OffdiagError(
+            f"explain takes one history, received {X.shape[0]}; call it once per user. A history with times is "
+            "[[(id, time), …]]"
+        )
     target = int(positions([item], item_ids)[0])
     if target < 0:
         raise OffdiagError(f"the catalogue has no item {item!r}; ids are compared exactly, with their type")
@@ -95,4 +110,14 @@ def explain(
         parts[order],
         list(unknown[0]),
         None if popularity is None else find,
+        None if recency is None else X.data[order].astype(np.float64),
+        None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
     )
+
+
+def _ages(history: Any, item_ids: NDArray[Any]) -> NDArray[np.float64]:
+    """The age of each item of one history, in ascending order of their columns; of a repeated item the smallest."""
+    events = events_of(ordered_entries(history, item_ids))
+    ages = np.full(len(item_ids), np.inf)
+    np.minimum.at(ages, events.items, events.ages())
+    return ages[np.unique(events.items)]
