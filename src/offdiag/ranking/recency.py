@@ -28,6 +28,8 @@ class Recency(NamedTuple):
         if self.half_life is None:
             decayed: NDArray[np.float64] = self.decay ** events.from_end().astype(np.float64)
             return decayed
+        if not events.n_events:
+            return np.ones(0)
         if events.times is None:
             raise OffdiagError(
                 "history_half_life needs the time of each choice, but these histories have none; give lists of "
