@@ -25,7 +25,7 @@ def test_a_slow_answer_times_out(model, monkeypatch):
 
 
 def test_details_of_an_internal_error_appear_only_in_the_log(model, monkeypatch, caplog):
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("a secret of the inside")
 
     monkeypatch.setattr(od.EASE, "explain", broken)
