@@ -36,7 +36,7 @@ class Job:
     k: int
     exclude_seen: bool
     allowed: NDArray[np.bool_] | None
-    values: NDArray[np.float64] | None  # what each of the history counts for; None: 1
+    values: NDArray[np.floating] | None  # what each of the history counts for; None: 1
     future: asyncio.Future[Ranked]
 
     def kind(self) -> Kind:
@@ -85,7 +85,7 @@ class Scorer:
         k: int,
         exclude_seen: bool = True,
         allowed: NDArray[np.bool_] | None = None,
-        values: NDArray[np.float64] | None = None,
+        values: NDArray[np.floating] | None = None,
     ) -> Ranked:
         """Columns and scores of the k best, or fewer if there are not as many."""
         _refuse_if_full(self._queue.qsize(), self.waiting)

@@ -151,7 +151,7 @@ def _shorten(item: Id) -> Id:
 
 
 def reasons(
-    served: ServedModel, history: NDArray[np.int64], values: NDArray[np.float64] | None, target: int, most: int
+    served: ServedModel, history: NDArray[np.int64], values: NDArray[np.floating] | None, target: int, most: int
 ) -> list[dict[str, Any]]:
     """The items of the history that contribute most to the score of the target, strongest first."""
     if not len(history):

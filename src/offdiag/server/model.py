@@ -50,7 +50,7 @@ class Row(NamedTuple):
     """A history as a row of numbers over the catalogue."""
 
     columns: list[int]  # ascending and distinct
-    values: NDArray[np.float64] | None  # what each counts for; None: 1
+    values: NDArray[np.floating] | None  # what each counts for; None: 1
     unknown: list[Id]  # ids that the model does not know, as received
 
 
@@ -174,7 +174,7 @@ def _shown_cells(catalogue: Catalogue | None, ids: list[Id], column: int) -> dic
 
 
 def rows(
-    histories: list[NDArray[np.int32]], n_items: int, values: list[NDArray[np.float64]] | None = None
+    histories: list[NDArray[np.int32]], n_items: int, values: list[NDArray[np.floating]] | None = None
 ) -> csr_array:
     """Histories as the rows of a matrix; each holds ascending columns, each of which counts 1 or its value."""
     ends = np.cumsum([0, *map(len, histories)], dtype=np.int32)
