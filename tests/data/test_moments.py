@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag.data.moments import moment, past_moments
+from offdiag.data.moments import moment_of, past_moments
 
 NOON = 1_717_156_800  # 2024-05-31 12:00 UTC
 
@@ -24,17 +24,17 @@ NOON = 1_717_156_800  # 2024-05-31 12:00 UTC
     ],
 )  # fmt: skip
 def test_every_form_of_a_moment_is_the_same_number(at):
-    assert moment(at) == NOON
+    assert moment_of(at) == NOON
 
 
 def test_a_day_is_its_midnight():
-    assert moment("2024-05-31") == moment(dt.date(2024, 5, 31)) == NOON - 12 * 3600
+    assert moment_of("2024-05-31") == moment_of(dt.date(2024, 5, 31)) == NOON - 12 * 3600
 
 
 @given(st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2025, 1, 1)))
 def test_dates_are_read_as_tables_of_events_are(at):
     inter = od.read({"user": [1], "item": [1], "time": [at]}, time="time")
-    assert moment(at) == moment(at.isoformat()) == inter.times[0]
+    assert moment_of(at) == moment_of(at.isoformat()) == inter.times[0]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_dates_are_read_as_tables_of_events_are(at):
 )
 def test_what_is_no_moment_is_refused(at):
     with pytest.raises(od.OffdiagError, match="expected a number or an? "):
-        moment(at)
+        moment_of(at)
 
 
 def test_numbers_and_dates_are_not_mixed():

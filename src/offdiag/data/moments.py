@@ -17,7 +17,7 @@ from offdiag.errors import OffdiagError
 CLOCKS_DIFFER = 86_400.0  # seconds by which a date may be ahead of this machine's clock: time zones, wrong clocks
 
 
-def moment(at: Any) -> float:
+def moment_of(at: Any) -> float:
     """A number as it is; a date (datetime or ISO text, in UTC unless it names a zone) as seconds since 1970."""
     if isinstance(at, str):
         try:
@@ -46,7 +46,7 @@ def past_moments(times: Sequence[Any]) -> NDArray[np.float64]:
             f"expected times of one kind, all numbers or all dates, received {one!r} and {other!r}; convert them"
         )
     try:
-        found = np.array([float(moment(at)) for at in times], dtype=np.float64)
+        found = np.array([float(moment_of(at)) for at in times], dtype=np.float64)
     except OverflowError:
         raise OffdiagError("expected times below 1e308, received a larger number; use seconds since 1970") from None
     if times and not numbers[0] and found.max() > time.time() + CLOCKS_DIFFER:

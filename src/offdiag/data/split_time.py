@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from offdiag.data.held_out import HeldOut, Split, within_users
 from offdiag.data.interactions import Interactions
-from offdiag.data.moments import moment as as_number
+from offdiag.data.moments import moment_of
 from offdiag.data.sparse_rows import row_of_entries
 from offdiag.errors import OffdiagError
 
@@ -58,7 +58,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
     times = _needs_times(inter, "by_time") if inter.events is None else inter.events.times
     if times is None:
         raise _no_times("by_time")
-    moment = as_number(at)
+    moment = moment_of(at)
     is_test = times >= moment
     if is_test.all() or not is_test.any():
         raise OffdiagError(
@@ -67,7 +67,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
         )
     is_validation = None
     if validation_at is not None:
-        earlier = as_number(validation_at)
+        earlier = moment_of(validation_at)
         is_validation = ~is_test & (times >= earlier)
         if not is_validation.any() or bool((is_validation | is_test).all()):
             raise OffdiagError(

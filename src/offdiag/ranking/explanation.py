@@ -110,8 +110,8 @@ def explain(
         parts[order],
         list(unknown[0]),
         None if popularity is None else find,
-        None if recency is None else X.data[order].astype(np.float64),
-        None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
+        age_weights=None if recency is None else X.data[order].astype(np.float64),
+        ages=None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
     )
 
 

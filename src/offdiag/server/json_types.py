@@ -8,7 +8,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from offdiag.data.moments import moment
+from offdiag.data.moments import moment_of
 
 
 def _whole(number: float) -> int:
@@ -55,7 +55,7 @@ class IsoMoment:
 
 
 def _iso_date(text: str) -> str:
-    moment(text)
+    moment_of(text)
     return text
 
 
