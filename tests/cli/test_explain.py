@@ -95,3 +95,38 @@ def test_a_pair_needs_a_file_with_its_gram(saved, run):
     code, _, err = run("explain", "bare.od", "--pair", ids[2], ids[5])
     assert code == 2
     assert "updatable" in err
+
+
+def test_the_weight_of_age_stands_next_to_each_part(saved, text_of, json_of):
+    ids = saved.item_ids_.tolist()
+    words = ["explain", "bare.od", "--history", ",".join(ids[:3]), "--item", ids[5]]
+    out = text_of(*words, "--history-decay", "0.5")
+    for item, factor in zip(ids[:3], ("0.25", "0.5", "1"), strict=True):
+        (line,) = [line for line in out.splitlines() if line.startswith(item)]
+        assert re.search(rf"× {factor}\s", line)
+    dates = ["--history-half-life", str(7 * 86_400), "--times", "2026-01-01,2026-01-08, 2026-01-11"]
+    out = text_of(*words, *dates)
+    (line,) = [line for line in out.splitlines() if line.startswith(ids[1])]
+    assert re.search(r"3 days +× 0.743", line)
+    found = json_of(*words, *dates)
+    assert sum(part["contribution"] for part in found["contributions"]) == found["score"]
+    ages = {part["item"]: (part["age"], part["age_weight"]) for part in found["contributions"]}
+    assert ages[ids[0]] == (10 * 86_400, pytest.approx(0.5 ** (10 / 7)))
+    assert "10 " in text_of(*words, "--history-half-life", "7", "--times", "1,8,11")
+    assert "age_weight" not in json_of(*words)["contributions"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--history-half-life", "7"], "add --times"),
+        (["--history-half-life", "7", "--times", "1"], "one for each item of the history (2), received 1"),
+        (["--history-half-life", "7", "--times", "1,soon"], "all numbers or all dates"),
+        (["--history-half-life", "7", "--times", "2999-01-01,2999-01-02"], "in the future"),
+        (["--history-decay", "2"], "in (0, 1], received 2.0"),
+        (["--history-decay", "0.5", "--history-half-life", "7", "--times", "1,2"], "received both"),
+    ],
+)
+def test_ages_that_cannot_be_used_are_one_line(saved, fails, words, text):
+    ids = saved.item_ids_.tolist()
+    assert text in fails("explain", "bare.od", "--history", ",".join(ids[:2]), "--item", ids[5], *words)

@@ -189,3 +189,26 @@ def test_varied_lists_come_with_their_measured_cost(run, folder, tmp_path):
 )
 def test_options_that_do_not_go_together_are_one_line(fails, args, words):
     assert words in fails("recommend", "model.od", "--history", "", *args)
+
+
+def test_recent_choices_count_for_more_if_asked(json_of, run, fails, folder):
+    model = od.load("model.od")
+    a, b, c = model.item_ids_[[3, 7, 9]].tolist()
+    (found,) = json_of("recommend", "model.od", "--history", f"{a},{b},{c}", "--history-decay", "0.5", "-k", 4)
+    (expected,) = model.recommend([[a, b, c]], k=4, history_decay=0.5)
+    assert [(x["item"], pytest.approx(x["score"])) for x in found["items"]] == expected
+    pl.DataFrame({"user": [1, 1, 1, 2], "item": [c, a, b, a], "day": [9, 1, 3, 5]}).write_csv(folder / "days.csv")
+    words = ["recommend", "model.od", "--histories", "days.csv", "-k", 4]
+    by_time = json_of(*words, "--time", "day", "--history-half-life", "2")
+    wanted = model.recommend([[(a, 1), (b, 3), (c, 9)], [(a, 5)]], k=4, history_half_life=2)
+    for listed, expected in zip(by_time, wanted, strict=True):
+        assert [(x["item"], pytest.approx(x["score"])) for x in listed["items"]] == expected
+    by_row = json_of(*words, "--history-decay", "0.5")  # no times: the order of the table
+    assert [x["item"] for x in by_row[0]["items"]] == model.recommend([[c, a, b]], k=4, history_decay=0.5).items[
+        0
+    ].tolist()
+    assert "needs the time of each choice" in fails(*words, "--history-half-life", "2")
+    assert "--histories FILE and --time" in fails("recommend", "model.od", "--history", a, "--history-half-life", "2")
+    code, _, err = run(*words, "--time", "day", "--history-decay", "0.5", "--diversity", "0.3")
+    assert code == 0
+    assert "not measured where the order" in err

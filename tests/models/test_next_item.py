@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.cli import main
-from offdiag.server.model import ServedModel
 from tests.laws import oracles
 from tests.laws.strategies import dropouts, dtypes, ordered
 
@@ -230,7 +229,7 @@ def test_settings_out_of_range_are_refused(wrong, message):
 
 def test_a_half_life_needs_times():
     inter = od.read({"user": [1, 1], "item": [1, 2]}, keep="events")
-    with pytest.raises(od.OffdiagError, match="half_life needs times"):
+    with pytest.raises(od.OffdiagError, match="half-life needs times"):
         od.NextItem(half_life=3.0).fit(inter)
 
 
@@ -253,9 +252,6 @@ def test_values_are_not_used():
 
 def test_what_would_ignore_the_order_refuses_the_model(tmp_path):
     model = small().fit(chains())
-    model.save(tmp_path / "next.od")
-    with pytest.raises(od.OffdiagError, match="takes a history as a set"):
-        ServedModel("next", tmp_path / "next.od")
     pytest.importorskip("onnx")
     with pytest.raises(od.OffdiagError, match="takes a history as a set"):
         od.export.write_onnx(model, tmp_path / "next.onnx")

@@ -4,6 +4,7 @@ import offdiag as od
 from offdiag.data.sequences import Sequences
 from offdiag.models import order_defaults
 from offdiag.models.order_defaults import SmallProblem
+from offdiag.ranking import Recency
 
 
 def sequences(n=80, m=15, seed=0):
@@ -32,7 +33,7 @@ def test_targets_that_cannot_be_recommended_are_left_out():
 def test_reciprocal_ranks_are_those_of_a_sort():
     small = SmallProblem.of(sequences(), 15, repeats=False)
     B = np.random.default_rng(0).random((15, 15)).astype(np.float32)
-    found = small.reciprocal_ranks(B, 0.5, repeats=False)
+    found = small.reciprocal_ranks(B, Recency(0.5), repeats=False)
     for row, target in enumerate(small.targets.tolist()):
         items = small.histories.of(row).tolist()
         scores = sum(0.5 ** (len(items) - 1 - at) * B[i] for at, i in enumerate(items))

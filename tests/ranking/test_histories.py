@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
-from offdiag.ranking.histories import Recency, encode
+from offdiag.ranking.histories import encode
+from offdiag.ranking.recency import Recency
 from tests.fixtures.groceries import groceries
 
 

@@ -17,7 +17,7 @@ RECOMMEND = ("POST", "/recommend", {"history": [501, 502]})
 
 
 def test_a_slow_answer_times_out(model, monkeypatch):
-    monkeypatch.setattr(od.EASE, "explain", lambda *_: time.sleep(1))
+    monkeypatch.setattr(od.EASE, "explain", lambda *_, **__: time.sleep(1))
     (answer,) = call(create([model], limits=Limits(seconds=0.1)), EXPLAIN)
     assert answer.status_code == 504
     assert answer.json() == {"error": "it took too long: at most 0.1 s"}
@@ -25,7 +25,7 @@ def test_a_slow_answer_times_out(model, monkeypatch):
 
 
 def test_details_of_an_internal_error_appear_only_in_the_log(model, monkeypatch, caplog):
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("a secret of the inside")
 
     monkeypatch.setattr(od.EASE, "explain", broken)

@@ -29,8 +29,21 @@ def service(tmp_path_factory):
         "price": [f"{i} €" if i % 3 else None for i in range(1, 39)],
     }
     od.SparseEDLAE(neighbours=6).fit(numbers).with_catalogue(shop).save(folder / "numbers.od")
+    timed = od.synthetic.interactions(300, 40, 4_000, names=False, times=True, seed=6)
+    od.NextItem(l2=10.0).fit(timed).save(folder / "ordered.od")
     with Service(
-        folder, "numbers.od", "text.od", "--max-k", 50, "--max-history", 60, "--max-filter", 60, "--max-body", 60_000
+        folder,
+        "numbers.od",
+        "text.od",
+        "ordered.od",
+        "--max-k",
+        50,
+        "--max-history",
+        60,
+        "--max-filter",
+        60,
+        "--max-body",
+        60_000,
     ) as running:
         yield running
     assert running.process.returncode is not None
@@ -75,7 +88,11 @@ ids = st.one_of(st.integers(-2, 45), st.sampled_from(["text", "", "\x00", "é" *
 wrong = st.one_of(
     st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=5), st.lists(st.none(), max_size=2)
 )
+moments = st.one_of(st.integers(-5, 10**10), st.floats(), st.sampled_from(["2026-01-05", "2026-01-05T10:00Z", "soon"]))
 values = {
+    "times": st.lists(moments, max_size=5) | st.lists(st.lists(moments, max_size=5), max_size=5),
+    "history_decay": st.floats(-0.1, 1.1),
+    "history_half_life": st.floats(-1, 1e6) | st.sampled_from([1e-320, 1e308]),
     "history": st.lists(ids, max_size=70),
     "histories": st.lists(st.lists(ids, max_size=5), max_size=5),
     "block": st.lists(ids, max_size=60),
@@ -83,8 +100,8 @@ values = {
     "k": st.integers(-1, 60),
     "reasons": st.integers(-1, 7),
     "exclude_seen": st.booleans(),
-    "model": st.sampled_from([None, "numbers", "text", "nope"]),
-    "models": st.lists(st.sampled_from(["numbers", "text", "nope"]), max_size=3),
+    "model": st.sampled_from([None, "numbers", "text", "ordered", "nope"]),
+    "models": st.lists(st.sampled_from(["numbers", "text", "ordered", "nope"]), max_size=3),
     "item": ids,
     "other": ids,
     "nonsense": ids,

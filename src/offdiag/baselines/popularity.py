@@ -67,7 +67,7 @@ class Popularity(Recommender):
     def _tolerances(self) -> tuple[float, float]:
         return 0.0, 0.0
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(self, history: Any, item: Any, **words: Any) -> Explanation:
         raise OffdiagError("Popularity gives everyone the same list: no item of the history contributes to a score")
 
 

@@ -107,7 +107,7 @@ class WMF(_Fit):
         """V, a row per item."""
         return cast(ImplicitFactors, self._require_fit().weights_).V
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(self, history: Any, item: Any, **words: Any) -> Explanation:
         raise OffdiagError(
             "WMF solves for the vector of a history: what an item adds to a score depends on the others; "
             "explain with EDLAE instead"

@@ -9,6 +9,7 @@ from typer import Option
 from offdiag.cli import console, inputs, products
 from offdiag.cli.commands import Json, KeyFile, ModelFile
 from offdiag.cli.item_lookup import Lookup
+from offdiag.cli.recency_options import HistoryDecay, HistoryHalfLife, Times, with_times
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def explain(
     model: ModelFile,
     history: Annotated[str | None, Option(help="Item ids or titles separated by commas.")] = None,
     item: Annotated[str | None, Option(help="The item whose score is to be explained.")] = None,
+    history_decay: HistoryDecay = None,
+    history_half_life: HistoryHalfLife = None,
+    times: Times = None,
     pair: Annotated[
         tuple[str, str] | None,
         Option(metavar="ITEM OTHER", help="Two items: what their weight says beyond co-occurrence."),
@@ -57,17 +61,23 @@ def explain(
             show_pair(reason, catalogue)
         return
     (target,) = lookup.items([item or ""])
-    explanation = fitted.explain([lookup.history(history or "")], target)
+    if history_half_life is not None and times is None:
+        raise OffdiagError("--history-half-life needs the time of each item; add --times")
+    typed = with_times(lookup.history(history or ""), times)
+    explanation = fitted.explain([typed], target, history_decay=history_decay, history_half_life=history_half_life)
     inputs.note_unknown(explanation.unknown)
     if json:
         console.show_json(to_dict(explanation, catalogue))
     else:
-        show(explanation, catalogue)
+        show(explanation, catalogue, dated=isinstance(typed[0][1], str) if times and typed else False)
 
 
 def to_dict(reason: Explanation, catalogue: Catalogue | None = None) -> dict[str, Any]:
     parts = zip(reason.items.tolist(), reason.contributions.tolist(), reason.rank_without.tolist(), strict=True)
     each = [{"item": item, "contribution": part, "rank_without": without or None} for item, part, without in parts]
+    for name, numbers in (("age_weight", reason.age_weights), ("age", reason.ages)):
+        for one, number in zip(each, [] if numbers is None else numbers.tolist(), strict=False):
+            one[name] = number
     about = {
         "item": reason.item,
         "score": reason.score,
@@ -78,7 +88,7 @@ def to_dict(reason: Explanation, catalogue: Catalogue | None = None) -> dict[str
     return products.with_cells(about, catalogue, ("title",))
 
 
-def show(reason: Explanation, catalogue: Catalogue | None = None) -> None:
+def show(reason: Explanation, catalogue: Catalogue | None = None, *, dated: bool = False) -> None:
     def change(without: int) -> str:
         if not without:
             return ""
@@ -90,7 +100,13 @@ def show(reason: Explanation, catalogue: Catalogue | None = None) -> None:
     parts = list(zip(named, reason.contributions.tolist(), strict=True))
     changes = [change(without) for without in reason.rank_without.tolist()]
     name = console.printable(products.label(reason.item, catalogue))
-    console.show_bars(f"score of {name}", reason.score, parts, more={"without this": changes})
+    aged: dict[str, list[str]] = {}
+    if reason.ages is not None:
+        unit, name_of_unit = (86_400, " days") if dated else (1, "")
+        aged["older by"] = [f"{age / unit:.3g}{name_of_unit}" for age in reason.ages.tolist()]
+    if reason.age_weights is not None:
+        aged["counts"] = [f"× {weight:.3g}" for weight in reason.age_weights.tolist()]
+    console.show_bars(f"score of {name}", reason.score, parts, more={**aged, "without this": changes})
     if reason.rank is None:
         console.say(f"{name} is in the history, so it is not recommended.")
     else:

@@ -18,7 +18,8 @@ FAMILIES = {
     "Search": ("--trials", "--seconds", "--study", "--fixed", "--range", "--held-out"),
     "Measuring": ("--metric", "--validate", "--targets", "--fold-in"),
     "Lists": (
-        "--history", "--histories", "--only-users", "--k", "--allow", "--block", "--block-pairs", "--include-seen",
+        "--history", "--histories", "--history-decay", "--history-half-life", "--times",
+        "--only-users", "--k", "--allow", "--block", "--block-pairs", "--include-seen",
         "--diversity", "--at-most", "--categories", "--per", "--reasons", "--strict", "--all", "--space", "--titles",
         "--id-column", "--title-column",
     ),

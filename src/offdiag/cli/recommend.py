@@ -14,6 +14,7 @@ from offdiag.cli import console, inputs, model_inputs, outputs, products
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
 from offdiag.cli.item_lookup import Lookup
 from offdiag.cli.model_inputs import ModelColumns
+from offdiag.cli.recency_options import HistoryDecay, HistoryHalfLife
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def recommend(
     only_users: Annotated[
         Path | None, Option(metavar="FILE", help="With --histories: only these users, one id per line.")
     ] = None,
+    history_decay: HistoryDecay = None,
+    history_half_life: HistoryHalfLife = None,
     k: Annotated[int, Option("-k", "--k", help="How many items.")] = 10,
     allow: Annotated[Path | None, Option(metavar="FILE", help="Recommend only these ids, one per line.")] = None,
     block: Annotated[Path | None, Option(metavar="FILE", help="Never recommend these ids, one per line.")] = None,
@@ -76,6 +79,10 @@ def recommend(
 
     if bool(history) == (histories is not None):
         raise OffdiagError('recommend needs --history "id,id,…" or --histories FILE, one of the two')
+    if history_half_life is not None and histories is None:
+        raise OffdiagError(
+            "--history-half-life needs times; give the histories with --histories FILE and --time COLUMN"
+        )
     for option, given in (("--only-users", only_users), ("--block-pairs", block_pairs)):
         if given is not None and histories is None:
             raise OffdiagError(f"{option} names users of a table; add --histories FILE")
@@ -86,7 +93,8 @@ def recommend(
     catalogue, shown = products.shown(fitted, titles, also)
     rows: Any
     if histories is not None:
-        rows = model_inputs.read_for(fitted, histories, columns)
+        aged = history_decay is not None or history_half_life is not None
+        rows = model_inputs.read_for(fitted, histories, replace(columns, in_order=columns.in_order or aged))
         if only_users is not None:
             rows = rows.select_users(ids=_user_ids(only_users, rows))
     else:
@@ -114,6 +122,8 @@ def recommend(
         block=blocked,
         strict=strict,
         with_reasons=reasons,
+        history_decay=history_decay,
+        history_half_life=history_half_life,
     )
     if json:
         _show_json(_all(question, rows, strict), catalogue, shown)
@@ -128,7 +138,9 @@ def recommend(
         inputs.note_unknown(list(done.unknown))
         outputs.note_lists(done)
     _note_filters(question)
-    if source is not fitted:
+    if source is not fitted and question.recency is not None:
+        console.note("the cost of reranking is not measured where the order of a history counts")
+    elif source is not fitted:
         _note_cost(source, rows if histories is not None else None, k)  # type: ignore[arg-type]
 
 

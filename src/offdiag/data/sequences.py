@@ -82,6 +82,14 @@ class Sequences:
         """How many events of the same user come after each event: 0 for the last."""
         return np.repeat(self.indptr[1:], self.lengths) - np.arange(self.n_events) - 1
 
+    def ages(self) -> NDArray[np.float64]:
+        """How long before the last event of the same user each event happened, in the unit of the times."""
+        if self.times is None or self.times.dtype.kind not in "iuf":
+            received = "none" if self.times is None else f"times of type {self.times.dtype}"
+            raise OffdiagError(f"expected events with times as numbers, received {received}; read with time=<column>")
+        times = self.times.astype(np.float64)  # differences of whole numbers could exceed their type
+        return times[np.repeat(self.indptr[1:] - 1, self.lengths)] - times
+
     def pair_of_events(self, matrix: sparse.csr_array) -> NDArray[np.int64]:
         """For each event, where its user and item are stored in a canonical matrix with the same rows; −1: nowhere."""
         m = matrix.shape[1]

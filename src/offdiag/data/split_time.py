@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import checks
 from offdiag.data.held_out import HeldOut, Split, within_users
 from offdiag.data.interactions import Interactions
+from offdiag.data.moments import moment_of
 from offdiag.data.sparse_rows import row_of_entries
 from offdiag.errors import OffdiagError
 
@@ -59,7 +58,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
     times = _needs_times(inter, "by_time") if inter.events is None else inter.events.times
     if times is None:
         raise _no_times("by_time")
-    moment = _moment(at)
+    moment = moment_of(at)
     is_test = times >= moment
     if is_test.all() or not is_test.any():
         raise OffdiagError(
@@ -68,7 +67,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
         )
     is_validation = None
     if validation_at is not None:
-        earlier = _moment(validation_at)
+        earlier = moment_of(validation_at)
         is_validation = ~is_test & (times >= earlier)
         if not is_validation.any() or bool((is_validation | is_test).all()):
             raise OffdiagError(
@@ -119,22 +118,3 @@ def _no_times(name: str) -> OffdiagError:
 
 def _nothing_to_hold_out() -> OffdiagError:
     return OffdiagError("expected a user with two interactions or more, received none; nothing can be held out")
-
-
-def _moment(at: Any) -> float:
-    if isinstance(at, str):
-        try:
-            at = datetime.fromisoformat(at)
-        except ValueError:
-            raise OffdiagError(
-                f"expected a number or an ISO date such as 2024-05-31, received {at!r}; write it that way"
-            ) from None
-    if isinstance(at, np.datetime64):
-        at = at.astype("datetime64[us]").item()
-    if isinstance(at, datetime):
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    if isinstance(at, date):
-        return datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()
-    if not checks.is_number(at) or not np.isfinite(at):
-        raise OffdiagError(f"expected a number or a date, received {at!r}; use the unit of the time column")
-    return at  # type: ignore[no-any-return]

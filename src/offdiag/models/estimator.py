@@ -69,7 +69,7 @@ class Estimator(Scores):
                 "expected users, as Interactions or a matrix, received a table of events, whose rows scikit-learn "
                 "would divide without regard to users; read it first, od.read(table, user=…, item=…)"
             )
-        held_out = hide(self._rows(X, stacklevel=4), hidden, seed)
+        held_out = hide(self._rows(X, stacklevel=4, recency=self._recency()), hidden, seed)
         return evaluate(self, held_out, metric).mean[metric]
 
     @property

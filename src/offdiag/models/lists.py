@@ -43,6 +43,8 @@ class Lists:
         block: Any = None,
         strict: bool = False,
         reasons: bool = False,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
     ) -> Recommendations:
         """The k best items for each history (rows of a matrix, Interactions, or lists of item ids).
 
@@ -51,6 +53,11 @@ class Lists:
         ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
         (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
         history that adds most to each score, and its share of all that is added.
+
+        Recent choices can count for more, with any linear model: ``history_decay`` is what a choice counts for compared
+        with the one after it, in (0, 1], and ``history_half_life`` is the age at which it counts half. Histories then
+        have an order: lists of ids, latest last; lists of (id, time) pairs; or Interactions with times or events. Age
+        is counted from the last choice of the history, in the unit of the times, which is seconds if they are dates.
 
         A list is shorter than k only when no more items are left: ``.lengths`` holds their lengths, and the places
         after the end are masked. Ids that are not in the catalogue are ignored, listed in ``.unknown`` and warned
@@ -66,9 +73,16 @@ class Lists:
             >>> inter = od.read(np.array([[1, 0, 0], [0, 0, 1]]), user_ids=["ann", "bob"])
             >>> model.recommend(users=["bob"], data=inter, k=1).to_dicts()[0]["user"]
             'bob'
+            >>> visits = [[(1, "2026-03-01"), (2, "2026-03-08")]]
+            >>> model.recommend(visits, k=1, history_half_life=7 * 86_400).items.tolist()  # a week
+            [[0]]
         """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
-        lists = ranking.recommend(question, self._chosen(histories, users, data), strict=strict)
+        question = self.ask(
+            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
+            history_decay=history_decay, history_half_life=history_half_life,
+        )  # fmt: skip
+        ordered = question.recency is not None
+        lists = ranking.recommend(question, self._chosen(histories, users, data, ordered), strict=strict)
         return lists.with_catalogue(self.catalogue_)
 
     def recommend_to(
@@ -87,6 +101,8 @@ class Lists:
         titles: Mapping[Any, str] | None = None,
         columns: Sequence[str] = ("title",),
         rows_per_file: int | None = None,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
         progress: Progress | bool | None = None,
     ) -> Written:
         """``recommend`` to a file, for any number of users: the lists are written as they are made.
@@ -103,18 +119,21 @@ class Lists:
             >>> od.EASE(l2=10.0).fit(X).recommend_to("top.jsonl", X, k=5).n_rows
             1500
         """
-        question = self.ask(k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons)
+        question = self.ask(
+            k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
+            history_decay=history_decay, history_half_life=history_half_life,
+        )  # fmt: skip
         return ranking.write(
-            question, self._chosen(histories, users, data), path,
+            question, self._chosen(histories, users, data, question.recency is not None), path,
             rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), columns=columns,
             strict=strict, progress=reporter(progress),
         )  # fmt: skip
 
-    def _read(self, histories: Any) -> Any:
+    def _read(self, histories: Any, ordered: bool = False) -> Any:
         """Histories of any form; of a table every row, if their order matters."""
-        return read_histories(histories, self.columns_, "events" if self.knows_order else "pairs")
+        return read_histories(histories, self.columns_, "events" if ordered or self.knows_order else "pairs")
 
-    def _chosen(self, histories: Any, users: Any, data: Any) -> Any:
+    def _chosen(self, histories: Any, users: Any, data: Any, ordered: bool) -> Any:
         """The histories, or those of some users of the data."""
-        histories, data = (self._read(some) for some in (histories, data))
+        histories, data = (self._read(some, ordered) for some in (histories, data))
         return ranking.choose_histories(histories, users, data)

@@ -30,8 +30,8 @@ class NextItem(Recommender):
     Use it where interactions have times and the question is what comes next, for up to some 20,000 items. The sum is
     over all moments of all histories: y is the next item, s the earlier ones, weighted by age. Mixed in is what occurs
     together in a history, whatever the order, which is EDLAE (mix=1). ``fit`` needs Interactions with times or events
-    (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last, or
-    Interactions with times.
+    (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last, lists
+    of (id, time) pairs, or Interactions with times.
 
     Example:
         >>> import offdiag as od
@@ -55,6 +55,11 @@ class NextItem(Recommender):
         "auto", low=0, high=1, above=True, search=fields.Range(0.3, 1.0), auto=order_defaults.RULE,
         help="What a choice counts for in a recommendation, compared with the choice after it. "
         "1: the whole history counts alike, in any order.",
+    )  # fmt: skip
+    history_half_life: float | None = fields.setting(
+        None, low=0, above=True,
+        help="A choice counts half in a recommendation if it is this much older than the last one. In the unit of the "
+        "times, which histories must then have; it replaces history_decay.",
     )  # fmt: skip
     decay: float | Auto = fields.setting(
         "auto", low=0, high=1, above=True, search=fields.Range(0.3, 1.0), auto=order_defaults.RULE,
@@ -96,8 +101,11 @@ class NextItem(Recommender):
         used = self._validate()
         if used.half_life is not None and self.decay != "auto":
             raise OffdiagError(f"expected decay or half_life, received both ({self.decay!r}, {self.half_life!r})")
+        if used.history_half_life is not None and self.history_decay != "auto":
+            both = f"({self.history_decay!r}, {self.history_half_life!r})"
+            raise OffdiagError(f"expected history_decay or history_half_life, received both {both}")
         X = data_of(X, reading, keep="events")
-        sequences = ordered_events(X, timed=used.half_life is not None)
+        sequences = ordered_events(X, timed=used.half_life is not None or used.history_half_life is not None)
         matrix, source = read_data(replace(X, matrix=_as_set(X.matrix)))
         m = matrix.shape[1]
         cholesky.check_feasible(m, itemsize := np.dtype(self.dtype).itemsize, extra=m * m * itemsize)
@@ -110,14 +118,18 @@ class NextItem(Recommender):
             sums.A, sums.K, dropout=number(used.dropout), l2=number(used.l2), repeats=used.repeats, progress=progress
         )
         settings = {name: value for name, value in used._settings().items() if value is not None}
+        if used.history_half_life is not None:
+            del settings["history_decay"]
         return self._store(Dense(B), **vars(source), settings=settings)
 
     def _ageing(self) -> Ageing:
         return Ageing(number(self.decay) if self.half_life is None else 1.0, self.half_life, self.window)
 
     def _recency(self) -> Recency | None:
-        decay = self._require_fit().settings_["history_decay"]
-        return None if decay == 1 else Recency(decay)
+        used = self._require_fit().settings_
+        if "history_half_life" in used:
+            return Recency(half_life=used["history_half_life"])
+        return None if used["history_decay"] == 1 else Recency(used["history_decay"])
 
 
 def ordered_events(X: Any, *, timed: bool) -> Sequences:
@@ -130,7 +142,9 @@ def ordered_events(X: Any, *, timed: bool) -> Sequences:
             "time=<column>, or with keep='events' if its rows are in order"
         )
     if timed and sequences.times is None:
-        raise OffdiagError("half_life needs times, but these events have only an order; use decay, or read with time=")
+        raise OffdiagError(
+            "a half-life needs times, but these events have only an order; use decay, or read with time="
+        )
     if not (sequences.lengths > 1).any():
         raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
     return sequences

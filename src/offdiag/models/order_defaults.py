@@ -19,6 +19,7 @@ from offdiag.data.sequences import Sequences, weighted_rows
 from offdiag.gramian.order import Ageing, count_order
 from offdiag.models import auto
 from offdiag.progress import Progress
+from offdiag.ranking import Recency
 from offdiag.solvers import next_item
 
 if TYPE_CHECKING:
@@ -83,8 +84,10 @@ def _search(
     def measured(choice: Choice) -> tuple[Choice, NDArray[np.float64]]:
         nonlocal done
         B = small.fit(model, choice, unit)
-        options = [replace(choice, history_decay=h) for h in HISTORY_DECAYS] if "history_decay" in free else [choice]
-        ranks = [small.reciprocal_ranks(B, each.history_decay, repeats=model.repeats) for each in options]
+        by_place = "history_decay" in free and model.history_half_life is None
+        options = [replace(choice, history_decay=h) for h in HISTORY_DECAYS] if by_place else [choice]
+        recencies = [Recency(each.history_decay, model.history_half_life) for each in options]
+        ranks = [small.reciprocal_ranks(B, recency, repeats=model.repeats) for recency in recencies]
         done += 1
         if progress:
             progress("choosing settings", done / of)
@@ -137,9 +140,9 @@ class SmallProblem:
         )  # fmt: skip
         return next_item.solve(sums.A, sums.K, dropout=float(model.dropout), l2=choice.l2 * unit, repeats=model.repeats)
 
-    def reciprocal_ranks(self, B: NDArray[np.floating], decay: float, *, repeats: bool) -> NDArray[np.float64]:
+    def reciprocal_ranks(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> NDArray[np.float64]:
         """One over the rank of each target among the items that can be recommended."""
-        rows = weighted_rows(self.histories, len(B), decay ** self.histories.from_end().astype(np.float64))
+        rows = weighted_rows(self.histories, len(B), recency.weights(self.histories))
         scores = rows @ B
         if not repeats:
             scores[np.repeat(np.arange(len(scores)), np.diff(rows.indptr)), rows.indices] = -np.inf

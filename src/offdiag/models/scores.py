@@ -26,8 +26,12 @@ class Scores(Lists):
     item_ids_: NDArray[Any]
     popularity_: NDArray[np.float64]  # column sums of the training data
 
-    def predict(self, X: Any) -> NDArray[np.floating]:
+    def predict(
+        self, X: Any, *, history_decay: float | None = None, history_half_life: float | None = None
+    ) -> NDArray[np.floating]:
         """Scores of all items for each row of X: a dense users×items array. For lists, ``recommend`` needs far less.
+
+        ``history_decay`` and ``history_half_life`` are as in ``recommend``.
 
         Example:
             >>> import offdiag as od
@@ -35,9 +39,10 @@ class Scores(Lists):
             >>> od.EASE(l2=10.0).fit(X).predict(X).shape
             (300, 40)
         """
-        return self._rows(X, stacklevel=4) @ self.weights_
+        recency = self._chosen_recency(history_decay, history_half_life)
+        return self._rows(X, stacklevel=4, recency=recency) @ self.weights_
 
-    def _rows(self, X: Any, stacklevel: int) -> sparse.csr_array:
+    def _rows(self, X: Any, stacklevel: int, recency: ranking.Recency | None) -> sparse.csr_array:
         """Users as rows over the items of the model. A matrix or a frame must have its columns."""
         model = self._require_fit()
         m, shape = len(model.item_ids_), getattr(X, "shape", None)
@@ -53,7 +58,7 @@ class Scores(Lists):
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting {m} features as input: a matrix "
                 "has a column for each item of the fit; give Interactions or lists of item ids to match items by id"
             )
-        rows, unknown = ranking.encode(self._read(X), model.item_ids_, self._recency())
+        rows, unknown = ranking.encode(self._read(X, recency is not None), model.item_ids_, recency)
         ranking.report_unknown(unknown, stacklevel=stacklevel)
         return rows
 
@@ -63,10 +68,24 @@ class Scores(Lists):
         return self
 
     def _recency(self) -> ranking.Recency | None:
-        """How the age of a choice weighs in a history; None if the order does not matter."""
+        """How the age of a choice weighs in a history, as learned; None if the order does not matter."""
         return None
 
-    def ask(self, k: int, **words: Any) -> ranking.Question:
+    def _chosen_recency(self, history_decay: float | None, history_half_life: float | None) -> ranking.Recency | None:
+        """How the age of a choice weighs: as the caller says, or else as learned."""
+        model = self._require_fit()
+        learned = model._recency()
+        recency = ranking.checked_recency(history_decay, history_half_life, learned)
+        if recency not in (None, learned) and not model.weights_.linear:
+            raise OffdiagError(
+                f"history_decay and history_half_life need a linear model, and {type(self).__name__} is not: what it "
+                "makes of a history with weights is unknown; leave them out"
+            )
+        return recency
+
+    def ask(
+        self, k: int, *, history_decay: float | None = None, history_half_life: float | None = None, **words: Any
+    ) -> ranking.Question:
         """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
 
         Example:
@@ -77,7 +96,8 @@ class Scores(Lists):
             300
         """
         model = self._require_fit()
-        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=self._recency(), **words)
+        recency = self._chosen_recency(history_decay, history_half_life)
+        return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=recency, **words)
 
     def similar(
         self,
@@ -110,10 +130,13 @@ class Scores(Lists):
         )
         return lists.with_catalogue(self.catalogue_)
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(
+        self, history: Any, item: Any, *, history_decay: float | None = None, history_half_life: float | None = None
+    ) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
-        ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history.
+        ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history. Where age
+        counts (``history_decay`` and ``history_half_life`` are as in ``recommend``), ``.age_weights`` says how much.
 
         Example:
             >>> import offdiag as od
@@ -123,5 +146,6 @@ class Scores(Lists):
             True
         """
         model = self._require_fit()
-        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, self._recency())
+        recency = self._chosen_recency(history_decay, history_half_life)
+        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, recency)
         return found.with_catalogue(self.catalogue_)

@@ -14,7 +14,8 @@ from offdiag import notebook, reasons, tables
 from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
-from offdiag.ranking.histories import Recency, encode
+from offdiag.ranking.histories import encode, events_of, ordered_entries
+from offdiag.ranking.recency import Recency
 from offdiag.weights import Weights
 
 
@@ -24,6 +25,9 @@ class Explanation(tables.Tabular):
 
     As a table: item, title where known, contribution and, if it was made by a model, rank_without; strongest first.
     ``rank`` and ``rank_without`` are computed when first read, from the weights the explanation was made with.
+    Where age counts, ``age_weights`` holds what each item counts for because of its age, as a factor of its
+    contribution (repeats added up), and ``ages``, if that depends on times, how long before the last choice of the
+    history it was chosen last; both are columns of the table too.
     """
 
     item: Any
@@ -33,6 +37,8 @@ class Explanation(tables.Tabular):
     unknown: list[Any]
     _find: Callable[[int, int], NDArray[np.int64]] | None = field(default=None, repr=False)
     catalogue: Catalogue | None = field(default=None, repr=False)  # whose titles are shown with the items
+    age_weights: NDArray[np.float64] | None = None
+    ages: NDArray[np.float64] | None = None  # in the unit of the times, seconds if they were dates
 
     @cached_property
     def rank(self) -> int | None:
@@ -41,7 +47,10 @@ class Explanation(tables.Tabular):
 
     @cached_property
     def rank_without(self) -> NDArray[np.int64]:
-        """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history."""
+        """For each of ``items``: the rank if the history lacked that item; 0 where ``item`` is in the history.
+
+        The other items keep the weights of their ages.
+        """
         return self._places(1, len(self.items) + 1)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
@@ -49,6 +58,8 @@ class Explanation(tables.Tabular):
         if self.catalogue is not None and "title" in self.catalogue.columns:
             columns["title"] = self.catalogue.series("title", self.items)
         columns["contribution"] = self.contributions
+        columns |= {} if self.age_weights is None else {"age_weight": self.age_weights}
+        columns |= {} if self.ages is None else {"age": self.ages}
         if self._find is None:
             return columns
         return columns | {"rank_without": np.ma.masked_equal(self.rank_without, 0)}
@@ -81,9 +92,13 @@ def explain(
 ) -> Explanation:
     """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
     nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
-    X, unknown = encode([[]] if nothing else history, item_ids, recency)
+    history = [[]] if nothing else history
+    X, unknown = encode(history, item_ids, recency)
     if X.shape[0] != 1:
-        raise OffdiagError(f"explain takes one history, received {X.shape[0]}; call it once per user")
+        raise OffdiagError(
+            f"explain takes one history, received {X.shape[0]}; call it once per user. A history with times is "
+            "[[(id, time), …]]"
+        )
     target = int(positions([item], item_ids)[0])
     if target < 0:
         raise OffdiagError(f"the model has no item {item!r}; ids are compared exactly, with their type")
@@ -106,4 +121,14 @@ def explain(
         parts[order],
         list(unknown[0]),
         None if popularity is None else find,
+        age_weights=None if recency is None else X.data[order].astype(np.float64),
+        ages=None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
     )
+
+
+def _ages(history: Any, item_ids: NDArray[Any]) -> NDArray[np.float64]:
+    """The age of each item of one history, in ascending order of their columns; of a repeated item the smallest."""
+    events = events_of(ordered_entries(history, item_ids))
+    ages = np.full(len(item_ids), np.inf)
+    np.minimum.at(ages, events.items, events.ages())
+    return ages[np.unique(events.items)]

@@ -1,6 +1,6 @@
 """Histories of every accepted form as rows over the catalogue: the one place where a user's past becomes numbers.
 
-Each form gives its entries in the order in which the user met them, and ``_rows`` decides what an entry counts for:
+Each form gives its entries in the order in which the user met them, and ``rows`` decides what an entry counts for:
 1 or its value, or with a ``Recency`` less the older it is.
 Scores, reasons and explanations all read the values of those rows, so they cannot disagree about it.
 """
@@ -18,17 +18,13 @@ from scipy import sparse
 
 from offdiag.data.ids import positions
 from offdiag.data.interactions import Interactions
-from offdiag.data.sequences import Sequences, sequences_of, weighted_rows
+from offdiag.data.moments import past_moments
+from offdiag.data.sequences import Sequences, in_order, sequences_of, weighted_rows
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import as_matrix
+from offdiag.ranking.recency import Recency
 
 Encoded = tuple[sparse.csr_array, list[tuple[Any, ...]]]  # rows, and for each the ids that are not in the catalogue
-
-
-class Recency(NamedTuple):
-    """Recent choices count for more: the last 1, the one before it ``decay``, then decay², …; repeats add up."""
-
-    decay: float = 1.0
 
 
 class Entries(NamedTuple):
@@ -38,16 +34,17 @@ class Entries(NamedTuple):
     columns: NDArray[np.int64]  # of the catalogue; -1 where it lacks the id
     values: NDArray[np.floating]
     missing: list[Any]  # the ids that it lacks, one for each -1
+    times: NDArray[Any] | None = None
 
 
 def encode(histories: Any, item_ids: NDArray[Any], recency: Recency | None = None) -> Encoded:
     """Histories of any accepted form as rows over the catalogue, and the ids that are not in it, per history.
 
-    With ``recency`` they must have an order: lists of ids, latest last, or Interactions with times or events. Values
-    are then not used, and ids that are not in the catalogue take no place.
+    With ``recency`` they must have an order: lists of ids, latest last, lists of (id, time) pairs, or Interactions with
+    times or events. Values are then not used, and ids that are not in the catalogue take no place.
     """
-    if recency is not None and (hasattr(histories, "matrix") or is_matrix(histories)):
-        return _rows(_ordered_entries(histories, item_ids), len(item_ids), recency)
+    if recency is not None:
+        return rows(ordered_entries(histories, item_ids), len(item_ids), recency)
     if hasattr(histories, "matrix") and hasattr(histories, "item_ids"):  # Interactions: match columns by id
         where = positions(histories.item_ids, item_ids)
         matrix = as_matrix(histories)
@@ -55,7 +52,7 @@ def encode(histories: Any, item_ids: NDArray[Any], recency: Recency | None = Non
             return matrix, [()] * matrix.shape[0]
         columns = where[matrix.indices]
         missing = histories.item_ids[matrix.indices[columns < 0]].tolist()
-        return _rows(Entries(matrix.indptr, columns, matrix.data, missing), len(item_ids))
+        return rows(Entries(matrix.indptr, columns, matrix.data, missing), len(item_ids))
     if is_matrix(histories):
         matrix = as_matrix(histories)
         if matrix.shape[1] != len(item_ids):
@@ -64,49 +61,78 @@ def encode(histories: Any, item_ids: NDArray[Any], recency: Recency | None = Non
                 f"{matrix.shape[1]}; pass Interactions or lists of item ids to match items by id"
             )
         return matrix, [()] * matrix.shape[0]
-    lists = _as_lists(histories, ordered=recency is not None)
-    ids = [x for history in lists for x in history]
-    columns = positions(ids, item_ids)
-    missing = [ids[at] for at in np.flatnonzero(columns < 0).tolist()]
-    ends = np.cumsum([0, *map(len, lists)])
-    return _rows(Entries(ends, columns, np.ones(len(ids), dtype=np.float32), missing), len(item_ids), recency)
+    return rows(_entries_of_lists(_as_lists(histories), item_ids), len(item_ids))
 
 
-def _ordered_entries(histories: Any, item_ids: NDArray[Any]) -> Entries:
-    """The events of Interactions, each user's in order."""
+def ordered_entries(histories: Any, item_ids: NDArray[Any]) -> Entries:
+    """The entries of histories that have an order; those of lists are in the order of the list even if it has times."""
+    if not hasattr(histories, "matrix") and not is_matrix(histories):
+        return _entries_of_lists(_as_lists(histories, ordered=True), item_ids)
     sequences = sequences_of(histories) if isinstance(histories, Interactions) else None
     if sequences is None:
         received = "Interactions without times" if hasattr(histories, "matrix") else "a matrix"
         raise OffdiagError(
-            f"this model weighs a history by its order, but received {received}; give lists of item ids, latest last, "
+            f"here a history is weighed by its order, but received {received}; give lists of item ids, latest last, "
             "or Interactions read with time=<column>"
         )
     columns = positions(histories.item_ids, item_ids)[sequences.items]
     missing = histories.item_ids[sequences.items[columns < 0]].tolist()
-    return Entries(sequences.indptr, columns, np.ones(len(columns), dtype=np.float32), missing)
+    return Entries(sequences.indptr, columns, np.ones(len(columns), dtype=np.float32), missing, sequences.times)
 
 
-def _rows(entries: Entries, n_items: int, recency: Recency | None = None) -> Encoded:
+def _entries_of_lists(lists: list[list[Any]], item_ids: NDArray[Any]) -> Entries:
+    """The entries of lists of ids, or of (id, time) pairs."""
+    ids, times = [x for history in lists for x in history], None
+    if any(history and _is_pair(history[0]) for history in lists):
+        if not all(map(_is_pair, ids)):
+            other = next(x for x in ids if not _is_pair(x))
+            raise OffdiagError(
+                f"histories mix (id, time) pairs and ids, such as {other!r}; give the time of every choice, or of none"
+            )
+        times = past_moments([at for _, at in ids])
+        ids = [item for item, _ in ids]
+    columns = positions(ids, item_ids)
+    missing = [ids[at] for at in np.flatnonzero(columns < 0).tolist()]
+    ends = np.cumsum([0, *map(len, lists)])
+    return Entries(ends, columns, np.ones(len(ids), dtype=np.float32), missing, times)
+
+
+def _is_pair(entry: Any) -> bool:
+    return isinstance(entry, tuple | list) and len(entry) == 2
+
+
+def events_of(entries: Entries) -> Sequences:
+    """The entries that are in the catalogue, each user's in the order of their times if they have times."""
+    ends, columns, _, _, times = entries
+    known = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(known)])[ends]
+    found = Sequences(ends, columns[known].astype(np.int32), None if times is None else times[known])
+    if found.times is None:
+        return found
+    return in_order(found.users.astype(np.int32), found.items, found.times, found.n_users)
+
+
+def rows(entries: Entries, n_items: int, recency: Recency | None = None) -> Encoded:
     """One row per history. An id given twice is one interaction, with the larger of its values."""
-    ends, columns, values, missing = entries
+    ends, columns, values, missing, _ = entries
     known = columns >= 0
     unknown: list[tuple[Any, ...]] = [()] * (len(ends) - 1)
     users = np.searchsorted(ends, np.flatnonzero(~known), side="right") - 1
     for user, pairs in groupby(zip(users.tolist(), missing, strict=True), key=itemgetter(0)):
         unknown[user] = tuple(item for _, item in pairs)
-    ends = np.concatenate([[0], np.cumsum(known)])[ends]
     if recency is not None:
-        known_ones = Sequences(ends, columns[known].astype(np.int32))
-        return weighted_rows(known_ones, n_items, recency.decay ** known_ones.from_end().astype(np.float64)), unknown
+        events = events_of(entries)
+        return weighted_rows(events, n_items, recency.weights(events)), unknown
+    ends = np.concatenate([[0], np.cumsum(known)])[ends]
     shape = (len(unknown), n_items)
-    rows = sparse.csr_array((values[known], columns[known].astype(np.int32), ends), shape=shape)
-    rows.sort_indices()
-    if not rows.has_canonical_format:
-        row = np.repeat(np.arange(shape[0]), np.diff(rows.indptr))
-        first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(rows.indices, prepend=-1) != 0))
-        largest = np.maximum.reduceat(rows.data, first)
-        rows = sparse.csr_array((largest, rows.indices[first], np.searchsorted(first, rows.indptr)), shape=shape)
-    return rows, unknown
+    found = sparse.csr_array((values[known], columns[known].astype(np.int32), ends), shape=shape)
+    found.sort_indices()
+    if not found.has_canonical_format:
+        row = np.repeat(np.arange(shape[0]), np.diff(found.indptr))
+        first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(found.indices, prepend=-1) != 0))
+        largest = np.maximum.reduceat(found.data, first)
+        found = sparse.csr_array((largest, found.indices[first], np.searchsorted(first, found.indptr)), shape=shape)
+    return found, unknown
 
 
 def is_matrix(histories: Any) -> bool:
@@ -123,9 +149,7 @@ def _as_lists(histories: Any, ordered: bool = False) -> list[list[Any]]:
         )
     outer = list(histories)
     if ordered and any(isinstance(x, set | frozenset) for x in (histories, *outer)):
-        raise OffdiagError(
-            "this model weighs a history by its order, but received a set; give lists of ids, latest last"
-        )
+        raise OffdiagError("here a history is weighed by its order, but received a set; give lists of ids, latest last")
     nested = [isinstance(x, Sequence | np.ndarray | set | frozenset) and not isinstance(x, str) for x in outer]
     if not outer or all(nested):
         return [id_list(x) for x in outer]
@@ -154,8 +178,8 @@ def choose_histories(histories: Any, users: Any, data: Any) -> Any:
     return data if users is None else data.select_users(ids=users)
 
 
-def one_per_row(histories: Any) -> Any:
+def one_per_row(histories: Any, *, ordered: bool = False) -> Any:
     """Histories that can be cut into parts: a matrix or Interactions as they are, anything else as lists of ids."""
     if hasattr(histories, "matrix"):
         return histories
-    return as_matrix(histories) if is_matrix(histories) else _as_lists(histories)
+    return as_matrix(histories) if is_matrix(histories) else _as_lists(histories, ordered)

@@ -18,7 +18,8 @@ from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
 from offdiag.progress import Progress
 from offdiag.ranking import filters, heaps
-from offdiag.ranking.histories import Recency, encode, one_per_row
+from offdiag.ranking.histories import encode, one_per_row
+from offdiag.ranking.recency import Recency
 from offdiag.ranking.unknown_ids import distinct, refuse, report_unknown
 from offdiag.recommendations import Reasons, Recommendations, named, named_lists
 from offdiag.rerank import Rerank
@@ -77,7 +78,7 @@ class Question:
         ``first`` is the position of the first history, where users have no ids.
         """
         n = list_files.batch_size(self.k, heaps.USERS_PER_PASS)
-        for some in list_files.slices(one_per_row(histories), n):
+        for some in list_files.slices(one_per_row(histories, ordered=self.recency is not None), n):
             lists = self.lists(some, first)
             first += len(lists)
             if strict:

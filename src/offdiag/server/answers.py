@@ -15,7 +15,7 @@ from offdiag.errors import OffdiagError
 from offdiag.server import lists, schemas
 from offdiag.server.batching import Scorer
 from offdiag.server.limits import Refusal
-from offdiag.server.model import ServedModel, rows
+from offdiag.server.model import Row, ServedModel, rows
 
 THIRD_ITEMS = 10  # third items named in the reason of a pair
 MAX_K_WITH_REASONS = 100  # items in a list with reasons
@@ -57,7 +57,7 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
     if asked.reasons and asked.k > MAX_K_WITH_REASONS:
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
-    return await lists.make_list(scorer, served, asked.history, lists.Filter(served, asked), asked)
+    return await lists.make_list(scorer, served, asked.history, asked.times, lists.Filter(served, asked), asked)
 
 
 @question("/batch", schemas.Batch, schemas.Batched, histories=[[3, 7], [5]], k=5)
@@ -68,11 +68,15 @@ async def batch(scorer: Scorer, served: ServedModel, asked: schemas.Batch) -> di
         most = f"at most {MAX_BATCH_WITH_REASONS} items in one batch with reasons"
         raise Refusal(422, f"{most}, received {wanted}; send fewer histories, or a smaller k")
     only, answers = lists.Filter(served, asked), []
+    times = [None] * len(asked.histories) if asked.times is None else asked.times
+    if len(times) != len(asked.histories):
+        raise Refusal(409, f"times: expected a list for each history ({len(asked.histories)}), received {len(times)}")
     for first in range(0, len(asked.histories), LISTS_PER_TURN):
         async with scorer.parts:
-            part = asked.histories[first : first + LISTS_PER_TURN]
+            last = first + LISTS_PER_TURN
+            part = zip(asked.histories[first:last], times[first:last], strict=True)
             answers += await asyncio.gather(
-                *(lists.make_list(scorer, served, history, only, asked) for history in part)
+                *(lists.make_list(scorer, served, history, when, only, asked) for history, when in part)
             )
     return {"answers": answers}
 
@@ -89,25 +93,36 @@ async def similar(scorer: Scorer, served: ServedModel, asked: schemas.Similar) -
 def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
     """What each item of the history adds to the score of an item, and the item's rank without it."""
     column = lists.column_of(served, asked.item)
-    history, unknown = served.columns(asked.history)
+    history, values, unknown = lists.row_of(served, asked.history, asked.times, asked)
     unknown = lists.distinct_unknown(served, unknown, asked.strict)
+    given: list[Any] = [served.ids[c] for c in history]
+    if values is not None:  # the order counts, and every repeat
+        events = zip(map(served.find, asked.history), asked.times or asked.history, strict=True)
+        given = [(served.ids[c], when) if asked.times else served.ids[c] for c, when in events if c is not None]
     try:
-        reason = served.model.explain([[served.ids[c] for c in history]], served.ids[column])
+        reason = served.model.explain(
+            [given], served.ids[column], history_decay=asked.history_decay, history_half_life=asked.history_half_life
+        )
         rank = reason.rank
         without = reason.rank_without if len(history) <= MAX_RANKED_HISTORY else None
     except OffdiagError as error:
         raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
     items, amounts = reason.items.tolist(), reason.contributions.tolist()
     places = [None] * len(items) if without is None else [int(place) or None for place in without]
+    aged = {"age_weight": reason.age_weights, "age": reason.ages}
+    parts: list[dict[str, Any]] = [
+        {**served.item(served.column[item]), "contribution": amount, "rank_without": place}
+        for item, amount, place in zip(items, amounts, places, strict=True)
+    ]
+    for name, numbers in aged.items():
+        for part, number in zip(parts, [] if numbers is None else numbers.tolist(), strict=False):
+            part[name] = number
     return {
         "model": served.name,
         "item": served.item(column),
         "score": reason.score,
         "rank": rank,
-        "contributions": [
-            {**served.item(served.column[item]), "contribution": amount, "rank_without": place}
-            for item, amount, place in zip(items, amounts, places, strict=True)
-        ],
+        "contributions": parts,
         "unknown": unknown,
     }
 
@@ -131,10 +146,10 @@ def pair(served: ServedModel, asked: schemas.Pair) -> dict[str, Any]:
 def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> dict[str, Any]:
     """The lists of two models side by side, with the rank of each item in the other list."""
     pair = (first, second)
-    histories, unknown_items = zip(*(served.columns(asked.history) for served in pair), strict=True)
+    histories = [lists.row_of(served, asked.history, asked.times, asked) for served in pair]
     blocks, unknown_blocks = zip(*(served.columns(asked.block) for served in pair), strict=True)
-    missing = zip(pair, unknown_items, unknown_blocks, strict=True)
-    unknown = [lists.distinct_unknown(served, a + b, asked.strict) for served, a, b in missing]
+    missing = zip(pair, histories, unknown_blocks, strict=True)
+    unknown = [lists.distinct_unknown(served, row.unknown + b, asked.strict) for served, row, b in missing]
     orders = [_full_ranking(*parts) for parts in zip(pair, histories, blocks, strict=True)]
     rankings = []
     for own, (served, (order, scores, _)) in enumerate(zip(pair, orders, strict=True)):
@@ -145,7 +160,7 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
             other_rank = None if there is None else int(place[there]) or None
             entries.append({**served.item(column), "score": scores[column], "rank": rank, "other_rank": other_rank})
         rankings.append(entries)
-    fallbacks = [lists.fallback_of(history, asked.history) for history in histories]
+    fallbacks = [lists.fallback_of(row.columns, asked.history) for row in histories]
     shared = len({entry["id"] for entry in rankings[0]} & {entry["id"] for entry in rankings[1]})
     return {
         "models": [served.name for served in pair],
@@ -158,15 +173,16 @@ def compare(first: ServedModel, second: ServedModel, asked: schemas.Compare) -> 
 
 
 def _full_ranking(
-    served: ServedModel, history: list[int], block: list[int]
+    served: ServedModel, row: Row, block: list[int]
 ) -> tuple[NDArray[np.int64], list[float], NDArray[np.int64]]:
     """All candidates in order, every score, and the rank of each column (0: not a candidate)."""
     allowed = lists.mask(served, block, None)
-    if not history:
+    if not row.columns:
         order, scores = lists.popular(served, served.n_items, allowed)[0], served.shares
     else:
-        scores = (rows([np.array(history, np.int32)], served.n_items) @ served.weights)[0]
-        allowed[history] = False
+        values = None if row.values is None else [row.values]
+        scores = (rows([np.array(row.columns, np.int32)], served.n_items, values) @ served.weights)[0]
+        allowed[row.columns] = False
         order = np.argsort(-scores, kind="stable")  # equal scores: the earlier column first
         order = order[allowed[order]]
     place = np.zeros(served.n_items, np.int64)

@@ -93,7 +93,7 @@ POSTED = {
     400: "The body is not JSON, or the host name is not one of this service.",
     404: "No such model or item.",
     408: "The body arrived too slowly.",
-    409: "This model cannot answer that.",
+    409: "This model cannot answer that, or the fields contradict each other.",
     422: "The body is not what is described here.",
 }
 KNOWN = {

@@ -24,7 +24,9 @@ SLOW_WAITING = 64  # explanations and comparisons, or searches, that may wait; m
 K_CLASSES = (32, 128, 1024)  # lists of similar length are ranked together
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.floating]]
-Kind = tuple[int, bool, int, int | None]  # model, whether items in the history are excluded, length, filter
+Kind = tuple[
+    int, bool, bool, int, int | None
+]  # model, whether choices count by age, seen ones excluded, length, filter
 
 
 @dataclass(eq=False, slots=True)
@@ -34,12 +36,14 @@ class Job:
     k: int
     exclude_seen: bool
     allowed: NDArray[np.bool_] | None
+    values: NDArray[np.floating] | None  # what each of the history counts for; None: 1
     future: asyncio.Future[Ranked]
 
     def kind(self) -> Kind:
         """Jobs of the same kind go into one call."""
         size = next((c for c in K_CLASSES if self.k <= c), self.served.n_items)
-        return id(self.served), self.exclude_seen, size, None if self.allowed is None else id(self.allowed)
+        only = None if self.allowed is None else id(self.allowed)
+        return id(self.served), self.values is None, self.exclude_seen, size, only
 
 
 class Pool:
@@ -81,6 +85,7 @@ class Scorer:
         k: int,
         exclude_seen: bool = True,
         allowed: NDArray[np.bool_] | None = None,
+        values: NDArray[np.floating] | None = None,
     ) -> Ranked:
         """Columns and scores of the k best, or fewer if there are not as many."""
         _refuse_if_full(self._queue.qsize(), self.waiting)
@@ -88,7 +93,7 @@ class Scorer:
             self.start()
         future: asyncio.Future[Ranked] = asyncio.get_running_loop().create_future()
         k = min(k, served.n_items)
-        self._queue.put(Job(served, np.array(history, np.int32), k, exclude_seen, allowed, future))
+        self._queue.put(Job(served, np.array(history, np.int32), k, exclude_seen, allowed, values, future))
         with self.handover:
             return await future
 
@@ -141,7 +146,8 @@ class Scorer:
 def rank(jobs: list[Job]) -> list[Ranked]:
     """The answers to jobs of the same kind, from one call."""
     served, k = jobs[0].served, max(job.k for job in jobs)
-    X = rows([job.history for job in jobs], served.n_items)
+    values = [job.values for job in jobs if job.values is not None]  # of all jobs of a kind, or of none
+    X = rows([job.history for job in jobs], served.n_items, values)
     found, scores = ranking.top_k(
         served.weights, X, k, exclude_seen=jobs[0].exclude_seen, allowed=jobs[0].allowed
     )  # fmt: skip

@@ -32,7 +32,9 @@ class Limits:
         """The largest value of each bounded field of a body, and its unit."""
         ids, filters = (self.history, " ids"), (self.filter, " ids")
         histories = (self.histories, " histories")
-        return {"history": ids, "histories": histories, "k": (self.k, ""), "block": filters, "allow": filters}
+        times = (self.history, " times")
+        bounds = {"history": ids, "histories": histories, "times": times, "k": (self.k, "")}
+        return bounds | {"block": filters, "allow": filters}
 
     def check(self, asked: Any) -> None:
         """Refuse the body of a question that is beyond these limits."""

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag import wording
+from offdiag import ranking, wording
+from offdiag.data.moments import past_moments
 from offdiag.errors import OffdiagError
 from offdiag.server import schemas
 from offdiag.server.batching import Ranked, Scorer
 from offdiag.server.limits import Refusal
-from offdiag.server.model import Id, ServedModel
+from offdiag.server.model import Id, Row, ServedModel
 
 FEW_BLOCKED = 256  # up to this many, a longer list is ranked and the blocked items are removed from it
 REASONS_PER_TURN = 4  # items whose reasons are computed before other requests get a turn
@@ -56,20 +57,51 @@ def popular(served: ServedModel, k: int, allowed: NDArray[np.bool_] | None) -> R
     return order[:k], served.shares[order[:k]]
 
 
+def recency_of(served: ServedModel, asked: schemas.Weighing) -> ranking.Recency | None:
+    """How the age of a choice counts: as the request says, or else as the model learned."""
+    if asked.history_decay is None and asked.history_half_life is None:
+        return served.recency
+    try:
+        return served.model.ask(1, history_decay=asked.history_decay, history_half_life=asked.history_half_life).recency
+    except OffdiagError as error:
+        raise Refusal(409, str(error)) from None
+
+
+def row_of(served: ServedModel, ids: list[Id], times: schemas.Moments | None, asked: schemas.Weighing) -> Row:
+    """One history of a request as a row of numbers."""
+    if times is not None and len(times) != len(ids):
+        raise Refusal(409, f"times: expected one for each id of the history ({len(ids)}), received {len(times)}")
+    recency = recency_of(served, asked)
+    if times is None and ids and recency is not None and recency.half_life is not None:
+        raise Refusal(409, "times: expected one for each id of the history, since a half-life counts, received none")
+    try:
+        moments = None if times is None else past_moments(times)
+        return served.row(ids, moments, recency)
+    except OffdiagError as error:
+        raise Refusal(409, str(error)) from None
+
+
 async def make_list(
-    scorer: Scorer, served: ServedModel, ids: list[Id], only: Filter, asked: schemas.ListOptions
+    scorer: Scorer,
+    served: ServedModel,
+    ids: list[Id],
+    times: schemas.Moments | None,
+    only: Filter,
+    asked: schemas.ListOptions,
 ) -> dict[str, Any]:
-    history, unknown = served.columns(ids)
+    history, values, unknown = row_of(served, ids, times, asked)
     unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
     if not history:
         found, scores = popular(served, asked.k, only.allowed)
     elif only.is_short:
-        found, scores = await scorer.top_k(served, history, asked.k + len(only.block), asked.exclude_seen)
+        found, scores = await scorer.top_k(
+            served, history, asked.k + len(only.block), asked.exclude_seen, values=values
+        )
         if only.block:
             kept = ~np.isin(found, only.block)
             found, scores = found[kept][: asked.k], scores[kept][: asked.k]
     else:
-        found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, only.allowed)
+        found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, only.allowed, values)
     items = entries(served, found, "score", scores)
     if not history:
         with_users(served, found, items)
@@ -77,7 +109,7 @@ async def make_list(
         at = np.array(history, np.int64)
         async with scorer.reasons:
             for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
-                item["reasons"] = reasons(served, at, column, asked.reasons)
+                item["reasons"] = reasons(served, at, values, column, asked.reasons)
                 if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
     fallback, why = fallback_of(history, ids)
@@ -118,7 +150,9 @@ def _shorten(item: Id) -> Id:
     return item[:100] if isinstance(item, str) else item
 
 
-def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: int) -> list[dict[str, Any]]:
+def reasons(
+    served: ServedModel, history: NDArray[np.int64], values: NDArray[np.floating] | None, target: int, most: int
+) -> list[dict[str, Any]]:
     """The items of the history that contribute most to the score of the target, strongest first."""
     if not len(history):
         return []
@@ -126,6 +160,8 @@ def reasons(served: ServedModel, history: NDArray[np.int64], target: int, most: 
         parts = served.weights.column(history, target).astype(np.float64)
     except OffdiagError as error:
         raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
+    if values is not None:
+        parts *= values
     strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
     strongest = strongest[parts[strongest] != 0]
     return entries(served, history[strongest], "contribution", parts[strongest])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,14 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
+class Row(NamedTuple):
+    """A history as a row of numbers over the catalogue."""
+
+    columns: list[int]  # ascending and distinct
+    values: NDArray[np.floating] | None  # what each counts for; None: 1
+    unknown: list[Id]  # ids that the model does not know, as received
+
+
 class ServedModel:
     """A model as it is served. Nothing here changes after loading, so requests may use it from any thread."""
 
@@ -53,13 +61,9 @@ class ServedModel:
         self.name = name
         self.path = path
         self.model, self.about, self.stamp = _load(path)
-        if self.model.knows_order:
-            raise OffdiagError(
-                f"the service takes a history as a set, but {type(self.model).__name__} in {str(path)!r} weighs it by "
-                "its order; use offdiag recommend, or serve another model"
-            )
         self.loaded = time.time()
         self.weights = self.model.weights_
+        self.recency = self.model.ask(1).recency  # as it was learned
         self.ids: list[Id] = self.model.item_ids_.tolist()
         self.n_items = len(self.ids)
         self.column: dict[Id, int] = dict(zip(self.ids, range(self.n_items), strict=True))
@@ -105,6 +109,18 @@ class ServedModel:
                 known.add(place)
         return sorted(known), unknown
 
+    def row(self, ids: list[Id], times: NDArray[np.float64] | None, recency: ranking.Recency | None) -> Row:
+        """A history as a row of numbers: of ones, or with a recency by the age of each choice."""
+        if recency is None:
+            known, unknown = self.columns(ids)
+            return Row(known, None, unknown)
+        places = [-1 if (place := self.find(item)) is None else place for item in ids]
+        unknown = [item for item, place in zip(ids, places, strict=True) if place < 0]
+        columns = np.array(places, np.int64)
+        entries = ranking.Entries(np.array([0, len(ids)]), columns, np.ones(len(ids)), unknown, times)
+        X, _ = ranking.rows(entries, self.n_items, recency)
+        return Row(X.indices.tolist(), X.data, unknown)
+
     def find(self, item: Id) -> int | None:
         """The column of an id, given as number or text; None if the model does not know it."""
         place = self.column.get(item)
@@ -141,6 +157,7 @@ class ServedModel:
                 "metrics": _metrics(about.get("metrics")),
                 **{name: about[name] for name in ("created", "bytes", "updatable")},
                 "columns": [] if self.catalogue is None else list(self.catalogue.columns),
+                "ordered": self.recency is not None,
                 "loaded": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(self.loaded)),
                 "fingerprint": about["fingerprint"],
             }
@@ -156,11 +173,14 @@ def _shown_cells(catalogue: Catalogue | None, ids: list[Id], column: int) -> dic
     return {name: cell for name, cell in row.items() if name != "title"}
 
 
-def rows(histories: list[NDArray[np.int32]], n_items: int) -> csr_array:
-    """Histories as the rows of a matrix; each holds ascending columns."""
+def rows(
+    histories: list[NDArray[np.int32]], n_items: int, values: list[NDArray[np.floating]] | None = None
+) -> csr_array:
+    """Histories as the rows of a matrix; each holds ascending columns, each of which counts 1 or its value."""
     ends = np.cumsum([0, *map(len, histories)], dtype=np.int32)
     indices = np.concatenate(histories) if histories else np.empty(0, np.int32)
-    return csr_array((np.ones(len(indices), np.float32), indices, ends), shape=(len(histories), n_items))
+    data = np.concatenate(values) if values else np.ones(len(indices), np.float32)
+    return csr_array((data, indices, ends), shape=(len(histories), n_items))
 
 
 def _load(path: Path) -> tuple[Recommender, dict[str, Any], Stamp]:

@@ -4,52 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, ConfigDict, Field
 
+from offdiag.server.json_types import IsoMoment, Unconverted, about, whole_number
 
-def _whole(number: float) -> int:
-    """In JSON, 3.0 is a whole number; from 2^53 on it may have been rounded."""
-    if not number.is_integer() or abs(number) >= 2**53:
-        raise ValueError("no whole number")
-    return int(number)
-
-
-class _Strict:
-    """Numbers and text without conversion: "3" and true are not numbers, 3 is not text. One error message for all."""
-
-    def __init__(self, complaint: str, **bounds: Any) -> None:
-        self.complaint, self.bounds = complaint, bounds
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        whole = core_schema.int_schema(strict=True, **self.bounds)
-        point = core_schema.no_info_after_validator_function(_whole, core_schema.float_schema(strict=True))
-        rounded = core_schema.chain_schema([point, whole])
-        other = [] if source is int else [core_schema.str_schema(strict=True)]
-        union = core_schema.union_schema([whole, *other, rounded], mode="left_to_right")
-        return core_schema.custom_error_schema(union, "form", custom_error_message=self.complaint)
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        choices = schema["schema"]["choices"][:-1]
-        return handler(choices[0] if len(choices) == 1 else core_schema.union_schema(choices))
-
-
-def about(text: str, **rules: Any) -> Any:
-    """The description of a field, and further rules of pydantic."""
-    return Field(description=text, **rules)
-
-
-def _number(least: int, most: int | None = None) -> _Strict:
-    bounds = {"ge": least} | ({} if most is None else {"le": most})
-    text = f"of at least {least}" if most is None else f"from {least} to {most}"
-    return _Strict(f"expected a whole number {text}", **bounds)
-
-
-Id = Annotated[int | str, _Strict("an id is a whole number or text")]
+Id = Annotated[int | str, Unconverted("an id is a whole number or text")]
 Ids = Annotated[list[Id], Field(fail_fast=True)]  # collecting thousands of errors would delay all requests
+Moment = Annotated[float | str, IsoMoment()]
+Moments = Annotated[list[Moment], Field(fail_fast=True)]
 Name = Annotated[str | None, about("A model by name, the stem of its file; the first if left out.", strict=True)]
-History = Annotated[Ids, about("What a user has used: ids of items. Empty: the most popular items are the answer.")]
+History = Annotated[
+    Ids, about("What a user has used: ids of items, latest last. Empty: the most popular items are the answer.")
+]
 Block = Annotated[Ids, about("Ids that must not be in the list.")]
 Strict = Annotated[
     bool, about("Refuse ids that are not in the catalogue (404) instead of leaving them out.", strict=True)
@@ -70,30 +36,51 @@ class Request(BaseModel):
         return []
 
 
-class OneHistory(Request):
+class Weighing(Request):
+    history_decay: Annotated[
+        Annotated[float, Field(gt=0, le=1, strict=True)] | None,
+        about("What a choice counts for, compared with the one after it. Left out: as the model learned."),
+    ] = None
+    history_half_life: Annotated[
+        Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] | None,
+        about(
+            "The age at which a choice counts half, in the unit of `times`, which it needs; seconds if they are dates. "
+            "Instead of history_decay."
+        ),
+    ] = None
+
+
+class OneHistory(Weighing):
     history: History
+    times: Annotated[
+        Moments | None, about("When each item of the history was chosen: one time per id, all numbers or all dates.")
+    ] = None
 
     @property
     def all_histories(self) -> list[list[int | str]]:
         return [self.history]
 
 
-class ManyHistories(Request):
+class ManyHistories(Weighing):
     histories: Annotated[
         list[Ids], Field(fail_fast=True), about("Histories of users, each a list of ids; one answer for each.")
     ]
+    times: Annotated[
+        Annotated[list[Moments], Field(fail_fast=True)] | None,
+        about("For each history, when each of its items was chosen: all numbers or all dates."),
+    ] = None
 
     @property
     def all_histories(self) -> list[list[int | str]]:
         return self.histories
 
 
-class ListOptions(Request):
-    k: Annotated[int, _number(1), about("How many items.")] = 20
+class ListOptions(Weighing):
+    k: Annotated[int, whole_number(1), about("How many items.")] = 20
     block: Block = []
     allow: Annotated[Ids | None, about("If given, only these may be in the list.")] = None
     exclude_seen: Annotated[bool, about("Leave out the items of the history.", strict=True)] = True
-    reasons: Annotated[int, _number(0, 5), about("Number of reasons for each item; then at most 100 items.")] = 0
+    reasons: Annotated[int, whole_number(0, 5), about("Number of reasons for each item; then at most 100 items.")] = 0
     strict: Strict = False
     model: Name = None
 
@@ -108,7 +95,7 @@ class Batch(ListOptions, ManyHistories):
 
 class Similar(Request):
     item: Id
-    k: Annotated[int, _number(1), about("How many items.")] = 10
+    k: Annotated[int, whole_number(1), about("How many items.")] = 10
     model: Name = None
 
 
@@ -125,7 +112,7 @@ class Pair(Request):
 
 
 class Compare(OneHistory):
-    k: Annotated[int, _number(1), about("How many items in each list.")] = 10
+    k: Annotated[int, whole_number(1), about("How many items in each list.")] = 10
     block: Block = []
     strict: Strict = False
     models: Annotated[
@@ -197,6 +184,10 @@ class Likes(BaseModel):
 
 
 class Contribution(Reason):
+    age_weight: Annotated[float | None, about("What it counts for because of its age; left out where that is 1.")] = (
+        None
+    )
+    age: Annotated[float | None, about("How long before the last choice it was chosen last, if times count.")] = None
     rank_without: Annotated[int | None, about("Place of the item if the history lacked this one.")] = None
 
 
@@ -268,6 +259,7 @@ class Card(BaseModel):
     bytes: int
     updatable: Annotated[bool, about("Whether the file holds the counts that update and forget need.")]
     columns: Annotated[list[str], about("What its catalogue says about items: title, category, image, …")]
+    ordered: Annotated[bool, about("Whether recent choices count for more, so that the order of a history matters.")]
     loaded: str
     fingerprint: Annotated[str, about("Of all numbers in the file: equal files, equal fingerprints.")]
     models: Annotated[list[str], about("Names of all models served here.")]

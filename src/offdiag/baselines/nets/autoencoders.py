@@ -74,7 +74,7 @@ class EmphasizedDAE(_Fit):
         weights, losses = used._train(matrix, progress)
         return self._store(weights, **vars(source), settings=used._settings(), losses_=losses)
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(self, history: Any, item: Any, **words: Any) -> Explanation:
         raise OffdiagError(
             "EmphasizedDAE is not linear: a score is not a sum over the items of a history; explain with EDLAE instead"
         )

@@ -92,7 +92,7 @@ class Neural(_Settings):
             best_epoch_=run.best_epoch or run.epoch, losses_=run.losses, validation_=run.validation,
         )  # fmt: skip
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(self, history: Any, item: Any, **words: Any) -> Explanation:
         raise OffdiagError(
             f"{type(self).__name__} is not linear: a score is not a sum over the items of a history; "
             "explain with EDLAE instead"

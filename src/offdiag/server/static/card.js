@@ -12,6 +12,7 @@ function card(about) {
   const facts = [
     ["kind", about.class],
     ["learned from", `${count(about.n_users)} users, ${count(about.n_items)} items`],
+    ["order", about.ordered && "recent choices count for more"],
     ["file", `${about.weights} weights, ${size(about.bytes)}`],
     ["saved", day(about.created)],
     ["can be updated", about.updatable ? "yes" : "no, saved without its Gram"],
