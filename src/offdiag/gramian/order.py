@@ -93,12 +93,8 @@ class _Counter:
     """The passes over the events: what they share, and which loop counts by place or by time."""
 
     def __init__(self, sequences: Sequences, m: int, ageing: Ageing, user_power: float, share: float) -> None:
-        n_examples = np.maximum(sequences.lengths - 1, 0)
-        weight = weights_of(n_examples, user_power)
-        largest = float(weight.max(initial=0.0))
-        unit = 2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS) if largest else 1.0
-        self._scale = share * scale_of(np.bincount(n_examples), user_power) * unit
-        self._weight = weight / unit  # exact: the unit is a power of 2
+        self._weight, unit = in_units(sequences, user_power)
+        self._scale = share * unit
         self._m, self._ageing, self._sequences = m, ageing, sequences
         self._longest = int(sequences.lengths.max(initial=0))
         self._window = NO_WINDOW if ageing.window is None else ageing.window
@@ -157,6 +153,15 @@ class _Counter:
         run_by_item(
             self._indptr, self._items, self._counts, self._cost, work, max_bytes=out.nbytes // 16, report=report
         )
+
+
+def in_units(sequences: Sequences, user_power: float) -> tuple[NDArray[np.float64], float]:
+    """The weight of each user in units, and what a unit counts for in the sums."""
+    n_examples = np.maximum(sequences.lengths - 1, 0)
+    weight = weights_of(n_examples, user_power)
+    largest = float(weight.max(initial=0.0))
+    unit = 2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS) if largest else 1.0
+    return weight / unit, scale_of(np.bincount(n_examples), user_power) * unit  # exact: the unit is a power of 2
 
 
 def age_factors(sequences: Sequences, half_life: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
