@@ -230,15 +230,6 @@ def test_what_would_ignore_the_order_refuses_the_model(tmp_path):
         od.export.write_onnx(model, tmp_path / "next.onnx")
 
 
-def test_changes_that_it_does_not_support_are_refused():
-    inter = chains()
-    model = small().fit(inter)
-    with pytest.raises(od.OffdiagError, match="NextItem"):
-        model.update(inter)
-    with pytest.raises(od.OffdiagError, match="NextItem"):
-        model.save("next.od", updatable=True)
-
-
 def test_a_compressed_model_still_weighs_by_order():
     inter = chains()
     model = small().fit(inter)

@@ -9,10 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.data.interactions import Interactions
-from offdiag.data.sequences import Sequences, sequences_of
+from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
-from offdiag.gramian.order import Ageing, count_order
+from offdiag.gramian.order import Ageing, OrderSums, count_order
+from offdiag.gramian.order_gram import OrderGram
+from offdiag.gramian.packed import Gram
+from offdiag.gramian.sparse import SparseGram
+from offdiag.living import exact_change, full_rank
+from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.order import Histories, ordered_events
 from offdiag.models import fields, order_defaults
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
@@ -49,6 +54,7 @@ class NextItem(Recommender):
 
     l2_of_ease = True
     knows_order = True
+    can_change = True
 
     mix: float | Auto = fields.setting(
         "auto", low=0, high=1, search=fields.Range(0.0, 0.8), auto=order_defaults.RULE,
@@ -112,7 +118,9 @@ class NextItem(Recommender):
         if used.half_life is not None and self.decay != "auto":
             raise OffdiagError(f"expected decay or half_life, received both ({self.decay!r}, {self.half_life!r})")
         X = data_of(X, reading, keep="events")
-        sequences = ordered_events(X, timed=used.half_life is not None)
+        sequences = ordered_events(X, "NextItem", timed=used.half_life is not None)
+        if not (sequences.lengths > 1).any():
+            raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
         matrix, source = read_data(replace(X, matrix=_as_set(X.matrix)))
         used._check_memory(matrix, sequences)
         order_defaults.resolve(used, matrix, sequences, progress)
@@ -120,7 +128,8 @@ class NextItem(Recommender):
         settings = used._settings()
         del settings["block_bytes"]  # it does not change what is learned
         settings = {name: value for name, value in settings.items() if value is not None}
-        return self._store(weights, **vars(source), settings=settings)
+        past = source.past.in_order(used._histories(sequences))
+        return self._store(weights, **vars(replace(source, past=past)), settings=settings)
 
     def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
         sums = count_order(
@@ -128,12 +137,13 @@ class NextItem(Recommender):
             user_power=number(self.user_power), mix=number(self.mix), matrix=matrix, dtype=self.dtype,
             progress=progress,
         )  # fmt: skip
-        return Dense(
-            next_item.solve(
-                sums.A, sums.K, dropout=number(self.dropout), l2=number(self.l2), repeats=self.repeats,
-                progress=progress,
-            )
-        )  # fmt: skip
+        return self._solve(sums, progress)
+
+    def _solve(self, sums: OrderSums, progress: Progress | None) -> Dense:
+        B = next_item.solve(
+            sums.A, sums.K, dropout=number(self.dropout), l2=number(self.l2), repeats=self.repeats, progress=progress
+        )
+        return Dense(B)
 
     def _sparse(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Sparse:
         m = matrix.shape[1]
@@ -169,25 +179,29 @@ class NextItem(Recommender):
     def _ageing(self) -> Ageing:
         return Ageing(number(self.decay) if self.half_life is None else 1.0, self.half_life, self.window)
 
+    def _histories(self, sequences: Sequences) -> Histories:
+        return Histories(sequences, self._ageing(), self.targets == "later")
+
+    def _histories_of(self, X: Any) -> tuple[Any, Histories | None]:
+        used = self._unfitted_copy()
+        sequences = ordered_events(X, "NextItem", timed=used.half_life is not None)
+        return replace(X, matrix=_as_set(X.matrix)), used._histories(sequences)
+
+    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
+        assert isinstance(G, OrderGram)
+        fresh = self._unfitted_copy()
+        weights = fresh._solve(G.mixed(number(fresh.mix), fresh.dtype), progress)
+        return fresh._store(weights, np.arange(G.n_items), G.item_sums, G.n_users, self.settings_)
+
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        return exact_change.refit(self, change.G, progress)
+
+    def _tolerances(self) -> tuple[float, float]:
+        return full_rank.TOLERANCE[self.dtype], full_rank.TOLERANCE[self.dtype]
+
     def _recency(self) -> Recency | None:
         decay = self._require_fit().settings_["history_decay"]
         return None if decay == 1 else Recency(decay)
-
-
-def ordered_events(X: Any, *, timed: bool) -> Sequences:
-    """The events of Interactions in order; anything without an order is an error that says how to read one."""
-    sequences = sequences_of(X) if isinstance(X, Interactions) else None
-    if sequences is None:
-        received = "Interactions without times" if isinstance(X, Interactions) else type(X).__name__
-        raise OffdiagError(
-            f"NextItem learns from the order of events, but received {received}; read a table with "
-            "od.read(…, time=<column>), or keep='events' if its rows are in order"
-        )
-    if timed and sequences.times is None:
-        raise OffdiagError("half_life needs times, but these events have only an order; use decay, or read with time=")
-    if not (sequences.lengths > 1).any():
-        raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
-    return sequences
 
 
 def _as_set(matrix: Any) -> Any:
