@@ -40,6 +40,18 @@ def test_sums_of_parts_are_exact():
     assert (np.rint(both.A) == both.A).all()
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_part_does_not_depend_on_the_histories_beside_it(later):
+    """Distant events are skipped where they round to nothing; where that is, is up to the weight of the user alone."""
+    rng = np.random.default_rng(0)
+    long, short = rng.integers(0, 9, 400).tolist(), rng.integers(0, 9, 60).tolist()
+    ageing, unit = Ageing(0.6), unit_of(as_sequences([long]), 1.0)
+    parts = [count_units(as_sequences([x]), 9, ageing, unit, later=later, user_power=1.0) for x in (long, short)]
+    both = count_units(as_sequences([long, short]), 9, ageing, unit, later=later, user_power=1.0)
+    assert (parts[0].A + parts[1].A == both.A).all()
+    assert (parts[0].K + parts[1].K == both.K).all()
+
+
 def test_a_file_is_checked_against_its_items():
     G = example()
     arrays, about = G.arrays(), {"user_power": 0.0}
