@@ -250,5 +250,7 @@ def test_the_command_line_learns_and_recommends_in_order(tmp_path, monkeypatch, 
     assert len(json.loads(capsys.readouterr().out)) == 600
     assert main(["evaluate", "log.csv", "next.od", "--time", "time", "--in-order", "--metric", "hit@3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["models"][0]["mean"]["hit@3"] > 0.3
-    assert main(["evaluate", "log.csv", "next.od", "--metric", "hit@3", "--json"]) == 0  # with the columns of the fit
-    assert json.loads(capsys.readouterr().out)["models"][0]["mean"]["hit@3"] > 0.3
+    assert main(["evaluate", "log.csv", "next.od", "--metric", "hit@3", "--json"]) == 0  # columns and order of the fit
+    again = capsys.readouterr()
+    assert json.loads(again.out)["models"][0]["mean"]["hit@3"] > 0.3
+    assert "--time 'time'" in again.err
