@@ -4,6 +4,7 @@ Ratios are taken within the run, so that a slow hour of the machine changes both
 
     python benchmarks/next_item.py counting [--events 10000000] [--items 20000]
     python benchmarks/next_item.py fit [--items 20000]
+    python benchmarks/next_item.py sparse [--items 300000] [--events 60000000] [--block-bytes 6000000000]
     python benchmarks/next_item.py toys FOLDER WITH seq-toys
 """
 
@@ -78,6 +79,15 @@ def fit(items: int) -> dict[str, Any]:
     }
 
 
+def sparse(items: int, events: int, block_bytes: int) -> dict[str, Any]:
+    """Sparse columns of a large catalogue, by place; peak memory includes that of the data."""
+    X = data(events // 50, items, events)
+    order: dict[str, Any] = {"mix": 0.3, "decay": 0.8, "history_decay": 0.75, "neighbours": 100}
+    od.NextItem(**SETTINGS, **order).fit(X.select_users(slice(0, 100)))  # compiled here
+    model, cost = measured(lambda: od.NextItem(**SETTINGS, **order, block_bytes=block_bytes).fit(X))
+    return {"items": items, "events": events, "block_bytes": block_bytes, "fit": cost, "weights": model.weights_.nbytes}
+
+
 def toys(folder: Path) -> dict[str, Any]:
     """Last item out, all items ranked, settings chosen from the training data."""
     events = od.read(folder / "seq-toys" / "sequences.txt", format="adjacency", keep="events")
@@ -92,17 +102,21 @@ def toys(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("what", choices=("counting", "fit", "toys"))
+    asked.add_argument("what", choices=("counting", "fit", "sparse", "toys"))
     asked.add_argument("folder", nargs="?", type=Path)
-    asked.add_argument("--items", type=int, default=20_000)
-    asked.add_argument("--events", type=int, default=10_000_000)
+    asked.add_argument("--items", type=int)
+    asked.add_argument("--events", type=int)
+    asked.add_argument("--block-bytes", type=int, default=6 * 10**9)
     given = asked.parse_args()
     if given.what == "toys" and given.folder is None:
         asked.error("toys needs the folder with seq-toys")
     about = machine()
+    usual = (300_000, 60_000_000) if given.what == "sparse" else (20_000, 10_000_000)
+    items, events = given.items or usual[0], given.events or usual[1]
     found = {
-        "counting": lambda: counting(given.items, given.events),
-        "fit": lambda: fit(given.items),
+        "counting": lambda: counting(items, events),
+        "fit": lambda: fit(items),
+        "sparse": lambda: sparse(items, events, given.block_bytes),
         "toys": lambda: toys(given.folder),
     }[given.what]()
     whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"targets": TARGETS}

@@ -258,6 +258,7 @@ TESTED_IN = {
     "_kernels/exact_sums.py": "gramian/test_exact.py",
     "_kernels/gram_tiles.py": "cluster/test_full_rank.py",
     "_kernels/neighbour_lists.py": "baselines/test_item_knn.py",
+    "_kernels/order_rows.py": "solvers/test_order_supports.py",
     "_kernels/pair_counts.py": "gramian/test_packed.py",
     "_kernels/sparse_gram_rows.py": "gramian/test_sparse.py",
     "_kernels/sparse_rows.py": "weights/test_stored_rows.py",

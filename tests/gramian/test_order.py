@@ -10,28 +10,13 @@ from offdiag.data.sequences import Sequences
 from offdiag.gramian import item_bands, layout
 from offdiag.gramian.order import Ageing, count_order
 from offdiag.gramian.packed import gram
+from tests.fixtures.ordered_histories import as_sequences, tolerance
 from tests.laws import oracles
 from tests.laws.strategies import ordered
-
-GRID = 2.0**-30
 
 
 def unpacked(sums, m):
     return layout.unpack(sums.A, m), sums.K
-
-
-def as_sequences(events, timed=False):
-    flat = [x for user in events for x in user]
-    indptr = np.cumsum([0, *map(len, events)])
-    items = np.array([x[0] if timed else x for x in flat], dtype=np.int32)
-    return Sequences(indptr, items, np.array([x[1] for x in flat]) if timed else None)
-
-
-def tolerance(events, weights, dtype):
-    """Each term is rounded to the grid; each sum is rounded once more if it is kept in float32."""
-    terms = sum(len(user) ** 2 for user in events) + 1
-    grid = GRID * 2 * max(weights, default=1.0) * terms
-    return {"atol": grid, "rtol": 1e-6 if dtype == "float32" else 1e-12}
 
 
 @given(

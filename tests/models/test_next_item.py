@@ -12,33 +12,9 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.cli import main
+from tests.fixtures.ordered_histories import chains, inter_log, log_of, small
 from tests.laws import oracles
 from tests.laws.strategies import dropouts, dtypes, ordered
-
-
-def log_of(events):
-    rows = [(u, item, time) for u, user in enumerate(events) for item, time in user]
-    return pl.DataFrame(rows, schema=["user", "item", "time"], orient="row")
-
-
-def chains(n_users=200, m=12, seed=0):
-    """Users who mostly go from item i to item i + 1."""
-    rng = np.random.default_rng(seed)
-    events = []
-    for _ in range(n_users):
-        item, user = int(rng.integers(m)), []
-        for time in range(int(rng.integers(2, 9))):
-            user.append((item, time))
-            item = (item + 1) % m if rng.random() < 0.8 else int(rng.integers(m))
-        events.append(user)
-    return od.read(log_of(events), time="time", keep="events")
-
-
-SMALL = {"l2": 2.0, "dropout": 0.2, "decay": 0.7, "mix": 0.3, "history_decay": 0.8, "user_power": 0.0}
-
-
-def small(**changes):
-    return od.NextItem(**SMALL | changes)
 
 
 @settings(deadline=None)
@@ -102,13 +78,6 @@ def test_users_without_two_events_change_nothing():
     longer = od.read(more, time="time", keep="events")
     one, other = (small(mix=0.0).fit(x).weights_.toarray() for x in (inter, longer))
     np.testing.assert_array_equal(one, other)
-
-
-def inter_log(inter):
-    events = inter.events
-    return pl.DataFrame(
-        {"user": inter.user_ids[events.users], "item": inter.item_ids[events.items], "time": events.times}
-    )
 
 
 def test_times_far_apart_make_the_past_fade():
@@ -255,15 +224,6 @@ def test_what_would_ignore_the_order_refuses_the_model(tmp_path):
     pytest.importorskip("onnx")
     with pytest.raises(od.OffdiagError, match="takes a history as a set"):
         od.export.write_onnx(model, tmp_path / "next.onnx")
-
-
-def test_changes_that_it_does_not_support_are_refused():
-    inter = chains()
-    model = small().fit(inter)
-    with pytest.raises(od.OffdiagError, match="NextItem"):
-        model.update(inter)
-    with pytest.raises(od.OffdiagError, match="NextItem"):
-        model.save("next.od", updatable=True)
 
 
 def test_a_compressed_model_still_weighs_by_order():

@@ -60,7 +60,7 @@ def supports(
     for i in range(lo, hi):
         n = add_users(indptr, indices, data, weight, col_ptr, users, positions, i, True, acc, touched)
         r = i - lo
-        parent[r], below[r] = best_supports(i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(i, i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
         for t in range(n):
             acc[touched[t]] = 0.0
 
@@ -110,19 +110,19 @@ def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):
     for i in range(lo, hi):
         r = i - lo
         touched = np.flatnonzero(rows[r])
-        parent[r], below[r] = best_supports(i, rows[r], touched, penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(i, i, rows[r], touched, penalty, fill, scores, items, who[r], share[r])
 
 
 @compiled
-def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):
-    """The k best of the touched items; ties go to the more popular one. Returns parent and below."""
+def best_supports(i, barred, acc, touched, penalty, fill, scores, items, who, share):
+    """The k best of the touched items but ``barred``; ties go to the more popular one. Returns parent and below."""
     m, k = len(penalty), len(scores)
     scores[:] = -np.inf
     items[:] = m
     parent, strongest, below = -1, -1.0, 0
     for t in range(len(touched)):
         j = touched[t]
-        if j == i:
+        if j == barred:
             continue
         value = acc[j] * (acc[j] * penalty[j])
         if value > scores[0] or (value == scores[0] and j < items[0]):
@@ -139,7 +139,7 @@ def best_supports(i, acc, touched, penalty, fill, scores, items, who, share):
             break
         if at < found and items[at] == j:
             at += 1
-        elif j != i:
+        elif j != barred:
             items[n] = j
             n += 1
     for a in range(found):

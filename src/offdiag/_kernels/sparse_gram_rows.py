@@ -244,7 +244,7 @@ def supports_of_gram(ptr, indices, values, order, rank, penalty, fill, items, wh
             touched[p - begin] = rank[indices[p]]
             acc[touched[p - begin]] = values[p]
         parent[r], below[r] = best_supports(
-            i, acc, touched[: end - begin], penalty, fill, scores, best, who[r], share[r]
+            i, i, acc, touched[: end - begin], penalty, fill, scores, best, who[r], share[r]
         )
         for t in range(end - begin):
             acc[touched[t]] = 0.0

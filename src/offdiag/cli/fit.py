@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs, products
+from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_change, model_options, outputs, products
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -171,6 +171,8 @@ def check_updatable(
     keys.keys_of(key_file)
     if not cls.can_change:
         raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
+    if cls.knows_order:
+        raise OffdiagError(model_change.no_order(cls.__name__) + ", and leave --updatable out")
     if max(columns.min_users, columns.min_items) > 1:
         raise OffdiagError(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "

@@ -130,6 +130,9 @@ def change(model: Recommender, data: Interactions) -> None:
     if type(model).can_change:
         leaving = data.select_users(slice(3, 5))
         model.forget(leaving, prove=True)
+        if model.knows_order:
+            model.update(leaving)
+            return
         names = leaving.item_ids.copy()
         names[leaving.matrix.indices[0]] = "new"
         order = np.argsort(names)

@@ -20,6 +20,7 @@ from scipy import sparse
 from offdiag import _kernels
 from offdiag._kernels import parallel
 from offdiag.data.sequences import Sequences
+from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.item_bands import run_by_item
 from offdiag.gramian.packed import gram
@@ -27,6 +28,7 @@ from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress
 
 UNIT_BITS = 30  # a unit is 2^-30 of the largest user weight: sums up to 2^23 of such weights are exact
+MOST_UNITS = 2.0**51  # of one contribution: larger ones are not rounded to whole numbers
 NO_WINDOW = 1 << 40
 Report = Callable[[float], None] | None  # of the share that is done
 
@@ -75,7 +77,22 @@ def count_order(
         G = gram(matrix, user_power, dtype=dtype, progress=progress)
         P, own = G.values, mix * G.scale
     K = np.zeros((m, m), dtype=dtype)
-    count = _Counter(sequences, m, ageing, user_power, share=1 - mix) if mix < 1 else None
+    weight, scale = in_units(sequences, user_power)
+    count = _Counter(sequences, m, ageing, weight, (1 - mix) * scale) if mix < 1 else None
+    _fill(P, own, K, count, later, progress)
+    return OrderSums(P, K)
+
+
+def _fill(
+    P: NDArray[np.floating],
+    own: float,
+    K: NDArray[np.floating],
+    count: _Counter | None,
+    later: bool,
+    progress: Progress | None,
+) -> None:
+    """Packed P becomes own·P plus the sum over sources, K becomes own·P plus that over targets; K begins as zeros."""
+    m = len(K)
     if count is not None:
         count.sources(K, _stage(progress, "counting histories"))
     h, e, _ = layout.layout(m)
@@ -86,19 +103,14 @@ def count_order(
     parallel.run_parallel(fold, parallel.shares(np.arange(m, 0, -1), 4 * parallel.n_threads()))
     if count is not None:
         count.targets(K, later, _stage(progress, "counting what follows"))
-    return OrderSums(P, K)
 
 
 class _Counter:
     """The passes over the events: what they share, and which loop counts by place or by time."""
 
-    def __init__(self, sequences: Sequences, m: int, ageing: Ageing, user_power: float, share: float) -> None:
-        n_examples = np.maximum(sequences.lengths - 1, 0)
-        weight = weights_of(n_examples, user_power)
-        largest = float(weight.max(initial=0.0))
-        unit = 2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS) if largest else 1.0
-        self._scale = share * scale_of(np.bincount(n_examples), user_power) * unit
-        self._weight = weight / unit  # exact: the unit is a power of 2
+    def __init__(self, sequences: Sequences, m: int, ageing: Ageing, weight: NDArray[np.float64], scale: float) -> None:
+        self._weight, self._scale = weight, scale
+        self._largest = float(weight.max(initial=1.0))
         self._m, self._ageing, self._sequences = m, ageing, sequences
         self._longest = int(sequences.lengths.max(initial=0))
         self._window = NO_WINDOW if ageing.window is None else ageing.window
@@ -111,7 +123,7 @@ class _Counter:
     def sources(self, U: NDArray[np.floating], report: Report) -> None:
         """U with U + Uᵀ = Σ sᵀs, over ``U``."""
         if self._ageing.half_life is None:
-            powers = visible_powers(self._ageing.decay, self._longest)
+            powers = visible_powers(self._ageing.decay, self._longest, self._largest)
             sums = np.cumsum(self._ageing.decay ** (2.0 * np.arange(max(self._longest, 1))))
             loop, arguments = _kernels.order_counts.source_rows_by_place, (powers, sums, self._window)
             self._run(loop, arguments, U, report)
@@ -131,7 +143,7 @@ class _Counter:
     def targets(self, K: NDArray[np.floating], later: bool, report: Report) -> None:
         """Σ sᵀy, added to ``K``."""
         if self._ageing.half_life is None:
-            values = visible_powers(self._ageing.decay, self._longest)
+            values = visible_powers(self._ageing.decay, self._longest, self._largest)
             if later:
                 values = values * [_kernels.order_counts.examples_between(d, self._window) for d in range(len(values))]
             values = values[: 2 * self._window - 1 if later else self._window]
@@ -159,6 +171,42 @@ class _Counter:
         )
 
 
+def count_units(
+    sequences: Sequences, m: int, ageing: Ageing, unit: float, *, later: bool = False, user_power: float = 0.0
+) -> OrderSums:
+    """A and K of these users alone in units, as whole numbers in float64: sums of parts are exact."""
+    P, K, weight = np.zeros(layout.size(m)), np.zeros((m, m)), weights_in(sequences, user_power, unit)
+    if float((weight * sequences.lengths).max(initial=0.0)) >= MOST_UNITS:
+        raise OffdiagError(
+            f"these histories weigh too much, at user_power={user_power:g}, to be added without rounding to those that "
+            "the model was fitted on: fit it again on all of them (nothing was changed)"
+        )
+    _fill(P, 0.0, K, _Counter(sequences, m, ageing, weight, 1.0), later, None)
+    return OrderSums(P, K)
+
+
+def examples_of(sequences: Sequences) -> NDArray[np.int64]:
+    """How many users have n examples, for every n."""
+    return np.bincount(np.maximum(sequences.lengths - 1, 0)).astype(np.int64)
+
+
+def unit_of(sequences: Sequences, user_power: float) -> float:
+    """The unit of sums over these users, a power of 2."""
+    largest = float(weights_of(np.flatnonzero(examples_of(sequences)), user_power).max(initial=0.0))
+    return float(2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS)) if largest else 2.0**-UNIT_BITS
+
+
+def weights_in(sequences: Sequences, user_power: float, unit: float) -> NDArray[np.float64]:
+    """The weight of each user in units, exactly."""
+    return weights_of(np.maximum(sequences.lengths - 1, 0), user_power) / unit
+
+
+def in_units(sequences: Sequences, user_power: float) -> tuple[NDArray[np.float64], float]:
+    """The weight of each user in units, and what a unit counts for in the sums."""
+    unit = unit_of(sequences, user_power)
+    return weights_in(sequences, user_power, unit), scale_of(examples_of(sequences), user_power) * unit
+
+
 def age_factors(sequences: Sequences, half_life: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """first and step: event j weighs first[j]·step[j+1]·…·step[k] in the source that ends with event k."""
     if sequences.times is None:
@@ -170,9 +218,12 @@ def age_factors(sequences: Sequences, half_life: float) -> tuple[NDArray[np.floa
     return factor, factor
 
 
-def visible_powers(decay: float, longest: int) -> NDArray[np.float64]:
-    """1, decay, decay², … as far as a contribution, at most this power times the longest history, is half a unit."""
-    bits = UNIT_BITS + 1 + np.log2(max(longest, 1))
+def visible_powers(decay: float, longest: int, largest: float) -> NDArray[np.float64]:
+    """1, decay, decay², … as far as a contribution, at most this power times the longest history, is half a unit.
+
+    ``largest`` is the largest weight of a user, in units.
+    """
+    bits = np.log2(largest) + 1 + np.log2(max(longest, 1))
     n = longest if decay == 1 else min(longest, int(bits / -np.log2(decay)) + 1)
     return decay ** np.arange(max(n, 1), dtype=np.float64)
 

@@ -23,6 +23,7 @@ from offdiag.data.table import checked_times, checked_values
 if TYPE_CHECKING:
     import polars as pl
 
+    from offdiag.data.sequences import Sequences
     from offdiag.data.table import Table
 
 Words = NDArray[np.uint64]
@@ -96,20 +97,27 @@ class Hashes:
         if not ordered.has_sorted_indices:
             ordered = ordered.sorted_indices()  # a copy: the values are those of the caller
         items = words_of(self._ids(ITEM, item_ids[used[order]]))
-        return _row_digests(self.key, items, ordered)
+        ones = bool((ordered.data == 1).all())  # then all values are the same word
+        return _row_digests(self.key, items, ordered.indptr, ordered.indices, None if ones else ordered.data)
+
+    def sequences(self, sequences: Sequences, item_ids: NDArray[Any]) -> Digests:
+        """One digest for each user, of all items in their order, and of their times if there are any."""
+        items = words_of(self._ids(ITEM, item_ids))
+        return _row_digests(self.key, items, sequences.indptr, sequences.items, sequences.times)
 
 
-def _row_digests(key: bytes, items: Words, matrix: sparse.csr_array) -> Digests:
-    indptr = matrix.indptr.tolist()
-    ones = bool((matrix.data == 1).all())  # then all values are the same word
+def _row_digests(
+    key: bytes, items: Words, row_ptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any] | None
+) -> Digests:
+    indptr = row_ptr.tolist()
     begin = hashlib.blake2b(digest_size=16, key=key, person=b"history")
     out = []
     for lo in range(0, len(indptr) - 1, _BLOCK):
         ends = indptr[lo : lo + _BLOCK + 1]
         some = slice(ends[0], ends[-1])
         entries = np.empty((ends[-1] - ends[0], 3), dtype="<u8")
-        entries[:, :2] = items[matrix.indices[some]]
-        entries[:, 2] = 1 if ones else number_codes(matrix.data[some])
+        entries[:, :2] = items[indices[some]]
+        entries[:, 2] = 1 if values is None else number_codes(values[some])
         data = memoryview(entries.tobytes())
         for a, b in pairwise(ends):
             digest = begin.copy()

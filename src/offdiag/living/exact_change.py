@@ -22,7 +22,7 @@ from offdiag._kernels.interrupts import Shield
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.user_weights import Facts
-from offdiag.living import past, user_rows
+from offdiag.living import order, past, user_rows
 from offdiag.living.certificate import Certificate, difference, digest_of
 from offdiag.living.ledger import Roll
 from offdiag.living.user_rows import Catalogue, Sums
@@ -30,6 +30,7 @@ from offdiag.progress import Progress
 
 if TYPE_CHECKING:
     from offdiag.gramian.sparse import SparseGram
+    from offdiag.living.order import Histories
     from offdiag.models.recommender import Recommender
 
 SMALL, LARGE = 2_000, 5_000  # items of a change: from SMALL on, half the catalogue means a new fit; from LARGE on, any
@@ -70,6 +71,7 @@ class Plan:
     items: NDArray[np.int64]  # of these users, columns of the catalogue, ascending
     gone: NDArray[np.int64]  # those left without users, which are removed from the catalogue
     roll: Roll | None  # after; None for a model fitted on a Gram, which does not know its users
+    histories: Histories | None = None  # of these users in order, for a model that learned the order
 
     @property
     def kept(self) -> NDArray[np.int64]:
@@ -85,7 +87,9 @@ class Plan:
         return after, self.sums.with_low(items, low, self.low_sums)
 
     def sums_after(self) -> Sums:
-        """All sums after a change of so many items that the whole Gram is counted again."""
+        """All sums after a change of so many items that the whole Gram is counted again, or of a model of order."""
+        if self.histories is not None:
+            return order.sums_after(self.sums, self.rows, self.histories, self.sign)
         if self.roll is not None:
             return user_rows.exact_sums(self.sums, self.rows, self.sign)
         G = user_rows.widen(self.sums.G, self.rows, self.facts)
@@ -131,12 +135,17 @@ def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress
 
 def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Plan:
     """Step 1, without side effects: the users to add or remove, and their items. Impossible changes raise an error."""
+    X, histories = model._histories_of(X)
     rows, catalogue = user_rows.rows_of(model.item_ids_, X, sign)
     if not rows.shape[0]:  # no users, no new items
         catalogue = replace(catalogue, item_ids=model.item_ids_, at=None)
     roll = past.roll_of(model)
+    ordered = None
+    if histories is not None:
+        histories = histories.over(X.item_ids, catalogue.item_ids)
+        ordered = histories.digested()
     if roll is not None:
-        roll = user_rows.roll_after(roll, X, rows, catalogue.item_ids, sign)
+        roll = user_rows.roll_after(roll, X, rows, catalogue.item_ids, sign, ordered)
     sums = Sums(G, model._past.low)
     if catalogue.at is not None:
         sums = sums.moved(catalogue.at)
@@ -150,7 +159,7 @@ def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Pl
         )
     items = np.unique(rows.indices).astype(np.int64)
     gone = items[facts["item_counts"][items] == 0] if catalogue.by_id else items[:0]
-    return Plan(sign, rows, catalogue, sums, facts, low_sums, items, gone, roll)
+    return Plan(sign, rows, catalogue, sums, facts, low_sums, items, gone, roll, histories)
 
 
 def compute(model: Recommender, plan: Plan, shield: Shield, *, prove: bool, progress: Progress | None) -> Outcome:
@@ -158,7 +167,7 @@ def compute(model: Recommender, plan: Plan, shield: Shield, *, prove: bool, prog
     if not plan.rows.shape[0]:
         shield.hold()
         return Outcome(plan.sums, NewWeights({}, "nothing to do", 0.0, 0.0))
-    if len(plan.items) < min(max(SMALL, plan.sums.G.n_items // 2), LARGE):
+    if plan.histories is None and len(plan.items) < min(max(SMALL, plan.sums.G.n_items // 2), LARGE):
         return _compute_part(model, plan, shield, prove, progress)
     sums = plan.sums_after().without(plan.gone)
     learned = refit(model, sums.G, progress)
@@ -197,7 +206,7 @@ def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
     G = outcome.sums.G
     remembered = replace(model._past, gram=G, low=outcome.sums.low, roll=plan.roll)
     if plan.rows.shape[0]:  # these describe the old users; the caller may know a new ledger
-        remembered = replace(remembered, source=None, source_sums=None, user_ids=None, ledger=None)
+        remembered = replace(remembered, source=None, source_sums=None, histories=None, user_ids=None, ledger=None)
     vars(model).update(
         outcome.learned.attributes,
         item_ids_=plan.catalogue.item_ids[plan.kept],

@@ -17,6 +17,7 @@ from scipy import sparse
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact
 from offdiag.gramian.packed import Gram
+from offdiag.living import order
 from offdiag.living.ledger import Roll
 from offdiag.living.user_rows import counts_users
 from offdiag.progress import Progress
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from offdiag.gramian.sparse import SparseGram
     from offdiag.living.certificate import Certificate
     from offdiag.living.ledger import Ledger
+    from offdiag.living.order import Histories
     from offdiag.living.state import LivingFile
     from offdiag.models.recommender import Recommender
 
@@ -38,6 +40,7 @@ class Past:
 
     source: sparse.csr_array | Gram | SparseGram | None = None  # of the fit, by reference: the Gram is counted from it
     source_sums: SourceSums | None = None  # of a matrix, to detect later changes
+    histories: Histories | None = None  # of the users of the source in order, if the model learned that
     user_ids: NDArray[Any] | None = None  # of the rows of the source
     gram: Gram | SparseGram | None = None  # None until needed
     low: SparseGram | None = None  # the remainders of the sums in the Gram, see offdiag.gramian.exact
@@ -52,13 +55,21 @@ class Past:
     def of_fit(cls, source: sparse.csr_array | Gram | SparseGram, X: Any = None) -> Past:
         """After a fit on this Gram, or on this matrix of ``X``; nothing is copied."""
         sums = _sums(source) if isinstance(source, sparse.csr_array) else None
-        return cls(source, sums, getattr(X, "user_ids", None))
+        return cls(source, sums, user_ids=getattr(X, "user_ids", None))
+
+    def in_order(self, histories: Histories) -> Past:
+        """The same, where the model learned the order too."""
+        assert self.source_sums is not None
+        return replace(self, histories=histories, source_sums=(*self.source_sums, *histories.checksum()))
+
+    def _sums(self, matrix: sparse.csr_array) -> SourceSums:
+        return (*_sums(matrix), *(() if self.histories is None else self.histories.checksum()))
 
     def matrix(self) -> sparse.csr_array | None:
         """The data of the fit, if available; raises an error if it has changed since."""
         if not isinstance(self.source, sparse.csr_array):
             return None
-        if _sums(self.source) != self.source_sums:
+        if self._sums(self.source) != self.source_sums:
             raise OffdiagError(
                 "the matrix this model was fitted on has been changed since, and its Gram was not counted yet; fit "
                 "again, or read model.gram_ before you change the matrix"
@@ -88,6 +99,10 @@ def check_changeable(model: Recommender) -> None:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
     if not model.can_change:
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
+    if model.settings_.get("neighbours") is not None and model.knows_order:
+        raise OffdiagError(
+            f"a {name} with neighbours cannot be updated or made to forget: fit it again on the changed data"
+        )
     if isinstance(source, Gram) and source.dtype == np.float32 and not counts_users(source):
         raise OffdiagError(  # rounded sums keep a trace of subtracted users
             f"this {name} was fitted on a Gram in float32, whose sums are rounded, so it cannot be "
@@ -115,6 +130,10 @@ def _count(model: Recommender, past: Past, progress: Progress | None) -> Past:
     if isinstance(source, Gram):  # the caller's: copied, in a precision that keeps sums exact
         return replace(past, gram=source.copy() if counts_users(source) else source.astype(np.float64))
     matrix = past.matrix()
+    if past.histories is not None and matrix is not None:
+        power = model.settings_["user_power"]
+        sums, low, roll = order.count(past.histories, matrix, model.item_ids_, power, progress)
+        return replace(past, gram=sums, low=low, roll=roll)
     G = model._count_gram(source, model.settings_["user_power"], progress)
     if matrix is None:
         return replace(past, gram=G)

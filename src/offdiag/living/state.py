@@ -114,6 +114,7 @@ def read_past(
     model: Recommender, about: dict[str, Any], arrays: dict[str, NDArray[Any]], hashes: Hashing | None
 ) -> Past:
     """The past of a loaded model from the arrays; its settings and item ids are already set."""
+    from offdiag.gramian.order_gram import OrderGram
     from offdiag.gramian.packed import Gram
     from offdiag.gramian.sparse import SparseGram
 
@@ -122,7 +123,7 @@ def read_past(
     type(model)(**params | used)._valid_settings()
     if not all(_is_number(x) for x in (about["gram"]["user_power"], 0.0 if penalty is None else penalty)):
         raise ValueError("a penalty or a power is not a number")
-    kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram}
+    kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram, "order": OrderGram}
     G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
     if G.n_items != len(model.item_ids_):
         raise ValueError("the Gram does not fit the items")
@@ -154,7 +155,7 @@ def _is_number(value: Any) -> bool:
 
 def _ledger_of(model: Recommender) -> Ledger | None:
     """The ledger of the model, or that of the users it was fitted on, if their ids are known."""
-    user_ids = model._past.user_ids
+    user_ids = None if model.knows_order else model._past.user_ids  # a ledger knows nothing of the order of events
     if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, model.item_ids_):
         from offdiag.data.interactions import Interactions
         from offdiag.living import events

@@ -12,11 +12,13 @@ from scipy import linalg, sparse
 
 from offdiag import wording
 from offdiag.data.ids import positions
+from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact, layout
 from offdiag.gramian.packed import EXACT_FLOAT32, ROUNDING, Gram, as_matrix, check_left, gram, is_exact
 from offdiag.gramian.sparse import BELIEVED, SparseGram
 from offdiag.gramian.user_weights import Facts, add_histograms
+from offdiag.living.digests import Hashes
 from offdiag.living.ledger import Roll
 from offdiag.models.fields import check_item_ids
 
@@ -100,10 +102,16 @@ def _as_type_of(item_ids: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
     return other
 
 
-def roll_after(roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int) -> Roll:
-    """The roll after the change; users to forget must be on it."""
+def roll_after(
+    roll: Roll, X: Any, rows: sparse.csr_array, item_ids: NDArray[Any], sign: int, ordered: Sequences | None = None
+) -> Roll:
+    """The roll after the change; users to forget must be on it, with their history in order if that is given."""
     there = np.flatnonzero(np.diff(rows.indptr))
-    words = roll.hashes.histories(rows, item_ids)[there]
+    if ordered is None:
+        words = roll.hashes.histories(rows, item_ids)[there]
+    else:
+        assert isinstance(roll.hashes, Hashes)  # models of order are younger than any other kind
+        words = roll.hashes.sequences(ordered, item_ids)[there]
     if sign > 0:
         return roll.with_(words)
     places = roll.places(words)

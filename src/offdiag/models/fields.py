@@ -270,3 +270,7 @@ rank = shared(
 )  # fmt: skip
 iterations = shared(30, low=0, help="At most this many iterations. The fit ends earlier once a step gains nothing.")
 seed = shared(0, low=0, help="Seed of every random choice: the same seed gives the same model.")
+block_bytes = shared(
+    "auto", whole=True, low=1, size=True, auto="60 % of the memory that is free",
+    help="Part of XᵀX that is held at a time, in bytes. It does not change the result.",
+)  # fmt: skip

@@ -6,19 +6,29 @@ from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
+from scipy import sparse
 
-from offdiag.data.interactions import Interactions
-from offdiag.data.sequences import Sequences, sequences_of
+from offdiag import memory
+from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
-from offdiag.gramian.order import Ageing, count_order
+from offdiag.gramian.order import Ageing, OrderSums, count_order
+from offdiag.gramian.order_gram import OrderGram
+from offdiag.gramian.packed import Gram
+from offdiag.gramian.sparse import SparseGram
+from offdiag.living import exact_change, full_rank
+from offdiag.living.exact_change import Change, NewWeights
+from offdiag.living.order import Histories, ordered_events
 from offdiag.models import fields, order_defaults
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Reading, data_of, read_data
+from offdiag.models.sparse import block_bytes
 from offdiag.progress import Progress, reporter
 from offdiag.ranking import Recency
-from offdiag.solvers import cholesky, next_item
-from offdiag.weights import Dense
+from offdiag.solvers import cholesky, next_item, order_supports, popularity_order, support
+from offdiag.weights import Dense, Sparse
+
+ADVICE = "set neighbours (100, for instance), or keep fewer items with od.prepare.min_counts(items=...)"
 
 
 @fields.model
@@ -27,11 +37,12 @@ class NextItem(Recommender):
 
     min Σ ‖y − sB‖² + ‖Λ^½ B‖²,  diag(B) = 0,  Λ = dropout/(1 − dropout)·diag(Σ sᵀs) + l2
 
-    Use it where interactions have times and the question is what comes next, for up to some 20,000 items. The sum is
-    over all moments of all histories: y is the next item, s the earlier ones, weighted by age. Mixed in is what occurs
-    together in a history, whatever the order, which is EDLAE (mix=1). ``fit`` needs Interactions with times or events
-    (``od.read(…, time=…, keep="events")``); values are not used. ``recommend`` takes lists of ids, latest last, lists
-    of (id, time) pairs, or Interactions with times.
+    Use it where interactions have times and the question is what comes next. The sum is over all moments of all
+    histories: y is the next item, s the earlier ones, weighted by age. Mixed in is what occurs together in a history,
+    whatever the order, which is EDLAE (mix=1). Beyond some 20,000 items set ``neighbours``: column i is then solved on
+    the items j with the largest K_ji²/H_jj, K = Σ sᵀy, H = Σ sᵀs + Λ, and no items × items matrix is held. ``fit``
+    needs Interactions with times or events (``od.read(…, time=…, keep="events")``); values are not used. ``recommend``
+    takes lists of ids, latest last, lists of (id, time) pairs, or Interactions with times.
 
     Example:
         >>> import offdiag as od
@@ -43,6 +54,7 @@ class NextItem(Recommender):
 
     l2_of_ease = True
     knows_order = True
+    can_change = True
 
     mix: float | Auto = fields.setting(
         "auto", low=0, high=1, search=fields.Range(0.0, 0.8), auto=order_defaults.RULE,
@@ -87,6 +99,14 @@ class NextItem(Recommender):
         help="A user with n examples counts n^-user_power for each. "
         "0: every example has the same weight, so heavy users dominate. 1: every user has the same weight.",
     )  # fmt: skip
+    neighbours: int | None = fields.setting(
+        None, whole=True, low=1,
+        help="Number of items that each item is predicted from, for large catalogues. None: all, which needs 1.5 m² "
+        "numbers for m items.",
+    )  # fmt: skip
+    block_bytes: int | Auto = fields.block_bytes(
+        help="With neighbours: part of Σ sᵀs that is held at a time, in bytes. It does not change the result."
+    )
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(
@@ -95,7 +115,8 @@ class NextItem(Recommender):
         """Learn from Interactions with times or events, or from any table, with the options of ``od.read``.
 
         Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 24 bytes per event.
-        Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats).
+        Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats). With ``neighbours``: 20 bytes per event (28
+        with a half-life), 12 per pair of user and item, two numbers per neighbour, and ``block_bytes``.
         """
         progress = reporter(progress)
         used = self._validate()
@@ -105,49 +126,95 @@ class NextItem(Recommender):
             both = f"({self.history_decay!r}, {self.history_half_life!r})"
             raise OffdiagError(f"expected history_decay or history_half_life, received both {both}")
         X = data_of(X, reading, keep="events")
-        sequences = ordered_events(X, timed=used.half_life is not None or used.history_half_life is not None)
+        timed = used.half_life is not None or used.history_half_life is not None
+        sequences = ordered_events(X, "NextItem", timed=timed)
+        if not (sequences.lengths > 1).any():
+            raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
         matrix, source = read_data(replace(X, matrix=_as_set(X.matrix)))
-        m = matrix.shape[1]
-        cholesky.check_feasible(m, itemsize := np.dtype(self.dtype).itemsize, extra=m * m * itemsize)
+        used._check_memory(matrix, sequences)
         order_defaults.resolve(used, matrix, sequences, progress)
-        sums = count_order(
-            sequences, m, used._ageing(), later=used.targets == "later", user_power=number(used.user_power),
-            mix=number(used.mix), matrix=matrix, dtype=self.dtype, progress=progress,
-        )  # fmt: skip
-        B = next_item.solve(
-            sums.A, sums.K, dropout=number(used.dropout), l2=number(used.l2), repeats=used.repeats, progress=progress
-        )
-        settings = {name: value for name, value in used._settings().items() if value is not None}
+        weights = (used._dense if used.neighbours is None else used._sparse)(matrix, sequences, progress)
+        settings = used._settings()
+        del settings["block_bytes"]  # it does not change what is learned
+        settings = {name: value for name, value in settings.items() if value is not None}
         if used.history_half_life is not None:
             del settings["history_decay"]
-        return self._store(Dense(B), **vars(source), settings=settings)
+        past = source.past.in_order(used._histories(sequences))
+        return self._store(weights, **vars(replace(source, past=past)), settings=settings)
+
+    def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
+        sums = count_order(
+            sequences, matrix.shape[1], self._ageing(), later=self.targets == "later",
+            user_power=number(self.user_power), mix=number(self.mix), matrix=matrix, dtype=self.dtype,
+            progress=progress,
+        )  # fmt: skip
+        return self._solve(sums, progress)
+
+    def _solve(self, sums: OrderSums, progress: Progress | None) -> Dense:
+        B = next_item.solve(
+            sums.A, sums.K, dropout=number(self.dropout), l2=number(self.l2), repeats=self.repeats, progress=progress
+        )
+        return Dense(B)
+
+    def _sparse(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Sparse:
+        m = matrix.shape[1]
+        rank = popularity_order.popularity_rank(np.bincount(matrix.indices, minlength=m))
+        data = order_supports.OrderRows.of(
+            sequences, matrix, rank, self._ageing(), user_power=number(self.user_power), mix=number(self.mix)
+        )
+        supports = order_supports.solve(
+            data, self._n_neighbours(m), self.dtype, dropout=number(self.dropout), l2=number(self.l2),
+            later=self.targets == "later", repeats=self.repeats, block_bytes=block_bytes(self.block_bytes),
+            progress=progress,
+        )  # fmt: skip
+        return Sparse(*support.to_rows(supports, rank, np.ones(m, dtype=self.dtype)))
+
+    def _n_neighbours(self, m: int) -> int:
+        """The length of a support: an item is its own neighbour only if it may follow itself."""
+        return max(min(self.neighbours or m, m if self.repeats else m - 1), 1)
+
+    def _check_memory(self, matrix: sparse.csr_array, sequences: Sequences) -> None:
+        m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
+        if self.neighbours is None:
+            cholesky.check_feasible(m, itemsize, extra=m * m * itemsize, instead=ADVICE)
+            return
+        k, per_event = self._n_neighbours(m), order_supports.EVENT_BYTES
+        memory.require(
+            (per_event + (0 if self.half_life is None else 8)) * sequences.n_events
+            + order_supports.PAIR_BYTES * matrix.nnz
+            + 2 * (4 + itemsize) * m * k,
+            f"a sparse model of {m:,} items with {k:,} neighbours each",
+            "ask for fewer neighbours, or keep fewer items with od.prepare.min_counts(items=...)",
+        )
 
     def _ageing(self) -> Ageing:
         return Ageing(number(self.decay) if self.half_life is None else 1.0, self.half_life, self.window)
+
+    def _histories(self, sequences: Sequences) -> Histories:
+        return Histories(sequences, self._ageing(), self.targets == "later")
+
+    def _histories_of(self, X: Any) -> tuple[Any, Histories | None]:
+        used = self._unfitted_copy()
+        sequences = ordered_events(X, "NextItem", timed=used.half_life is not None)
+        return replace(X, matrix=_as_set(X.matrix)), used._histories(sequences)
+
+    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
+        assert isinstance(G, OrderGram)
+        fresh = self._unfitted_copy()
+        weights = fresh._solve(G.mixed(number(fresh.mix), fresh.dtype), progress)
+        return fresh._store(weights, np.arange(G.n_items), G.item_sums, G.n_users, self.settings_)
+
+    def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
+        return exact_change.refit(self, change.G, progress)
+
+    def _tolerances(self) -> tuple[float, float]:
+        return full_rank.TOLERANCE[self.dtype], full_rank.TOLERANCE[self.dtype]
 
     def _recency(self) -> Recency | None:
         used = self._require_fit().settings_
         if "history_half_life" in used:
             return Recency(half_life=used["history_half_life"])
         return None if used["history_decay"] == 1 else Recency(used["history_decay"])
-
-
-def ordered_events(X: Any, *, timed: bool) -> Sequences:
-    """The events of Interactions in order; anything without an order is an error that says how to read one."""
-    sequences = sequences_of(X) if isinstance(X, Interactions) else None
-    if sequences is None:
-        received = "Interactions without times" if isinstance(X, Interactions) else type(X).__name__
-        raise OffdiagError(
-            f"NextItem learns from the order of events, but received {received}; read the table with "
-            "time=<column>, or with keep='events' if its rows are in order"
-        )
-    if timed and sequences.times is None:
-        raise OffdiagError(
-            "a half-life needs times, but these events have only an order; use decay, or read with time="
-        )
-    if not (sequences.lengths > 1).any():
-        raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
-    return sequences
 
 
 def _as_set(matrix: Any) -> Any:

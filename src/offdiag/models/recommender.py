@@ -19,7 +19,7 @@ from offdiag.living import exact_change
 from offdiag.living.past import Past, gram_of
 from offdiag.models import fields
 from offdiag.models.estimator import Estimator
-from offdiag.models.source import Reading, read_histories
+from offdiag.models.source import Reading
 from offdiag.progress import Progress, reporter
 from offdiag.weights import Weights
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from offdiag.gramian.sparse import SparseGram
     from offdiag.living.certificate import Certificate
     from offdiag.living.exact_change import Change, NewWeights
+    from offdiag.living.order import Histories
     from offdiag.reasons import PairReason
 
 
@@ -90,7 +91,7 @@ class Recommender(Estimator):
             300
         """
         progress = reporter(progress)
-        X_new = read_histories(X_new, self._require_fit().columns_)
+        X_new = self._require_fit()._read(X_new)
         exact_change.change_users(self, X_new, 1, prove=False, progress=progress)
         return self
 
@@ -110,7 +111,7 @@ class Recommender(Estimator):
             (298, True)
         """
         progress = reporter(progress)
-        X_old = read_histories(X_old, self._require_fit().columns_)
+        X_old = self._require_fit()._read(X_old)
         return exact_change.change_users(self, X_old, -1, prove=prove, progress=progress)
 
     @property
@@ -267,6 +268,10 @@ class Recommender(Estimator):
         fresh: Any = self._unfitted_copy()
         fitted: Self = fresh.fit_gram(G, progress=progress)
         return fitted
+
+    def _histories_of(self, X: Any) -> tuple[Any, Histories | None]:
+        """Users to add or remove, with their histories in order if the model learned that."""
+        return X, None
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
         """The weights on a changed Gram; implemented if ``can_change``."""

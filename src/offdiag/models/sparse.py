@@ -80,10 +80,7 @@ class SparseEDLAE(Regression):
         None, whole=True, low=1, size=True,
         help="Largest size of the weights in bytes. The weakest are dropped and the rest is solved again.",
     )  # fmt: skip
-    block_bytes: int | Auto = fields.setting(
-        "auto", whole=True, low=1, size=True, auto="60 % of the memory that is free",
-        help="Part of XᵀX that is held at a time, in bytes. It does not change the result.",
-    )  # fmt: skip
+    block_bytes: int | Auto = fields.block_bytes()
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(

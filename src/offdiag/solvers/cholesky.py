@@ -30,12 +30,14 @@ class Solution:
     objective: float  # the value at the optimum, in the units of the given G
 
 
-def check_feasible(m: int, itemsize: int, *, extra: int = 0) -> None:
+SMALLER = (
+    "use a model without an m×m inverse (od.SparseEDLAE, od.LowRankEDLAE) "
+    "or keep fewer items with od.prepare.min_counts(items=...)"
+)
+
+
+def check_feasible(m: int, itemsize: int, *, extra: int = 0, instead: str = SMALLER) -> None:
     """Raise, before anything is computed, when a packed m×m problem cannot be solved on this machine."""
-    instead = (
-        "use a model without an m×m inverse (od.SparseEDLAE, od.LowRankEDLAE) "
-        "or keep fewer items with od.prepare.min_counts(items=...)"
-    )
     needed = layout.size(m) * itemsize + extra
     if m > lapack.MAX_ITEMS:
         raise NotEnoughMemory(

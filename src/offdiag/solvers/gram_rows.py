@@ -19,6 +19,7 @@ from offdiag.solvers import Floats, Ints
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
+    from offdiag.solvers.order_supports import OrderRows
     from offdiag.solvers.popularity_order import Rows
     from offdiag.solvers.support import Supports
 
@@ -85,7 +86,7 @@ class Shelf:
     columns: NDArray[np.uint32]
     values: Floats
 
-    def __init__(self, data: Rows | RankedGram, below: Ints, n_head: int, dtype: Any) -> None:
+    def __init__(self, data: Rows | RankedGram | OrderRows, below: Ints, n_head: int, dtype: Any) -> None:
         self.data, self.n_head = data, n_head
         self._numbers, self._listed = row_sizes(below)
         self.place = np.full(len(below), -1, dtype=np.int32)

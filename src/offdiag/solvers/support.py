@@ -31,6 +31,7 @@ from offdiag.solvers.products import item_l2
 
 if TYPE_CHECKING:
     from offdiag.solvers.gram_supports import RankedGram
+    from offdiag.solvers.order_supports import OrderRows
 
 ITEMS_AT_ONCE = 64  # a task for one core
 SOLVING = "solving columns"
@@ -143,7 +144,7 @@ def join(parts: list[Supports]) -> Supports:
 
 
 def solve(
-    data: Rows | RankedGram,
+    data: Rows | RankedGram | OrderRows,
     H: Doubles,
     supports: Supports,
     plan: Plan,
