@@ -30,6 +30,8 @@ MODELS = {
     "Popularity": Entry("offdiag.baselines.popularity", "popularity", "baselines"),
     "SLIM": Entry("offdiag.baselines.slim", "slim", "baselines"),
     "ItemKNN": Entry("offdiag.baselines.item_knn", "item-knn", "baselines"),
+    "MarkovChain": Entry("offdiag.baselines.markov_chain", "markov-chain", "order"),
+    "SessionKNN": Entry("offdiag.baselines.session_knn", "session-knn", "order"),
 }
 COMMANDS = {entry.command: name for name, entry in MODELS.items()}
 
