@@ -33,7 +33,7 @@ GROUPS = [
     {"data", "gramian", "solvers"},
     {"ranking", "recommendations", "reasons", "rerank", "pair_filter", "list_files", "evaluation", "cluster", "lab"},
     {"models", "baselines", "living"},
-    {"cross_validation", "reranked", "persist", "stored_items"},
+    {"cross_validation", "over_time", "reranked", "persist", "stored_items"},
     {"tuning", "diagnostics", "export"},
     {"plots", "report"},
     {"papers"},

@@ -22,10 +22,11 @@ from offdiag.weights import Smoothed, Sparse
 class MarkovChain(Recommender):
     """The score of an item is the probability that it follows the last item of the history.
 
-    P(i | j) = (n_ji + smoothing·p_i) / (Σ_l n_jl + smoothing),  n_ji: how often i came right after j, p: share of all events
+    P(i | j) = (n_ji + smoothing·p_i) / (Σ_l n_jl + smoothing)
 
-    Use it as the baseline for models that know order: it sees one item of a history and no more. ``fit`` needs
-    Interactions with times or events (``od.read(…, time=…, keep="events")``); values are not used.
+    n_ji counts how often i came right after j, and p_i is the share of i in all events. Use it as the baseline for
+    models that know order: it sees one item of a history and no more. ``fit`` needs Interactions with times or events
+    (``od.read(…, time=…, keep="events")``); values are not used.
 
     Example:
         >>> import offdiag as od

@@ -59,7 +59,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
     times = _needs_times(inter, "by_time") if inter.events is None else inter.events.times
     if times is None:
         raise _no_times("by_time")
-    moment = _moment(at)
+    moment = moment_of(at)
     is_test = times >= moment
     if is_test.all() or not is_test.any():
         raise OffdiagError(
@@ -68,7 +68,7 @@ def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:
         )
     is_validation = None
     if validation_at is not None:
-        earlier = _moment(validation_at)
+        earlier = moment_of(validation_at)
         is_validation = ~is_test & (times >= earlier)
         if not is_validation.any() or bool((is_validation | is_test).all()):
             raise OffdiagError(
@@ -121,7 +121,8 @@ def _nothing_to_hold_out() -> OffdiagError:
     return OffdiagError("expected a user with two interactions or more, received none; nothing can be held out")
 
 
-def _moment(at: Any) -> float:
+def moment_of(at: Any) -> float:
+    """A number, or a date in seconds since 1970."""
     if isinstance(at, str):
         try:
             at = datetime.fromisoformat(at)
