@@ -6,25 +6,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
-
-DAY = 86_400
-
-
-def drifting(n_users=300, m=30, weeks=6, seed=0):
-    """For three weeks anything follows anything, from then on item i + 1 follows item i."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for user in range(n_users):
-        item = int(rng.integers(m))
-        for day in range(0, 7 * weeks, 3):
-            rows.append((user, item, day * DAY + user))
-            item = int(rng.integers(m)) if day < 21 else (item + 1) % m
-    user, item, time = (list(column) for column in zip(*rows, strict=True))
-    return od.read({"user": user, "item": item, "time": time}, time="time", keep="events")
-
-
-def steady(**words):
-    return od.synthetic.interactions(300, 40, 3_000, times=True, seed=0, **words)
+from tests.fixtures.ordered_logs import DAY, drifting, steady
 
 
 @pytest.mark.parametrize("model", [od.EASE(l2=10.0), od.MarkovChain()], ids=["EASE", "MarkovChain"])

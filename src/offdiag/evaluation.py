@@ -374,7 +374,7 @@ def _warn_of_the_future(model: Ranker, held_out: HasTargets) -> None:
     later = getattr(held_out, "users_with_later_history", int)()
     if later:
         warnings.warn(
-            f"{later:,} of {held_out.targets.shape[0]:,} users have a history that goes on after a target, and "
+            f"{later:,} of {held_out.targets.shape[0]:,} users have a history that continues after a target, and "
             f"{type(model).__name__} uses its order: it is asked about the past, not about what comes next; "
             "use od.split.last_out or by_time",
             FutureLeakWarning,

@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
-
-HISTORIES = st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=6).filter(
-    lambda lists: any(len(one) > 1 for one in lists)
-)
-
-
-def events(histories):
-    """A table with repeats, read in its order."""
-    users = [u for u, one in enumerate(histories) for _ in one]
-    return od.read({"user": users, "item": [item for one in histories for item in one]}, keep="events")
+from tests.fixtures.ordered_logs import HISTORIES, events
 
 
 def probability(histories, last, item, smoothing):

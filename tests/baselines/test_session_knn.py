@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
-from tests.baselines.test_markov_chain import HISTORIES, events
+from tests.fixtures.ordered_logs import HISTORIES, events
 
 
 def by_definition(sessions, history, items, neighbours, sample, window):

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import offdiag as od
 from offdiag import plots
-from tests.test_over_time import DAY, drifting, steady
+from tests.fixtures.ordered_logs import DAY, drifting, steady
 
 
 def test_the_figure_shows_both_lines_and_the_age_that_costs():

@@ -8,7 +8,7 @@ from offdiag import ranking
 from offdiag.baselines.nets import sasrec
 from offdiag.data.sequences import sequences_of
 from offdiag.weights.attention import padded
-from tests.models.test_next_item import chains
+from tests.fixtures.ordered_logs import chains
 
 pytest.importorskip("torch")
 SMALL = {"width": 12, "blocks": 1, "length": 8, "dropout": 0.1, "batch_users": 50, "learning_rate": 0.01}
