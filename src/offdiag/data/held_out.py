@@ -43,7 +43,7 @@ class HeldOut(tables.Tabular):
             >>> import offdiag as od
             >>> X = od.synthetic.interactions(100, 50, 900, times=True)
             >>> [part.test.users_with_later_history() for part in (od.split.last_out(X), od.split.weak(X))]
-            [0, 95]
+            [0, 80]
         """
         past = None if self.ordered is None else sequences_of(self.ordered)
         if past is None or past.times is None or self.target_times is None:
