@@ -316,3 +316,14 @@ def test_a_model_of_the_same_items_in_another_order_is_refused() -> None:
         od.evaluate(od.EASE(l2=5.0).fit(backwards), split.test)
     by_matrix = od.evaluate(od.EASE(l2=5.0).fit(split.train.matrix), split.test)
     assert by_matrix.mean == od.evaluate(od.EASE(l2=5.0).fit(split.train), split.test).mean
+
+
+def test_a_history_that_continues_after_its_target_is_reported():
+    X = od.synthetic.interactions(300, 40, 3_000, times=True, seed=0)
+    leaking, honest = od.split.strong(X, held_out=0.2), od.split.last_out(X)
+    with pytest.warns(
+        od.FutureLeakWarning, match="of 60 users have a history that continues after a target, and Markov"
+    ):
+        od.evaluate(od.MarkovChain().fit(leaking.train), leaking.test, "ndcg@10")
+    od.evaluate(od.EASE(l2=10.0).fit(leaking.train), leaking.test, "ndcg@10")  # it does not use the order
+    od.evaluate(od.MarkovChain().fit(honest.train), honest.test, "ndcg@10")

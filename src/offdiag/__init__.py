@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Catalogue": "offdiag.data.catalogue",
+    "FutureLeakWarning": "offdiag.errors",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",
     "InterruptedFitWarning": "offdiag.errors",
@@ -20,6 +21,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "NotEnoughMemory": "offdiag.errors",
     "NotFittedError": "offdiag.errors",
     "OffdiagError": "offdiag.errors",
+    "OverTime": "offdiag.over_time",
     "Recommendations": "offdiag.recommendations",
     "Reranked": "offdiag.reranked",
     "Result": "offdiag.evaluation",
@@ -29,6 +31,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "compress": "offdiag.models.compression",
     "cross_validate": "offdiag.cross_validation",
     "evaluate": "offdiag.evaluation",
+    "evaluate_over_time": "offdiag.over_time",
     "gram": "offdiag.gramian.packed",
     "load": "offdiag.persist",
     "read": "offdiag.data.read",

@@ -2,10 +2,13 @@
 
 from offdiag import cluster, export, lab
 from offdiag.baselines.item_knn import ItemKNN
+from offdiag.baselines.markov_chain import MarkovChain
 from offdiag.baselines.nets.autoencoders import EmphasizedDAE
 from offdiag.baselines.nets.cdae import CDAE
 from offdiag.baselines.nets.mult import MultDAE, MultVAE
+from offdiag.baselines.nets.sasrec import SASRec
 from offdiag.baselines.popularity import Popularity
+from offdiag.baselines.session_knn import SessionKNN
 from offdiag.baselines.slim import SLIM
 from offdiag.baselines.wmf import WMF
 from offdiag.cross_validation import Scorer, cross_validate
@@ -15,6 +18,7 @@ from offdiag.data.interactions import Interactions
 from offdiag.data.read import read
 from offdiag.data.read_catalogue import read_catalogue
 from offdiag.errors import (
+    FutureLeakWarning,
     InterruptedFitWarning,
     NoMinimiserWarning,
     NotEnoughMemory,
@@ -31,6 +35,7 @@ from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, Z
 from offdiag.models.next_item import NextItem
 from offdiag.models.sparse import SparseEDLAE
 from offdiag.models.spectral import Spectral
+from offdiag.over_time import OverTime, evaluate_over_time
 from offdiag.persist import load
 from offdiag.recommendations import Recommendations
 from offdiag.reranked import Reranked
@@ -44,12 +49,14 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "EASE",
     "EDLAE",
     "EmphasizedDAE",
+    "FutureLeakWarning",
     "Gram",
     "Interactions",
     "InterruptedFitWarning",
     "ItemKNN",
     "LowRankDLAE",
     "LowRankEDLAE",
+    "MarkovChain",
     "MultDAE",
     "MultVAE",
     "NextItem",
@@ -57,13 +64,16 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "NotEnoughMemory",
     "NotFittedError",
     "OffdiagError",
+    "OverTime",
     "Popularity",
     "RDLAE",
     "Recommendations",
     "Reranked",
     "Result",
+    "SASRec",
     "SLIM",
     "Scorer",
+    "SessionKNN",
     "SparseEDLAE",
     "Spectral",
     "Tuned",
@@ -77,6 +87,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "cross_validate",
     "datasets",
     "evaluate",
+    "evaluate_over_time",
     "export",
     "gram",
     "lab",

@@ -89,5 +89,19 @@ class NoMinimiserWarning(UserWarning):
     """
 
 
+class FutureLeakWarning(UserWarning):
+    """A model that uses the order of events is measured on targets that are older than the history it is given.
+
+    Example:
+        >>> import warnings
+        >>> split = od.split.strong(od.synthetic.interactions(300, 40, 3_000, times=True, seed=0), held_out=0.2)
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     result = od.evaluate(od.MarkovChain().fit(split.train), split.test, "ndcg@10")
+        >>> [warning.category.__name__ for warning in caught]
+        ['FutureLeakWarning']
+    """
+
+
 class EarlierFormatWarning(UserWarning):
     """A file of an earlier version was converted; the message states what that file could reveal."""

@@ -3,6 +3,7 @@
 import difflib
 import re
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag import metrics as formulas
 from offdiag import notebook, tables, wording
-from offdiag.errors import OffdiagError
+from offdiag.errors import FutureLeakWarning, OffdiagError
 from offdiag.progress import Progress, reporter
 from offdiag.protocols import Ranker
 
@@ -208,7 +209,8 @@ def evaluate(
     """Recommend for every held-out user with targets and measure the lists.
 
     Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
-    for an empty place). Memory: one batch of lists. Users without targets are left out and counted.
+    for an empty place). Memory: one batch of lists. Users without targets are left out and counted. A model that uses
+    the order of events gets a FutureLeakWarning where targets are older than the history.
 
     Example:
         >>> import offdiag as od
@@ -228,6 +230,8 @@ def evaluate(
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
     ordered = getattr(held_out, "ordered", None) if getattr(model, "knows_order", False) else None
+    if ordered is not None:
+        _warn_of_the_future(model, held_out)
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
     rows = np.flatnonzero(n_targets)
@@ -363,6 +367,19 @@ def _validate_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.in
             f", received shape {out.shape} with columns from {out.min(initial=0)} to {out.max(initial=0)}"
         )
     return out
+
+
+def _warn_of_the_future(model: Ranker, held_out: HasTargets) -> None:
+    """Warn if a model that uses the order of a history is given events that came after what it has to predict."""
+    later = getattr(held_out, "users_with_later_history", int)()
+    if later:
+        warnings.warn(
+            f"{later:,} of {held_out.targets.shape[0]:,} users have a history that continues after a target, and "
+            f"{type(model).__name__} uses its order: it is asked about the past, not about what comes next; "
+            "use od.split.last_out or by_time",
+            FutureLeakWarning,
+            stacklevel=3,
+        )
 
 
 def _finite(values: dict[str, float]) -> dict[str, float | None]:

@@ -27,9 +27,12 @@ MODELS = {
     "CDAE": Entry("offdiag.baselines.nets.cdae", "cdae", "nets"),
     "MultDAE": Entry("offdiag.baselines.nets.mult", "mult-dae", "nets"),
     "MultVAE": Entry("offdiag.baselines.nets.mult", "mult-vae", "nets"),
+    "SASRec": Entry("offdiag.baselines.nets.sasrec", "sasrec", "nets"),
     "Popularity": Entry("offdiag.baselines.popularity", "popularity", "baselines"),
     "SLIM": Entry("offdiag.baselines.slim", "slim", "baselines"),
     "ItemKNN": Entry("offdiag.baselines.item_knn", "item-knn", "baselines"),
+    "MarkovChain": Entry("offdiag.baselines.markov_chain", "markov-chain", "order"),
+    "SessionKNN": Entry("offdiag.baselines.session_knn", "session-knn", "order"),
 }
 COMMANDS = {entry.command: name for name, entry in MODELS.items()}
 

@@ -46,6 +46,7 @@ def save(
     `key` refers to (see ``offdiag.files.keys``); `rotate_key` switches to a new key and destroys the old one.
     `ready` is called once the new files are complete, before they replace the old; if it raises, the old files stay.
     """
+    check_fileable(type(model))
     target = Path(os.path.realpath(path))  # follow a link instead of replacing it
     if target.is_dir():
         raise OffdiagError(f"expected a file name, received the folder {str(path)!r}: add a name such as model.od")
@@ -81,6 +82,15 @@ def save(
         model._past = dataclasses.replace(model._past, first_format=False)
         name = switch.living_path(target).name
         warnings.warn(state.REVEALED.format(living=name), EarlierFormatWarning, stacklevel=3)
+
+
+def check_fileable(model: type["Recommender"]) -> None:
+    """Raise if a model of this class is made of rows of users: a file would hold them."""
+    if model.keeps_rows:
+        raise OffdiagError(
+            f"{model.__name__} is made of the rows of users, which no model file holds; fit it where it is used, "
+            "or save another model"
+        )
 
 
 def _key_of(target: Path, known: keys.Keys, rotate: bool) -> tuple[keys.Key, str | None]:

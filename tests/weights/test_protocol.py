@@ -18,11 +18,13 @@ from offdiag.weights import (
     LowRank,
     Network,
     Packed,
+    SelfAttention,
     Smoothed,
     Sparse,
     Symmetric,
     Weights,
 )
+from offdiag.weights.attention import shapes
 from offdiag.weights.tiles import Tiled
 from tests.fixtures.coded_weights import coded, model_of
 from tests.laws import oracles
@@ -76,6 +78,13 @@ def network(m, rng, dtype, empty):
     return Network(layers, ("tanh",), True)
 
 
+def attention(m, rng, dtype, empty):
+    parts = {name: rng.standard_normal(shape) for name, shape in shapes(m, 4, 5, 2).items()}
+    if empty:
+        parts["items"][0] = 0
+    return SelfAttention({name: part.astype(dtype) for name, part in parts.items()})
+
+
 MAKE = {
     "packed": packed,
     "dense": lambda m, rng, dtype, empty: Dense(matrix(m, rng, dtype, empty)),
@@ -86,6 +95,7 @@ MAKE = {
     "compressed": lambda m, rng, dtype, empty: coded(matrix(m, rng, "float32", empty, density=0.3)),
     "constant": lambda m, rng, dtype, empty: Constant(rng.random(m).astype(dtype)),
     "network": network,
+    "self_attention": attention,
     "implicit_factors": lambda m, rng, dtype, empty: ImplicitFactors(
         rng.standard_normal((m, min(3, m))).astype(dtype), 2.0, 0.5, 1.0, float(m)
     ),
@@ -159,7 +169,7 @@ def test_scaled_weights_give_scaled_scores(kind, m, seed, dtype, empty):
     W, X = weights(kind, m, seed, dtype, empty), histories(m, seed)
     columns = np.random.default_rng(seed).random(m)
     columns[0] = 0
-    if kind == "implicit_factors":
+    if kind in ("implicit_factors", "self_attention"):
         with pytest.raises(od.OffdiagError, match="cannot be scaled"):
             W.scaled(columns)
         return
@@ -236,7 +246,7 @@ def test_arrays_that_do_not_fit_are_refused_by_the_shape_itself(kind):
             KINDS[kind].from_arrays({key: value for key, value in arrays.items() if key != name}, 5)
 
 
-@pytest.mark.parametrize("kind", ["network", "implicit_factors"])
+@pytest.mark.parametrize("kind", ["network", "implicit_factors", "self_attention"])
 def test_shapes_without_a_matrix_say_so(kind):
     W = weights(kind, 4)
     for ask in (W.toarray, W.tocsr, W.diagonal, lambda: W.columns(0, 2), lambda: W.column(np.arange(2), 1)):

@@ -67,12 +67,14 @@ def fit(
     Settings that are not given are chosen from the data (auto). For details see docs/api.md.
     """
     import offdiag as od
+    from offdiag import persist
     from offdiag.models.block_checkpoints import BlockCheckpoints
     from offdiag.tuning import gain
 
     named = model_options.assignments(more, "set")
     model_options.check_named(model, named)
     learner = model_options.new_model(model, model_options.with_more(context.obj, named), seed)
+    persist.check_fileable(type(learner))
     outputs.check_file(out, data)
     if metric and not validate:
         raise OffdiagError("--metric says what --validate measures; add --validate")

@@ -68,10 +68,11 @@ def run(models: Iterable[str] = model_list.MODELS) -> Iterator[str]:
     for name in models:
         if model_list.MODELS[name].family == "nets":  # not compiled by us
             continue
+        cls = model_list.model_class(name)
         for precision in PRECISIONS:
             yield f"{name}, {precision}"
             for data in (counts, ratings):
-                for model in fitted(model_list.model_class(name), precision, data):
+                for model in fitted(cls, precision, data):
                     ask(model, data)
                 change(model, data)
 
@@ -102,10 +103,13 @@ def ask(model: Recommender, data: Interactions) -> None:
     import offdiag as od
     from offdiag import persist
 
-    split = od.split.weak(data, held_out=0.3)
+    split = od.split.last_out(data) if model.knows_order else od.split.weak(data, held_out=0.3)
     with tempfile.TemporaryDirectory() as name:
-        persist.save(model, Path(name, "model.od"))
-        for one in (model, od.load(Path(name, "model.od"))):
+        asked = [model]
+        if not model.keeps_rows:
+            persist.save(model, Path(name, "model.od"))
+            asked.append(od.load(Path(name, "model.od")))
+        for one in asked:
             item, other, third = one.item_ids_[:3].tolist()
             one.recommend(data, k=5)
             one.recommend([[item], []], k=5, allow=one.item_ids_[:9].tolist(), reasons=one.weights_.linear)
@@ -124,6 +128,7 @@ def change(model: Recommender, data: Interactions) -> None:
 
     if model.weights_.linear:
         od.Reranked(model, diversity=0.5).recommend(data, k=5)
+    if model.weights_.linear and not model.weights_.compound:
         for storage in ("float32", "float16", "int8"):
             ask(od.compress(model, keep=5, storage=storage), data)
         od.compress(model, max_bytes=2000)

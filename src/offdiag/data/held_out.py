@@ -12,6 +12,8 @@ from scipy import sparse
 
 from offdiag import notebook, tables
 from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import sequences_of
+from offdiag.data.sparse_rows import row_of_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,24 @@ class HeldOut(tables.Tabular):
     user_ids: NDArray[Any]
     item_ids: NDArray[Any] | None = None  # of the columns, so that a model with other columns is detected
     ordered: Interactions | None = None  # the histories with their times or events, for models that know the order
+    target_times: NDArray[Any] | None = None  # along targets.data, where known
+
+    def users_with_later_history(self) -> int:
+        """How many users have a history with an event later than one of their targets, as far as times are known.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(100, 50, 900, times=True)
+            >>> [part.test.users_with_later_history() for part in (od.split.last_out(X), od.split.weak(X))]
+            [0, 80]
+        """
+        past = None if self.ordered is None else sequences_of(self.ordered)
+        if past is None or past.times is None or self.target_times is None:
+            return 0
+        latest, earliest = np.full(len(self.user_ids), -np.inf), np.full(len(self.user_ids), np.inf)
+        np.maximum.at(latest, past.users, past.times)
+        np.minimum.at(earliest, row_of_entries(self.targets.indptr), self.target_times)
+        return int((latest > earliest).sum())
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         return {name: np.concatenate(parts) for name, parts in self._parts().items()}
@@ -114,4 +134,4 @@ def held_out_part(inter: Interactions, is_target: NDArray[np.bool_], histories: 
     """The pairs in the mask are the targets, the others (or ``histories``) the histories."""
     kept = inter.select_entries(~is_target) if histories is None else histories
     targets = replace(inter, events=None).select_entries(is_target)
-    return HeldOut(kept.matrix, targets.matrix, inter.user_ids, inter.item_ids, kept)
+    return HeldOut(kept.matrix, targets.matrix, inter.user_ids, inter.item_ids, kept, targets.times)

@@ -42,6 +42,7 @@ class Recommender(Estimator):
     stops_early: ClassVar[bool] = False  # fit takes ``validation``, users that decide when to stop
     checkpoints_in_folder: ClassVar[bool] = False  # fit takes ``checkpoint``, a folder
     can_change: ClassVar[bool] = False  # update and forget are exact
+    keeps_rows: ClassVar[bool] = False  # it is rows of users, so no file or pickle takes it
     has_propensity: ClassVar[bool] = False  # it has with_propensity
     l2_of_ease: ClassVar[bool] = False  # its l2 has the unit of EASE's, so search ranges follow that
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``

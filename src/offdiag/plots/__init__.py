@@ -1,6 +1,7 @@
 """Figures: results and searches as SVG; the theory papers with matplotlib."""
 
+from offdiag.plots.ageing import ageing
 from offdiag.plots.results import comparison, contributions, curve, distribution, popularity
 from offdiag.plots.svg import Figure
 
-__all__ = ["Figure", "comparison", "contributions", "curve", "distribution", "popularity"]
+__all__ = ["Figure", "ageing", "comparison", "contributions", "curve", "distribution", "popularity"]

@@ -30,10 +30,11 @@ class Tiled(Weights):
     batch_invariant: ClassVar[bool] = True
     compound: ClassVar[bool] = False
     lossy: ClassVar[bool] = False
+    in_files: ClassVar[bool] = True  # False: it holds rows of users, which no file may contain
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "kind" in vars(cls):
+        if "kind" in vars(cls) and cls.in_files:
             KINDS[cls.kind] = cls
 
     def __rmatmul__(self, X: Any) -> Floats:

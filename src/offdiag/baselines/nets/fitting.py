@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
 from offdiag.baselines.nets import early_stopping, net_fields, training
 from offdiag.baselines.nets.checkpoints import Checkpoint, fingerprint
+from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Reading, read_data
+from offdiag.models.source import Reading, Source, read_data
 from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ class Neural(_Settings):
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X, reading)
+        matrix, source = self._training_rows(X, reading)
         name, m, settings = type(self).__name__, matrix.shape[1], used._settings()
         if matrix.data.max() > LARGEST:
             raise OffdiagError(
@@ -72,10 +75,7 @@ class Neural(_Settings):
                 f"{matrix.data.max():g}; use od.prepare.binarize"
             )
         rows = matrix[np.flatnonzero(np.diff(matrix.indptr))]  # an empty history teaches nothing
-        if validation is None:
-            rows, watched = early_stopping.set_aside(rows, used.seed)
-        else:
-            watched = early_stopping.given(validation, source.item_ids)
+        rows, watched = self._watched(rows, validation, source.item_ids, used.seed)
         training.torch_or_error(name)
         batch = min(used.batch_users, rows.shape[0])
         memory.require(
@@ -97,6 +97,18 @@ class Neural(_Settings):
             f"{type(self).__name__} is not linear: a score is not a sum over the items of a history; "
             "explain with EDLAE instead"
         )
+
+    def _training_rows(self, X: Any, reading: Mapping[str, Any]) -> tuple[sparse.csr_array, Source]:
+        """Users as rows, as the net takes them."""
+        return read_data(X, reading)
+
+    def _watched(
+        self, rows: sparse.csr_array, validation: Any, item_ids: NDArray[Any], seed: int
+    ) -> tuple[sparse.csr_array, Watched | None]:
+        """The rows to train on, and the users who decide when to stop."""
+        if validation is None:
+            return early_stopping.set_aside(rows, seed)
+        return rows, early_stopping.given(validation, item_ids)
 
     def _net(self, rows: sparse.csr_array) -> training.Net:
         raise NotImplementedError

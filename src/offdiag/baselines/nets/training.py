@@ -18,7 +18,7 @@ from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.errors import OffdiagError
 from offdiag.lab import layers
 from offdiag.progress import Progress
-from offdiag.weights import Network
+from offdiag.weights import Weights
 
 if TYPE_CHECKING:
     from offdiag.baselines.nets.fitting import Neural
@@ -33,7 +33,7 @@ class Net(Protocol):
         """The mean loss over the users of a batch (rows of the data) at this step, a torch scalar to differentiate."""
         ...
 
-    def network(self) -> Network:
+    def network(self) -> Weights:
         """The network for scoring, which shares memory with the parameters where possible."""
         ...
 

@@ -1,0 +1,97 @@
+"""SASRec: what it learns, how it stops, and that it scores without torch as it was trained."""
+
+import numpy as np
+import pytest
+
+import offdiag as od
+from offdiag import ranking
+from offdiag.baselines.nets import sasrec
+from offdiag.data.sequences import sequences_of
+from offdiag.weights.attention import padded
+from tests.fixtures.ordered_logs import chains
+
+pytest.importorskip("torch")
+SMALL = {"width": 12, "blocks": 1, "length": 8, "dropout": 0.1, "batch_users": 50, "learning_rate": 0.01}
+
+
+def test_scores_without_torch_are_those_of_the_trained_net():
+    import torch
+
+    rows = sasrec.coded(sequences_of(chains()), 12)
+    net = sasrec.AttentionNet(12, od.SASRec(width=7, blocks=2, length=5, seed=3))
+    with torch.no_grad():
+        for name, tensor in net.parameters.items():
+            tensor += 0.3 * torch.randn(tensor.shape, generator=torch.Generator().manual_seed(len(name)))
+        expected = net.states(padded(rows, 5))[:, -1].numpy()
+    np.testing.assert_allclose(net.network().encode(rows), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["sampled", "full"])
+def test_it_learns_what_follows_what(loss):
+    split = od.split.last_out(chains(n_users=600))
+    net = od.SASRec(**SMALL, loss=loss, epochs=15, patience=15).fit(split.train, validation=split.validation)
+    assert len(net.validation_) == net.epochs_ == 15
+    found = od.evaluate(net, split.test, "hit@1").mean["hit@1"]
+    chain = od.evaluate(od.MarkovChain().fit(split.train), split.test, "hit@1").mean["hit@1"]
+    assert chain > 0.6
+    assert found > chain - 0.1
+
+
+def test_the_gradient_of_the_loss_ignores_what_comes_later():
+    """The state at a place does not change with the items after it."""
+    net = sasrec.AttentionNet(6, od.SASRec(width=4, blocks=2, length=6))
+    rows, _ = ranking.encode([[0, 1, 2, 3], [0, 1, 2, 5]], np.arange(6), sasrec.BITS)
+    states = net.states(padded(rows, 6)).detach().numpy()
+    np.testing.assert_allclose(states[0, :3], states[1, :3], atol=1e-6)
+    assert np.abs(states[0, 3] - states[1, 3]).max() > 1e-3
+
+
+def test_a_stopped_run_resumes_to_the_same_numbers(tmp_path):
+    X, path = chains(), tmp_path / "run.ckpt"
+
+    def stop(stage, done):
+        if done > 0.3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        od.SASRec(**SMALL, epochs=5).fit(X, checkpoint=path, progress=stop)
+    again = od.SASRec(**SMALL, epochs=5).fit(X, checkpoint=path)
+    whole = od.SASRec(**SMALL, epochs=5).fit(X)
+    assert again.predict(X).tobytes() == whole.predict(X).tobytes()
+    whole.save(tmp_path / "net.od")
+    assert od.load(tmp_path / "net.od").predict(X).tobytes() == whole.predict(X).tobytes()
+
+
+def test_users_set_aside_have_their_last_choice_as_target():
+    histories = [[i % 6 for i in range(u, u + 5)] for u in range(40)]
+    rows, _ = ranking.encode(histories, np.arange(6), sasrec.BITS)
+    rest, watched = sasrec.set_aside(rows, seed=0)
+    assert rest.shape[0] == 38
+    for history, target in zip(watched.histories, watched.targets, strict=True):
+        items = padded(history[None].tocsr(), 9).items[0].tolist()
+        assert [*items, int(target.indices[0])] in histories
+
+
+def test_other_items_are_none_of_the_user():
+    rows, _ = ranking.encode([[0, 1, 2], [5]], np.arange(6), sasrec.BITS)
+    drawn = sasrec.draw_others(rows, np.repeat([0, 1], 200), 6, np.random.default_rng(0))
+    assert set(drawn[:200]) == {3, 4, 5}
+    assert set(drawn[200:]) == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda: od.SASRec(length=51).fit(chains()), "length must be"),
+        (lambda: od.SASRec(epochs=1).fit(np.eye(3)), "SASRec learns from the order of events"),
+        (
+            lambda: od.SASRec(epochs=1).fit(
+                chains(), validation=od.split.strong(od.read(chains().matrix), held_out=0.2).validation
+            ),
+            "order|times",
+        ),
+    ],
+)
+def test_mistakes_are_named(fit, message):
+    with pytest.raises(od.OffdiagError, match=message):
+        fit()
