@@ -79,7 +79,7 @@ class SessionKNN(Recommender):
             report("sorting sessions", 1.0)
         return self._store(weights, **vars(source), settings=used._settings())
 
-    def explain(self, history: Any, item: Any) -> Explanation:
+    def explain(self, history: Any, item: Any, **words: Any) -> Explanation:
         raise OffdiagError(
             "SessionKNN is not linear: a score is not a sum over the items of a history; explain with EDLAE or NextItem"
         )
