@@ -35,7 +35,8 @@ def with_quantities():
         (ones, od.EASE(l2=10.0), True),
         (ones, od.LowRankEDLAE(rank=5), True),
         (with_quantities, od.EASE(l2=10.0), False),
-        (ones, od.ItemKNN(), False),  # keeps nothing of its data
+        (ones, od.ItemKNN(), True),
+        (with_quantities, od.ItemKNN(), False),
     ],
 )
 def test_the_share_of_users_is_given_only_where_it_is_certain(tmp_path, data, model, known):
