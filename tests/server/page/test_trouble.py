@@ -156,7 +156,7 @@ def test_a_token_is_requested_and_kept_out_of_the_address(browser, folder):
         assert len(listed(page)) == 20
 
 
-def test_a_model_without_reasons_still_recommends(browser, folder):
+def test_a_model_without_reasons_still_recommends(browser, folder, titles):
     inter = od.synthetic.interactions(300, 40, 4_000, seed=1)
     inter.matrix.data[::50] = 2.0  # so that sums do not count users
     od.WMF(rank=4, iterations=2).fit(inter).save(folder / "wmf.od")
