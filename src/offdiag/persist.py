@@ -86,7 +86,7 @@ def save(
 
 def check_fileable(model: type["Recommender"]) -> None:
     """Raise if a model of this class is made of rows of users: a file would hold them."""
-    if model.keeps_rows:
+    if getattr(model, "keeps_rows", False):  # what is no model at all is refused later
         raise OffdiagError(
             f"{model.__name__} is made of the rows of users, which no model file holds; fit it where it is used, "
             "or save another model"

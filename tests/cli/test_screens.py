@@ -134,7 +134,7 @@ def test_continued_lines_hang_below_their_values(screens):
     assert error.startswith("offdiag: --model takes ")
     assert rest
     assert all(re.match(" {9}[^ ]", line) for line in rest)
-    assert rest[-1].endswith("did you mean 'edlae'?")
+    assert " ".join(" ".join(rest).split()).endswith("did you mean 'edlae'?")
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class MarkovChain(Recommender):
 
     P(i | j) = (n_ji + smoothing·p_i) / (Σ_l n_jl + smoothing)
 
-    n_ji counts how often i came right after j, and p_i is the share of i in all events. Use it as the baseline for
-    models that know order: it sees one item of a history and no more. ``fit`` needs Interactions with times or events
+    Use it as the baseline for models that know order: it sees one item of a history and no more. n_ji counts how often
+    i came right after j, and p_i is the share of i in all events. ``fit`` needs Interactions with times or events
     (``od.read(…, time=…, keep="events")``); values are not used.
 
     Example:

@@ -32,10 +32,10 @@ class SessionKNN(Recommender):
 
     score_i = Σ_s sim(x, s)/step_s over the nearest sessions s with item i,  sim(x, s) = Σ_j∈s x_j
 
-    x falls linearly from 1 for the last item, and step is the place, from the end, of the last item that both have.
-    Only the most recent sessions that share an item are compared. Use it as a baseline for sessions
-    (``od.prepare.sessions``); otherwise a session is a user. It keeps the sessions themselves, so it cannot be saved:
-    files hold no rows of users.
+    Use it as a baseline for sessions (``od.prepare.sessions``); otherwise a session is a user. x falls linearly from 1
+    for the last item, and step is the place, from the end, of the last item that both have. Only the most recent
+    sessions that share an item are compared. It keeps the sessions themselves, so it cannot be saved: files hold no
+    rows of users.
 
     Example:
         >>> import offdiag as od
