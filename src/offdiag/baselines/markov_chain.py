@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.baselines.ordered import read_ordered
 from offdiag.data.sequences import Sequences
 from offdiag.models import fields
+from offdiag.models.ordered import read_ordered
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Reading
 from offdiag.progress import Progress, reporter

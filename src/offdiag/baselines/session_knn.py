@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
-from offdiag.baselines.ordered import read_ordered
 from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
+from offdiag.models.ordered import read_ordered
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Reading
 from offdiag.progress import Progress, reporter

@@ -20,8 +20,9 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.living.order import Histories, ordered_events
 from offdiag.models import fields, order_defaults
 from offdiag.models.fields import Auto, number
+from offdiag.models.ordered import as_pairs, read_ordered
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Reading, data_of, read_data
+from offdiag.models.source import Reading
 from offdiag.models.sparse import block_bytes
 from offdiag.progress import Progress, reporter
 from offdiag.ranking import Recency
@@ -125,12 +126,8 @@ class NextItem(Recommender):
         if used.history_half_life is not None and self.history_decay != "auto":
             both = f"({self.history_decay!r}, {self.history_half_life!r})"
             raise OffdiagError(f"expected history_decay or history_half_life, received both {both}")
-        X = data_of(X, reading, keep="events")
         timed = used.half_life is not None or used.history_half_life is not None
-        sequences = ordered_events(X, "NextItem", timed=timed)
-        if not (sequences.lengths > 1).any():
-            raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
-        matrix, source = read_data(replace(X, matrix=_as_set(X.matrix)))
+        sequences, matrix, source = read_ordered(X, reading, "NextItem", timed=timed)
         used._check_memory(matrix, sequences)
         order_defaults.resolve(used, matrix, sequences, progress)
         weights = (used._dense if used.neighbours is None else used._sparse)(matrix, sequences, progress)
@@ -196,7 +193,7 @@ class NextItem(Recommender):
     def _histories_of(self, X: Any) -> tuple[Any, Histories | None]:
         used = self._unfitted_copy()
         sequences = ordered_events(X, "NextItem", timed=used.half_life is not None)
-        return replace(X, matrix=_as_set(X.matrix)), used._histories(sequences)
+        return as_pairs(X), used._histories(sequences)
 
     def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
         assert isinstance(G, OrderGram)
@@ -215,12 +212,3 @@ class NextItem(Recommender):
         if "history_half_life" in used:
             return Recency(half_life=used["history_half_life"])
         return None if used["history_decay"] == 1 else Recency(used["history_decay"])
-
-
-def _as_set(matrix: Any) -> Any:
-    """The same pairs, each with the value 1."""
-    if (matrix.data == 1).all():
-        return matrix
-    ones = matrix.copy()
-    ones.data = np.ones(matrix.nnz, dtype=np.float32)
-    return ones

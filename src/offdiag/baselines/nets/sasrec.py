@@ -13,10 +13,10 @@ from offdiag import ranking
 from offdiag.baselines.nets import early_stopping, net_fields, training
 from offdiag.baselines.nets.early_stopping import Watched
 from offdiag.baselines.nets.fitting import Neural
-from offdiag.baselines.ordered import read_ordered
 from offdiag.data.sequences import Sequences, weighted_rows
 from offdiag.errors import OffdiagError
 from offdiag.models import fields
+from offdiag.models.ordered import read_ordered
 from offdiag.models.source import Source
 from offdiag.ranking import Recency
 from offdiag.weights.attention import EPSILON, LONGEST, Padded, SelfAttention, padded, shapes
