@@ -91,3 +91,11 @@ def test_popular_items_are_offered_first():
     model = od.EASE(l2=1.0).fit(rows).with_catalogue(shop)
     with refused(r"did you mean 'Star Two' \(id 1\)"):
         Lookup(model).items(["star"])
+
+
+def test_words_that_only_one_title_has_are_enough():
+    titles = ["The Amber Castle 1 (space opera)", "The Amber Castle 2 (space opera)", "The Amber River 1 (mystery)"]
+    lookup = Lookup(model_of([1, 2, 3]).with_catalogue(od.Catalogue.of([1, 2, 3], {"title": titles})))
+    assert lookup.items(["amber castle 1", "castle 2"]) == [1, 2]
+    with refused("did you mean"):
+        lookup.items(["amber castle"])

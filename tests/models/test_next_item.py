@@ -250,3 +250,14 @@ def test_the_command_line_learns_and_recommends_in_order(tmp_path, monkeypatch, 
     again = capsys.readouterr()
     assert json.loads(again.out)["models"][0]["mean"]["hit@3"] > 0.3
     assert "--time 'time'" in again.err
+
+
+def test_the_command_line_reads_every_event_for_a_model_of_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small().fit(chains()).save("next.od")
+    log = {"user": ["ann"] * 4, "item": [4, 5, 6, 4], "time": [1, 2, 3, 4]}  # a repeat counts twice
+    pl.DataFrame(log).write_csv("log.csv")
+    assert main(["recommend", "next.od", "--histories", "log.csv", "--time", "time", "-k", "3", "--json"]) == 0
+    found = [item["score"] for item in json.loads(capsys.readouterr().out)[0]["items"]]
+    expected = od.load("next.od").recommend([[4, 5, 6, 4]], k=3).scores[0].tolist()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
