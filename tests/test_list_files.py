@@ -12,7 +12,7 @@ import pytest
 
 import offdiag as od
 from offdiag import list_files
-from offdiag.ranking import heaps
+from offdiag.weights import heaps
 
 READERS = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".ndjson": pl.read_ndjson}
 
@@ -170,7 +170,7 @@ def test_batches_stay_small_when_lists_are_long():
 SLOW_RUN = """
 import sys, time
 import offdiag as od
-from offdiag.ranking import heaps
+from offdiag.weights import heaps
 heaps.USERS_PER_PASS = 10
 inter = od.synthetic.interactions(300, 40, 3_000, seed=0)
 def wait(stage, fraction):

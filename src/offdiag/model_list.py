@@ -22,6 +22,7 @@ MODELS = {
     "ZeroDiagonalLAE": Entry("offdiag.models.low_rank", "zero-diagonal", "low rank"),
     "WeightDecayLAE": Entry("offdiag.models.low_rank", "weight-decay", "low rank"),
     "Spectral": Entry("offdiag.models.spectral", "spectral", "low rank"),
+    "Blend": Entry("offdiag.models.blend", "blend", "blends"),
     "EmphasizedDAE": Entry("offdiag.baselines.nets.autoencoders", "emphasized-dae", "nets"),
     "WMF": Entry("offdiag.baselines.wmf", "wmf", "baselines"),
     "CDAE": Entry("offdiag.baselines.nets.cdae", "cdae", "nets"),

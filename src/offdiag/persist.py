@@ -242,6 +242,10 @@ def _plain(value: Any, what: str, *, finite: bool = True) -> Any:
         return value
     if dataclasses.is_dataclass(value) and hasattr(value, "factors"):  # a shrink of Spectral: parsed back from its text
         return str(value)
+    if hasattr(value, "get_params") and type(value).__name__ in model_list.MODELS:  # a part of a Blend
+        return {"model": type(value).__name__, "settings": _plain(value.get_params(), what, finite=finite)}
+    if isinstance(value, type) and value.__name__ in model_list.MODELS:
+        return {"model": value.__name__}
     if isinstance(value, Mapping):
         return {str(key): _plain(item, what, finite=finite) for key, item in value.items()}
     if isinstance(value, list | tuple):

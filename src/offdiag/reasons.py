@@ -158,14 +158,17 @@ def strongest(
     listed = np.ascontiguousarray(indices).ravel()
     asked = np.flatnonzero((listed >= 0) & (np.repeat(np.diff(X.indptr), k) > 0))
     places = asked[np.argsort(listed[asked], kind="stable")]
-    step = max(1, SCORES_AT_ONCE // 4 // max(m, 1))  # columns at once
+    parts = weights.linear_parts(X)
+    data = np.stack([rows.data for _, rows in parts])
+    step = max(1, SCORES_AT_ONCE // 4 // max(len(parts) * m, 1))  # columns at once
     for lo in range(0, m, step):
         hi = min(lo + step, m)
         begin, end = np.searchsorted(listed[places], [lo, hi])
         if begin == end:
             continue
         some = places[begin:end]
-        rest = (some, k, listed, lo, weights.columns(lo, hi), X.indptr, X.indices, X.data, best, share)
+        columns = np.stack([part.columns(lo, hi) for part, _ in parts])
+        rest = (some, k, listed, lo, columns, X.indptr, X.indices, data, best, share)
         shares = parallel.ranges(len(some), -(-len(some) // PLACES_AT_ONCE))
         parallel.run_parallel(reason_parts.strongest, [(first, last, *rest) for first, last in shares])
     return best.reshape(n, k), share.reshape(n, k)

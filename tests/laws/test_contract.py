@@ -56,6 +56,8 @@ EVERY = {
     "low rank auto": lambda **kw: od.LowRankEDLAE(**kw),
     "SparseEDLAE": lambda **kw: od.SparseEDLAE(neighbours=4, l2=2.0, user_power=0.0, **kw),
     "SparseEDLAE smoothed": lambda **kw: od.SparseEDLAE(neighbours=4, l2=2.0, user_power=0.0, rank=3, smooth=0.3, **kw),
+    "Blend": lambda **kw: od.Blend(parts="ease,low-rank-dlae,popularity", shares=[1.0, 0.5, 0.1]),
+    "Blend auto": lambda **kw: od.Blend(),
     "SLIM": lambda **kw: od.SLIM(tolerance=1e-7, **kw),
     "ItemKNN": lambda **kw: od.ItemKNN(neighbours=5, **kw),
     "WMF": lambda **kw: od.WMF(rank=4, iterations=150, l2=0.05, dtype="float64"),
@@ -323,4 +325,11 @@ def test_users_are_added_and_removed_or_the_model_refuses(make):
 
 def test_exactly_these_models_can_be_changed():
     able = {name for name, make in WITH_NETS.items() if make().can_change}
-    assert set(WITH_NETS) - able == {"SLIM", "ItemKNN", "WMF", *(TRAINED if find_spec("torch") else ())}
+    assert set(WITH_NETS) - able == {
+        "Blend",
+        "Blend auto",
+        "SLIM",
+        "ItemKNN",
+        "WMF",
+        *(TRAINED if find_spec("torch") else ()),
+    }

@@ -10,8 +10,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag import ranking, weights
-from offdiag.ranking import heaps
-from offdiag.weights import Dense, LowRank, tiles
+from offdiag.weights import Dense, LowRank, heaps, tiles
 from tests.fixtures.coded_weights import model_of
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions

@@ -26,6 +26,7 @@ PANELS = {
     "sparse": "Settings of sparse models",
     "order": "Settings of models that know the order",
     "low rank": "Settings of low-rank models",
+    "blends": "Settings of blends",
     "baselines": "Settings of baselines",
     "nets": "Settings of nets (need torch)",
 }

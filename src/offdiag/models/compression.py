@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag import checks, memory
 from offdiag.errors import OffdiagError
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import pruning
-from offdiag.weights import Weights
+from offdiag.weights import Blended, Compressed, Weights
 from offdiag.weights.compressed import STORAGES
 
 SHARE = 10  # by default, the weights become this many times smaller
 
+Storage = Literal["float32", "float16", "int8"]
 Model = TypeVar("Model", bound=Recommender)
 
 
@@ -24,7 +27,7 @@ def compress(
     model: Model,
     *,
     keep: int | None = None,
-    storage: Literal["float32", "float16", "int8"] = "int8",
+    storage: Storage = "int8",
     max_bytes: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Model:
@@ -49,12 +52,41 @@ def compress(
     for name, value in (("keep", keep), ("max_bytes", max_bytes)):
         if value is not None:
             checks.whole(name, value, 1, other=" or None")
-    m = weights.shape[0]
     keep = None if keep is None else int(keep)
+    max_bytes = None if max_bytes is None else int(max_bytes)
+    small: Weights
+    if isinstance(weights, Blended):
+        small, entries = _parts(weights, model.popularity_, keep, storage, max_bytes, progress)
+    else:
+        small, entries = _strongest(weights, model.popularity_, keep, storage, max_bytes, progress)
+    found = copy.copy(model)
+    found.weights_ = small
+    found.compressed_ = {
+        "storage": storage,
+        "keep": keep,
+        "max_bytes": max_bytes,
+        "entries": entries,
+        "bytes": found.weights_.nbytes,
+        "bytes_before": weights.nbytes,
+        "weights_before": weights.kind,
+    }
+    return found
+
+
+def _strongest(
+    weights: Weights,
+    popularity: NDArray[np.float64],
+    keep: int | None,
+    storage: Storage,
+    max_bytes: int | None,
+    progress: Progress | None,
+) -> tuple[Compressed, int]:
+    """The strongest weights in few bits, and how many they are."""
+    m = weights.shape[0]
     budget = max_bytes if keep is not None else weights.nbytes // SHARE if max_bytes is None else max_bytes
     _require(weights, storage, keep, budget)
     columns = pruning.Columns(weights, progress)
-    choice = pruning.within_columns(columns, model.popularity_, m if keep is None else min(keep, m))
+    choice = pruning.within_columns(columns, popularity, m if keep is None else min(keep, m))
     if budget is None:
         form = pruning.form_of(columns, choice, storage)
     else:
@@ -64,25 +96,36 @@ def compress(
             f"expected max_bytes with room for one weight per item, {form.nbytes} bytes as {storage}, "
             f"received {max_bytes}; allow at least that"
         )
-    found = copy.copy(model)
-    found.weights_ = pruning.store(columns, choice, form)
-    found.compressed_ = {
-        "storage": storage,
-        "keep": keep,
-        "max_bytes": None if max_bytes is None else int(max_bytes),
-        "entries": form.entries,
-        "bytes": found.weights_.nbytes,
-        "bytes_before": weights.nbytes,
-        "weights_before": weights.kind,
-    }
-    return found
+    return pruning.store(columns, choice, form), form.entries
+
+
+def _parts(
+    blend: Blended,
+    popularity: NDArray[np.float64],
+    keep: int | None,
+    storage: Storage,
+    max_bytes: int | None,
+    progress: Progress | None,
+) -> tuple[Blended, int]:
+    """Each part by itself, ``max_bytes`` in proportion to their sizes; embeddings are small and stay as they are."""
+    large = [part.embedding("encoder") is None and not part.compound and part.linear for part in blend.parts]
+    if not any(large):
+        raise OffdiagError("expected a blend with a part to compress, received only embeddings and compound weights")
+    before = sum(part.nbytes for part, is_large in zip(blend.parts, large, strict=True) if is_large)
+    left = None if max_bytes is None else max(max_bytes - (blend.nbytes - before), 1)
+    parts, entries = list(blend.parts), 0
+    for p in np.flatnonzero(large):
+        room = None if left is None else max(left * parts[p].nbytes // before, 1)
+        parts[p], found = _strongest(blend.parts[p], popularity, keep, storage, room, progress)
+        entries += found
+    return replace(blend, parts=tuple(parts)), entries
 
 
 def _linear(model: object) -> Weights:
     if not isinstance(model, Recommender):
         raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
     weights = model._require_fit().weights_
-    if not weights.linear or weights.compound:
+    if not isinstance(weights, Blended) and (not weights.linear or weights.compound):
         raise OffdiagError(
             f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
             f"with {weights.kind} weights; it cannot be compressed"

@@ -76,7 +76,7 @@ class Scores(Lists):
         model = self._require_fit()
         learned = model._recency()
         recency = ranking.checked_recency(history_decay, history_half_life, learned)
-        if recency not in (None, learned) and not model.weights_.linear:
+        if recency not in (None, learned) and not model.weights_.additive:
             raise OffdiagError(
                 f"history_decay and history_half_life need a linear model, and {type(self).__name__} is not: what it "
                 "makes of a history with weights is unknown; leave them out"

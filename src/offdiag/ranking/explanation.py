@@ -102,7 +102,9 @@ def explain(
     target = int(positions([item], item_ids)[0])
     if target < 0:
         raise OffdiagError(f"the model has no item {item!r}; ids are compared exactly, with their type")
-    parts = X.data.astype(np.float64) * weights.column(X.indices.astype(np.int64), target)
+    parts = np.zeros(X.nnz)
+    for linear, rows in weights.linear_parts(X):
+        parts += rows.data.astype(np.float64) * linear.column(rows.indices.astype(np.int64), target)
     if parts.size and parts.any():
         # On a common grid 2^-40 below the largest, sums are exact in any order, and the grid is finer than float32.
         grid = 2.0 ** (np.ceil(np.log2(np.abs(parts).max())) - 40)

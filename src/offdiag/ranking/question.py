@@ -17,13 +17,13 @@ from offdiag.errors import OffdiagError
 from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
 from offdiag.progress import Progress
-from offdiag.ranking import filters, heaps
+from offdiag.ranking import filters
 from offdiag.ranking.histories import encode, one_per_row
 from offdiag.ranking.recency import Recency
 from offdiag.ranking.unknown_ids import distinct, refuse, report_unknown
 from offdiag.recommendations import Reasons, Recommendations, named, named_lists
 from offdiag.rerank import Rerank
-from offdiag.weights import Weights
+from offdiag.weights import Weights, heaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def ask(
 ) -> Question:
     """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
     k = min(checks.whole("k", k, 1), len(item_ids))
-    if checks.flag("reasons", with_reasons) and not weights.linear:
+    if checks.flag("reasons", with_reasons) and not weights.additive:
         raise OffdiagError(
             "reasons need a linear model: in a net, what one item adds depends on the others; leave them out"
         )

@@ -13,10 +13,10 @@ from offdiag import checks
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.ranking.filters import allowed_mask, report_filters
-from offdiag.ranking.heaps import top_k
 from offdiag.ranking.histories import id_list
 from offdiag.recommendations import Recommendations, named_lists
 from offdiag.weights import LowRank, Scorer, Tile, Weights
+from offdiag.weights.heaps import top_k
 from offdiag.wording import shorten
 
 SPACES = ("score", "encoder", "decoder")  # in which ``similar`` compares items

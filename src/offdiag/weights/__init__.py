@@ -1,6 +1,7 @@
 """The shapes of W. All support ``X @ W`` and yield the scores of many users tile by tile, never all at once."""
 
 from offdiag.weights.attention import SelfAttention as SelfAttention
+from offdiag.weights.blended import Blended as Blended
 from offdiag.weights.compressed import Compressed as Compressed
 from offdiag.weights.constant import Constant as Constant
 from offdiag.weights.dense import Dense as Dense

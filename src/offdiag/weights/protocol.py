@@ -47,6 +47,15 @@ class Weights(Scorer, Protocol):
 
     @property
     @abstractmethod
+    def additive(self) -> bool:
+        """A score is a sum over the items of the history, as for every linear W: there are reasons for it."""
+
+    @abstractmethod
+    def linear_parts(self, X: sparse.csr_array) -> list[tuple[Weights, sparse.csr_array]]:
+        """Linear weights, each with the rows it is applied to, whose scores add up to those of X."""
+
+    @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]: ...
     @property
     @abstractmethod

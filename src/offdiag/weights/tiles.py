@@ -57,6 +57,13 @@ class Tiled(Weights):
         return getattr(self, self.per_item).dtype  # type: ignore[no-any-return]
 
     @property
+    def additive(self) -> bool:
+        return self.linear
+
+    def linear_parts(self, X: sparse.csr_array) -> list[tuple[Weights, sparse.csr_array]]:
+        return [(self, X)]
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights import USERS_AT_ONCE, Scorer
+from offdiag.weights.protocol import Scorer
+from offdiag.weights.tiles import USERS_AT_ONCE
 
 USERS_PER_PASS = 16_384  # bounds the working memory; each pass reads the weights once
 

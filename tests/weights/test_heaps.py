@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from offdiag import ranking
-from offdiag.ranking import heaps
-from offdiag.weights import Dense, tiles
+from offdiag.weights import Dense, heaps, tiles
 from tests.fixtures.groceries import fitted
 from tests.laws import oracles
 from tests.laws.strategies import interactions
