@@ -26,6 +26,7 @@ FAMILIES = {
     "sparse": "Sparse models",
     "order": "Models that know the order",
     "low rank": "Low-rank models",
+    "blends": "Blends",
     "baselines": "Baselines",
     "nets": "Nets",
 }

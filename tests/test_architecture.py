@@ -278,6 +278,7 @@ TESTED_IN = {
     "lab/checks.py": "lab/test_montecarlo.py",
     "lab/dropout_steps.py": "lab/test_dropout_sgd.py",
     "living/state.py": "living/test_past.py",
+    "models/blended_parts.py": "models/test_blend.py",
     "models/ordered.py": "models/test_next_item.py",
     "models/recommender.py": "laws/test_contract.py",
     "models/sparse_from_gram.py": "models/test_sparse.py",

@@ -29,6 +29,7 @@ from offdiag.errors import (
 from offdiag.evaluation import Result, evaluate
 from offdiag.gramian.packed import Gram, gram
 from offdiag.models import spectral
+from offdiag.models.blend import Blend
 from offdiag.models.compression import compress
 from offdiag.models.full_rank import DLAE, EASE, EDLAE, RDLAE
 from offdiag.models.low_rank import LowRankDLAE, LowRankEDLAE, WeightDecayLAE, ZeroDiagonalLAE
@@ -43,6 +44,7 @@ from offdiag.tuning import Tuned, tune
 
 __version__: str
 __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
+    "Blend",
     "CDAE",
     "Catalogue",
     "DLAE",

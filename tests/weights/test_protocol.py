@@ -11,6 +11,7 @@ from offdiag import ranking
 from offdiag.gramian import layout
 from offdiag.weights import (
     KINDS,
+    Blended,
     Compressed,
     Constant,
     Dense,
@@ -93,6 +94,9 @@ MAKE = {
     "sparse": stored,
     "smoothed": smoothed,
     "compressed": lambda m, rng, dtype, empty: coded(matrix(m, rng, "float32", empty, density=0.3)),
+    "blended": lambda m, rng, dtype, empty: Blended.of(
+        [Dense(matrix(m, rng, dtype, empty)), low_rank(m, rng, dtype, empty)], np.array([1.0, 0.5])
+    ),
     "constant": lambda m, rng, dtype, empty: Constant(rng.random(m).astype(dtype)),
     "network": network,
     "self_attention": attention,
@@ -246,7 +250,7 @@ def test_arrays_that_do_not_fit_are_refused_by_the_shape_itself(kind):
             KINDS[kind].from_arrays({key: value for key, value in arrays.items() if key != name}, 5)
 
 
-@pytest.mark.parametrize("kind", ["network", "implicit_factors", "self_attention"])
+@pytest.mark.parametrize("kind", ["network", "implicit_factors", "self_attention", "blended"])
 def test_shapes_without_a_matrix_say_so(kind):
     W = weights(kind, 4)
     for ask in (W.toarray, W.tocsr, W.diagonal, lambda: W.columns(0, 2), lambda: W.column(np.arange(2), 1)):
@@ -262,8 +266,8 @@ def test_constant_weights_have_no_pairs():
 
 
 def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
-    assert [kind for kind, shape in KINDS.items() if shape.lossy] == [Compressed.kind]
-    assert [kind for kind, shape in KINDS.items() if shape.compound] == [Smoothed.kind]
+    assert [kind for kind in MAKE if weights(kind, 4).lossy] == [Compressed.kind]
+    assert [kind for kind in MAKE if weights(kind, 4).compound] == [Smoothed.kind]
 
 
 @pytest.mark.parametrize("storage", ["packed", "dense"])

@@ -7,8 +7,8 @@ from offdiag._kernels.parallel import compiled
 def strongest(first, last, places, k, listed, lo, columns, indptr, indices, data, best, share):
     """For places[first:last] of lists of length k: the entry of the history that adds most to the listed item.
 
-    ``columns[p, j]`` is column lo + j of weights p, and ``data[p]`` are the values of the histories for them. Where nothing adds to the score, ``best`` and ``share`` stay as they
-    are; between equal parts the earlier column is taken.
+    ``columns[p, j]`` is column lo + j of weights p, and ``data[p]`` are the values of the histories for them. Where
+    nothing adds to the score, ``best`` and ``share`` stay as they are; between equal parts the earlier column is taken.
     """
     for n in range(first, last):
         place = places[n]

@@ -17,7 +17,7 @@ from offdiag.weights import Blended
 def blended(parts: Sequence[Recommender], shares: NDArray[np.float64]) -> tuple[Blended, Recency | None]:
     """The weights of fitted models as one, and how the age of a choice weighs in a history."""
     recency, powers = _common_recency([part._recency() for part in parts])
-    return Blended(tuple(part.weights_ for part in parts), shares, powers), recency
+    return Blended.of([part.weights_ for part in parts], shares, powers), recency
 
 
 def _common_recency(each: list[Recency | None]) -> tuple[Recency | None, NDArray[np.float64]]:

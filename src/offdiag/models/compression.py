@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from offdiag.errors import OffdiagError
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import pruning
-from offdiag.weights import Blended, Compressed, Weights
+from offdiag.weights import Compressed, Weights
 from offdiag.weights.compressed import STORAGES
 
 SHARE = 10  # by default, the weights become this many times smaller
@@ -55,7 +54,7 @@ def compress(
     keep = None if keep is None else int(keep)
     max_bytes = None if max_bytes is None else int(max_bytes)
     small: Weights
-    if isinstance(weights, Blended):
+    if weights.blended():
         small, entries = _parts(weights, model.popularity_, keep, storage, max_bytes, progress)
     else:
         small, entries = _strongest(weights, model.popularity_, keep, storage, max_bytes, progress)
@@ -100,32 +99,32 @@ def _strongest(
 
 
 def _parts(
-    blend: Blended,
+    blend: Weights,
     popularity: NDArray[np.float64],
     keep: int | None,
     storage: Storage,
     max_bytes: int | None,
     progress: Progress | None,
-) -> tuple[Blended, int]:
+) -> tuple[Weights, int]:
     """Each part by itself, ``max_bytes`` in proportion to their sizes; embeddings are small and stay as they are."""
-    large = [part.embedding("encoder") is None and not part.compound and part.linear for part in blend.parts]
+    large = [part.embedding("encoder") is None and not part.compound and part.linear for part in blend.blended()]
     if not any(large):
         raise OffdiagError("expected a blend with a part to compress, received only embeddings and compound weights")
-    before = sum(part.nbytes for part, is_large in zip(blend.parts, large, strict=True) if is_large)
+    before = sum(part.nbytes for part, is_large in zip(blend.blended(), large, strict=True) if is_large)
     left = None if max_bytes is None else max(max_bytes - (blend.nbytes - before), 1)
-    parts, entries = list(blend.parts), 0
+    parts, entries = list(blend.blended()), 0
     for p in np.flatnonzero(large):
         room = None if left is None else max(left * parts[p].nbytes // before, 1)
-        parts[p], found = _strongest(blend.parts[p], popularity, keep, storage, room, progress)
+        parts[p], found = _strongest(blend.blended()[p], popularity, keep, storage, room, progress)
         entries += found
-    return replace(blend, parts=tuple(parts)), entries
+    return blend.with_parts(parts), entries
 
 
 def _linear(model: object) -> Weights:
     if not isinstance(model, Recommender):
         raise OffdiagError(f"expected a fitted model, received {type(model).__name__}; load one with od.load(path)")
     weights = model._require_fit().weights_
-    if not isinstance(weights, Blended) and (not weights.linear or weights.compound):
+    if not weights.blended() and (not weights.linear or weights.compound):
         raise OffdiagError(
             f"expected a linear model without a smooth part, whose scores are X @ W, received {type(model).__name__} "
             f"with {weights.kind} weights; it cannot be compressed"

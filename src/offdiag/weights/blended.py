@@ -37,6 +37,15 @@ class Blended(Tiled):
     parts: tuple[Weights, ...]
     shares: NDArray[np.float64]  # (parts,), not negative
     powers: NDArray[np.float64]  # (parts,)
+    heard: NDArray[np.float64]  # (m,) what the score of an item is multiplied by in the end
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[Weights], shares: NDArray[np.float64], powers: NDArray[np.float64] | None = None
+    ) -> Self:
+        """With powers of 1 if none are given."""
+        powers = np.ones(len(parts)) if powers is None else powers
+        return cls(tuple(parts), shares, powers, np.ones(parts[0].shape[1]))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,18 +71,21 @@ class Blended(Tiled):
         return [
             pair
             for p, part in enumerate(self.parts)
-            for pair in part.linear_parts(_with_data(rows[p], rows[p].data * np.repeat(factors[:, p], lengths)))
+            for pair in self._heard(part).linear_parts(
+                _with_data(rows[p], rows[p].data * np.repeat(factors[:, p], lengths))
+            )
         ]
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         rows = self._rows(X)
-        factors = self._factors(rows).astype(self.dtype)
+        factors, heard = self._factors(rows).astype(self.dtype), self.heard.astype(self.dtype)
         for lo, hi, scores in _common_tiles([_computed(part, x) for part, x in zip(self.parts, rows, strict=True)]):
 
-            def score(first: int, last: int, scores: Sequence[Floats] = scores) -> Floats:
+            def score(first: int, last: int, lo: int = lo, hi: int = hi, scores: Sequence[Floats] = scores) -> Floats:
                 out: Floats = scores[0][first:last] * factors[first:last, :1]
                 for p, more in enumerate(scores[1:], 1):
                     out += more[first:last] * factors[first:last, p : p + 1]
+                out *= heard[lo:hi]
                 return out
 
             yield lo, hi, score
@@ -93,9 +105,18 @@ class Blended(Tiled):
         units = np.column_stack(found)
         return np.divide(self.shares, units, out=np.zeros_like(units), where=units > 0)
 
+    def _heard(self, part: Weights) -> Weights:
+        return part if (self.heard == 1).all() else part.scaled(self.heard)
+
     def scaled(self, columns: Floats) -> Blended:
-        """The scores of each part with those of item i times columns[i]; their units follow."""
-        return replace(self, parts=tuple(part.scaled(columns) for part in self.parts))
+        """The units of the parts stay as they are."""
+        return replace(self, heard=self.heard * columns)
+
+    def blended(self) -> tuple[Weights, ...]:
+        return self.parts
+
+    def with_parts(self, parts: Sequence[Weights]) -> Blended:
+        return replace(self, parts=tuple(parts))
 
     def diagonal(self) -> NoReturn:
         raise OffdiagError(NO_MATRIX)
@@ -109,13 +130,15 @@ class Blended(Tiled):
     def arrays(self) -> dict[str, NDArray[Any]]:
         kinds = np.array([part.kind for part in self.parts], dtype="S24").view(np.uint8)
         named = {f"{p}.{name}": array for p, part in enumerate(self.parts) for name, array in part.arrays().items()}
-        return named | {"shares": self.shares, "powers": self.powers, "kinds": kinds}
+        return named | {"shares": self.shares, "powers": self.powers, "heard": self.heard, "kinds": kinds}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], m: int) -> Self:
-        shares, powers, kinds = arrays["shares"], arrays["powers"], arrays["kinds"]
+        shares, powers, heard, kinds = (arrays[name] for name in ("shares", "powers", "heard", "kinds"))
         n = len(shares)
-        if any(array.dtype != np.float64 or array.shape != (n,) for array in (shares, powers)) or not n:
+        if any(array.dtype != np.float64 for array in (shares, powers, heard)):
+            raise TypeError("the shares of the blend are not in double precision")
+        if not n or shares.shape != (n,) or powers.shape != (n,) or heard.shape != (m,):
             raise ValueError("the shares of the blend do not fit its parts")
         if not (np.isfinite(shares).all() and (shares >= 0).all() and (powers >= 0).all()):
             raise ValueError("the shares of the blend are not positive numbers")
@@ -126,7 +149,9 @@ class Blended(Tiled):
         for p, kind in enumerate(named):
             own = {name.removeprefix(f"{p}."): array for name, array in arrays.items() if name.startswith(f"{p}.")}
             parts.append(KINDS[kind].from_arrays(own, m))
-        return cls(tuple(parts), shares, powers)
+        if len(arrays) != 4 + sum(len(part.arrays()) for part in parts):
+            raise ValueError("the blend has arrays that belong to no part")
+        return cls(tuple(parts), shares, powers, heard)
 
 
 def _unit(part: Weights, X: sparse.csr_array) -> NDArray[np.float64]:

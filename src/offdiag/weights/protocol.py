@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
@@ -44,6 +44,14 @@ class Weights(Scorer, Protocol):
     batch_invariant: ClassVar[bool]  # a score has the same bits in a batch of any size
     compound: ClassVar[bool]  # a sum of parts that cannot be separated in W
     lossy: ClassVar[bool]  # some fitted weights were dropped or rounded
+
+    @abstractmethod
+    def blended(self) -> tuple[Weights, ...]:
+        """The weights that it blends; none if it is no blend."""
+
+    @abstractmethod
+    def with_parts(self, parts: Sequence[Weights]) -> Weights:
+        """The same blend of other weights."""
 
     @property
     @abstractmethod

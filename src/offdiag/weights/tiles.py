@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -55,6 +55,12 @@ class Tiled(Weights):
     @property
     def dtype(self) -> np.dtype[Any]:
         return getattr(self, self.per_item).dtype  # type: ignore[no-any-return]
+
+    def blended(self) -> tuple[Weights, ...]:
+        return ()
+
+    def with_parts(self, parts: Sequence[Weights]) -> Weights:
+        raise OffdiagError(f"{self.kind} weights are no blend")
 
     @property
     def additive(self) -> bool:
