@@ -35,6 +35,7 @@ GROUPS = [
     {"models", "baselines", "living"},
     {"cross_validation", "over_time", "reranked", "persist", "stored_items"},
     {"tuning", "diagnostics", "export"},
+    {"autopilot"},
     {"plots", "report"},
     {"papers"},
     {"server"},

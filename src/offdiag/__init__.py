@@ -12,6 +12,7 @@ from offdiag.model_list import MODELS
 __version__ = "0.1.0"
 
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
+    "Autopilot": "offdiag.autopilot",
     "Catalogue": "offdiag.data.catalogue",
     "FutureLeakWarning": "offdiag.errors",
     "Gram": "offdiag.gramian.packed",
@@ -28,6 +29,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Scorer": "offdiag.cross_validation",
     "Tuned": "offdiag.tuning",
     "UnknownItemsWarning": "offdiag.errors",
+    "auto": "offdiag.autopilot",
     "compress": "offdiag.models.compression",
     "cross_validate": "offdiag.cross_validation",
     "evaluate": "offdiag.evaluation",

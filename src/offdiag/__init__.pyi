@@ -1,6 +1,7 @@
 """The public names, for editors and mypy; made by docs/make_api.py."""
 
 from offdiag import cluster, export, lab
+from offdiag.autopilot import Autopilot, auto
 from offdiag.baselines.item_knn import ItemKNN
 from offdiag.baselines.markov_chain import MarkovChain
 from offdiag.baselines.nets.autoencoders import EmphasizedDAE
@@ -44,6 +45,7 @@ from offdiag.tuning import Tuned, tune
 
 __version__: str
 __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
+    "Autopilot",
     "Blend",
     "CDAE",
     "Catalogue",
@@ -84,6 +86,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "WeightDecayLAE",
     "ZeroDiagonalLAE",
     "__version__",
+    "auto",
     "cluster",
     "compress",
     "cross_validate",

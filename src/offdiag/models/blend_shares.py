@@ -58,6 +58,10 @@ class Candidates:
     hit: NDArray[np.bool_]  # (users, candidates)
     n_targets: NDArray[np.int64]  # (users,)
 
+    def some(self, users: NDArray[np.bool_]) -> Candidates:
+        """Those of some of the users."""
+        return Candidates(self.scores[:, users], self.hit[users], self.n_targets[users])
+
 
 def candidates(weights: Blended, rows: sparse.csr_array, targets: sparse.csr_array) -> Candidates:
     """A few users at a time, all of whose scores are computed once; users without targets are left out."""

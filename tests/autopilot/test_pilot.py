@@ -1,0 +1,128 @@
+"""od.auto from data to model: what it chooses, what it says, and what it does with a small budget or bad input."""
+
+import numpy as np
+import pytest
+
+import offdiag as od
+from offdiag.autopilot import pilot
+from offdiag.autopilot.outcome import BEHIND, SKIPPED
+
+
+@pytest.fixture(scope="module")
+def found():
+    X = od.synthetic.interactions(600, 120, 12_000, seed=0)
+    return X, od.auto(X, seconds=20, seed=1)
+
+
+def test_the_model_is_fitted_on_everything_and_is_the_best_row(found):
+    X, outcome = found
+    assert outcome.model.n_users_ == X.n_users
+    assert outcome.model.popularity_.sum() == X.nnz
+    best = max(row.value(outcome.metric) for row in outcome.rows)
+    assert outcome.chosen.value(outcome.metric) == best
+    assert type(outcome.model).__name__ == outcome.chosen.model
+
+
+def test_the_line_to_repeat_it_gives_the_same_lists(found):
+    X, outcome = found
+    again = eval(outcome.repeat, {"od": od, "data": X})
+    same = again.recommend(X, k=5).indices == outcome.model.recommend(X, k=5).indices
+    assert same.mean() > 0.99, "settings are written with six digits"
+
+
+def test_popularity_is_surely_behind_and_never_chosen(found):
+    _, outcome = found
+    (popular,) = (row for row in outcome.rows if row.family == "popularity")
+    assert popular.state == BEHIND
+    assert outcome.chosen is not popular
+
+
+def test_every_row_was_measured_on_the_same_users(found):
+    _, outcome = found
+    measured = [row.result for row in outcome.rows if row.result is not None]
+    assert len(measured) >= 5
+    assert len({result.n_users for result in measured}) == 1
+
+
+def test_the_test_users_are_asked_once_about_two_models(monkeypatch):
+    X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+    split = od.split.weak(X, 0.2, 0.1, seed=0)
+    asked = []
+    ask = pilot.evaluate
+    monkeypatch.setattr(pilot, "evaluate", lambda model, part, metrics: asked.append(part) or ask(model, part, metrics))
+    outcome = od.auto(X, seconds=5, split=split)
+    assert len(asked) <= 2
+    assert all(part is split.test for part in asked)
+    assert outcome.gain.n_users == outcome.test["chosen"].n_users
+
+
+def test_the_report_says_what_was_seen_tried_and_found(found):
+    _, outcome = found
+    for words in ("600 users", "no times", "is hidden", outcome.chosen.family, "test users", "again: od."):
+        assert words in outcome.report
+    assert outcome.table["family"][0] == outcome.chosen.family
+    assert "Autopilot" in outcome._repr_html_()
+
+
+def test_order_is_used_where_it_is_known():
+    X = od.synthetic.interactions(300, 40, 4_000, times=True, seed=3)
+    outcome = od.auto(X, seconds=4)
+    assert outcome.serve == "next"
+    assert outcome.metric == "ndcg@10"
+    assert {"next item", "markov chain"} <= {row.family for row in outcome.rows}
+    new = od.auto(X, seconds=0.01, serve="new")
+    assert new.serve == "new"
+    assert "users are held out" in new.sights[-1]
+
+
+def test_a_budget_for_one_model_gives_the_automatic_one_and_says_so():
+    X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+    outcome = od.auto(X, seconds=1e-6)
+    assert outcome.chosen.family == "full rank"
+    assert all(row.state == SKIPPED for row in outcome.rows if row is not outcome.chosen)
+    assert "too few for more than one model" in outcome.report
+    assert "the automatic model is the best" in outcome.verdict
+
+
+def test_an_interrupted_race_gives_the_best_so_far(monkeypatch):
+    X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pilot.Race, "tune", stop)
+    with pytest.warns(od.InterruptedFitWarning, match="the best model so far"):
+        outcome = od.auto(X, seconds=5)
+    assert outcome.stopped == "interrupted"
+    assert outcome.model.n_users_ == 300
+
+
+def test_progress_never_goes_back_and_ends():
+    X = od.synthetic.interactions(200, 30, 2_000, seed=0)
+    seen = []
+    od.auto(X, seconds=2, progress=lambda stage, fraction: seen.append(fraction))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "message"),
+    [
+        (np.eye(5), {}, "two items or more"),
+        (np.ones((4, 5)), {"seconds": 0}, "seconds must be"),
+        (np.ones((4, 5)), {"serve": "all"}, "serve must be"),
+        (np.ones((4, 5)), {"serve": "next"}, "needs an order"),
+        (np.ones((4, 5)), {"metric": "ndgc@5"}, "ndgc"),
+        (np.ones((4, 5)), {"split": "random"}, "expected a split"),
+        (np.zeros((4, 5)), {}, "two items or more"),
+    ],
+)
+def test_bad_input_is_named(data, words, message):
+    with pytest.raises(od.OffdiagError, match=message):
+        od.auto(data, **words)
+
+
+def test_a_table_is_read_with_the_options_of_read():
+    table = od.synthetic.interactions(200, 30, 2_000, seed=0).to_polars().rename({"user": "who", "item": "what"})
+    outcome = od.auto(table, user="who", item="what", seconds=0.01)
+    assert outcome.model.n_users_ == 200
