@@ -20,7 +20,7 @@ def entrant(family, model, **words):
 
 
 def test_what_is_behind_by_more_than_two_errors_is_marked():
-    found = race()
+    found = race(n=2000)
     found.run([entrant("best", od.EDLAE(), automatic=True), entrant("worst", od.Popularity())])
     states = {row.family: row.state for row in found.rows}
     assert states == {"best": COMPLETE, "worst": BEHIND}
@@ -29,7 +29,7 @@ def test_what_is_behind_by_more_than_two_errors_is_marked():
 
 
 def test_an_automatic_row_that_falls_behind_is_still_the_automatic_one():
-    found = race()
+    found = race(n=2000)
     found.run([entrant("worst", od.Popularity(), automatic=True), entrant("best", od.EDLAE())])
     assert found.automatic.family == "worst"
     assert found.automatic.state == BEHIND
