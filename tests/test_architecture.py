@@ -264,6 +264,7 @@ TESTED_IN = {
     "_kernels/session_neighbours.py": "baselines/test_session_knn.py",
     "_kernels/sparse_gram_rows.py": "gramian/test_sparse.py",
     "_kernels/sparse_rows.py": "weights/test_stored_rows.py",
+    "autopilot/outcome.py": "autopilot/test_pilot.py",
     "baselines/nets/net_fields.py": "baselines/nets/test_fitting.py",
     "baselines/popularity.py": "laws/test_contract.py",
     "cli/reproduce.py": "papers/test_page.py",
