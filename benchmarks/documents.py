@@ -30,6 +30,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "soak": ("docs/serving.md", ("serving",)),
     "servers": ("docs/serving.md", ("serving_servers",)),
     "sampled": ("docs/theory/denoising.md", ("sampled",)),
+    "dropblock-gap": ("docs/theory/structured.md", ("dropblock_gap",)),
     "emphasis": ("docs/theory/emphasis.md", ("emphasis",)),
     "rivals": ("docs/theory/rivals.md", ("rivals",)),
     "emphasis-pays": ("docs/papers/steck2020/README.md", ("emphasis_pays",)),

@@ -102,6 +102,18 @@ def test_two_masks_of_one_row_make_a_quieter_gradient_than_two_of_any_rows():
 
 
 @pytest.mark.slow
+def test_for_many_items_the_l2_term_is_estimated_without_bias(monkeypatch):
+    """From 7 of 20 rows and columns: the mean is that of all, and the draws differ."""
+    X, draws = np.eye(20), np.random.default_rng(3)
+    U, V = draws.normal(size=(2, 20, 4)).astype(np.float32)
+    words = {"dropout": 0.0, "draws": 4000, "masks": 1, "batch_users": 20}
+    monkeypatch.setattr(sampled, "MOST_FOR_L2", 7)
+    found = sampled.sample_loss(X, U, V, l2=1.0, **words)
+    exact = sampled.sample_loss(X, U, V, l2=0.0, **words | {"draws": 2}).mean + float(((U @ V.T) ** 2).sum())
+    assert 0 < found.standard_error < 0.03 * exact
+    assert abs(found.mean - exact) < 4 * found.standard_error
+
+
 @pytest.mark.parametrize(
     ("dropout", "l2", "kept_weight", "user_power"), [(0.33, 10.0, 1.0, 0.0), (0.5, 5.0, 0.0, 0.5), (0.4, 5.0, 0.3, 0.0)]
 )

@@ -30,6 +30,9 @@ NEEDS_TORCH = (
 )
 REGULARISERS = ("parseval", "spread-out", "glas")
 SOME_ITEMS = 512  # whose pairs stand for all of them in a step of "glas"
+MOST_FOR_L2 = (
+    4096  # items up to which ‖UVᵀ‖² is exact; beyond, as many rows and columns, drawn at random, stand for all
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def train(
     the gradient is unbiased and its noise smaller. ``start`` holds factors to continue from.
     ``regulariser`` ("parseval", "spread-out" or "glas") adds ``strength``·‖X‖² times that penalty of ``lab.spreading``
     on U and on V, for comparison with emphasis [Steck20 section 5]; ``objective`` and ``losses`` leave it out.
+    Beyond 4,096 items the l2 term of a step is estimated, too, from that many random rows and columns of B.
     Cost of an epoch: about 6·masks·n_users·n_items·rank multiplications; memory: a batch of dense rows.
 
     Example:
@@ -193,7 +197,7 @@ def _batch_loss(
     emphasis = 1 - (1 - b) * kept  # a = 1 where dropped, also where x is 0
     row_weights = torch.from_numpy((weights[users] / (len(users) * masks * noise.w)).astype(np.float32)).repeat(masks)
     loss = (row_weights @ (emphasis * errors)).sum() * matrix.shape[0]
-    return loss + _l2_term(factors, noise) if noise.l2 else loss
+    return loss + _l2_term(torch, factors, noise, generator) if noise.l2 else loss
 
 
 def _regulariser(
@@ -229,15 +233,23 @@ def _regulariser(
     return glas
 
 
-def _l2_term(factors: list[Any], noise: Noise) -> Any:
+def _l2_term(torch: Any, factors: list[Any], noise: Noise, generator: Any) -> Any:
     """l2·(Σ_{j≠i} B_ji² + b/w²·Σ B_ii²): l2 is added to Λ, whose part on the diagonal carries that factor."""
     U = factors[0]
     if len(factors) == 1:
         beta, squares = U.diagonal(), (U**2).sum()
     else:
         V = factors[1]
-        beta, squares = (U * V).sum(1), ((U.T @ U) * (V.T @ V)).sum()
+        beta, squares = (U * V).sum(1), _squares(torch, U, V, generator)
     return noise.l2 * (squares - (1 - noise.kept_weight / noise.w**2) * (beta**2).sum())
+
+
+def _squares(torch: Any, U: Any, V: Any, generator: Any) -> Any:
+    """‖UVᵀ‖², for many items an unbiased estimate: exact, it would cost several times as much as the batch."""
+    m = len(U)
+    if m > MOST_FOR_L2:
+        U, V = (F[torch.randperm(m, generator=generator)[:MOST_FOR_L2]] for F in (U, V))
+    return (m / len(U)) ** 2 * ((U.T @ U) * (V.T @ V)).sum()
 
 
 def _objective(G: NDArray[np.float64], U: NDArray[np.float64], V: NDArray[np.float64], noise: Noise) -> float:
