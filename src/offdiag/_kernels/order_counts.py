@@ -10,6 +10,7 @@ from offdiag._kernels.order_terms import examples_between, whole
 from offdiag._kernels.parallel import compiled, inlined
 
 BLOCK = 64  # rows and columns of a tile that is transposed in the cache
+TALL, WIDE = 128, 16  # the same where a tile is only read: its columns are added to rows, the longer the better
 
 
 @compiled
@@ -129,10 +130,10 @@ def spread(P, h, e, own, K, lo, hi):
 @compiled
 def fold(P, h, e, U, top, bottom, lo, hi):
     """Add Uᵀ, what ``rows`` left of rows top..bottom, to the packed matrix P, for columns lo..hi of U."""
-    for left in range(lo, hi, BLOCK):
-        for above in range(top, bottom, BLOCK):
-            below = min(above + BLOCK, bottom)
-            for k in range(left, min(left + BLOCK, hi)):
+    for left in range(lo, hi, WIDE):
+        for above in range(top, bottom, TALL):
+            below = min(above + TALL, bottom)
+            for k in range(left, min(left + WIDE, hi)):
                 first, end = (max(above, k + 1), below) if k < h else (max(above, h), min(below, k))
                 packed = P[k, first + e :] if k < h else P[k - h + 1 - e, max(first - h, 0) :]
                 for t in range(end - first):

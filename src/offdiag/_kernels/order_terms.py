@@ -5,11 +5,13 @@ weight w(k, j) of event j in the source that ends with event k depends on the pl
 factor[j]·factor[j+1]·…·factor[k]; it never grows with k.
 
 Every term is rounded to a whole number of units. Sums of whole numbers are exact, so they depend neither on the order
-of users nor on the threads, and terms below half a unit, those of distant events, need not be computed. ``mine`` is the
-weight of the user in units, ``begin`` the first event of the user, ``last`` the last one that is in a source. Terms with
-later events are at the beginning of ``out``, those with earlier ones at its end; the functions return how many there
-are. The tables are those of ``gramian.order.Tables``; some are stored backwards, because loops over ascending places are
-several times faster, and they are not passed as tuples, whose parts would be counted by every call.
+of users nor on the threads, and terms below half a unit, those of distant events, need not be computed.
+
+The functions for all terms of an event write them to ``out`` by place, ``also`` added to each, and return the range of
+places that they wrote. ``mine`` is the weight of the user in units, p the place of the event, ``last`` that of the last
+event in a source, ``begin`` where the history of the user begins. The tables are those of ``gramian.order.Tables``; some
+are backwards here, because loops over ascending places are several times faster. They are not passed in tuples, as
+Numba would count the references to each part in every call.
 """
 
 from offdiag._kernels.parallel import compiled, inlined
@@ -36,7 +38,7 @@ def tails(indptr, step, out):
 
 @compiled
 def own_source_by_time(factor, tail, window, mine, at, last):
-    """The term of event ``at`` with itself in Σ sᵀs; by place it is the sum of the squares of all powers."""
+    """The term of an event with itself in Σ sᵀs; ``at`` and ``last`` are positions, not places."""
     end = min(last, at + window - 1)  # the last source that the event is in
     total = tail[at] if end == last else 1.0
     for k in range(end if end < last else at, at, -1):
@@ -45,134 +47,98 @@ def own_source_by_time(factor, tail, window, mine, at, last):
 
 
 @compiled
-def sources_after_by_place(powers, falling, window, mine, at, last, out):
-    """The terms of event ``at`` with later events in Σ sᵀs."""
-    far = min(last - at, window - 1)
-    n = max(min(far, len(powers) - 1), 0)
-    p, terms = powers[1 : n + 1], out[:n]
-    s = falling[len(falling) - far : len(falling) - far + n]  # sums of squares from each event on
-    for t in range(n):
-        terms[t] = whole(mine * p[t] * s[t])
-    return n
+def sources_by_place(powers, fading, sums, falling, window, mine, p, last, also, out):
+    """All terms of an event with others in Σ sᵀs; ``fading`` and ``falling`` are powers and sums backwards."""
+    left = last - p
+    far = min(left, window - 1)
+    after = max(min(far, len(powers) - 1), 0)
+    before = min(p, window - 1, len(powers) - 1) if left >= 0 else 0
+    out[p] = also
+    w, s = powers[1 : after + 1], falling[len(falling) - far : len(falling) - far + after]
+    terms = out[p + 1 : p + 1 + after]
+    for t in range(after):
+        terms[t] = also + whole(mine * w[t] * s[t])
+    w, terms = fading[len(fading) - 1 - before : len(fading) - 1], out[p - before : p]
+    if left <= window - 1 - before:  # every source that has this event has the earliest one too
+        both = mine * sums[max(left, 0)]
+        for t in range(before):
+            terms[t] = also + whole(both * w[t])
+    else:
+        for t in range(before):
+            terms[t] = also + whole(mine * w[t] * sums[min(left, window - 1 - before + t)])
+    return p - before, p + 1 + after
 
 
 @compiled
-def sources_after_by_time(factor, tail, window, mine, at, last, out):
+def sources_by_time(factor, tail, window, mine, begin, p, last, also, out):
     """The same by time."""
-    end = min(last, at + window - 1)
-    age, least = mine * factor[at], 0.5 / max(last - at + 1, 1)  # a tail is at most the number of events left
-    n = 0
-    while at + 1 + n <= end and age * factor[at + 1 + n] >= least:
-        age *= factor[at + 1 + n]
-        out[n] = age * factor[at + 1 + n]
-        n += 1
-    total = 1.0
-    if end < last:  # tails end there, too
-        for k in range(end, at, -1):
-            if k - at <= n:
-                out[k - at - 1] = whole(out[k - at - 1] * total)
-            total = 1.0 + factor[k] * factor[k] * total
+    at, left = begin + p, last - p
+    end = min(left, window - 1)
+    least = 0.5 / max(left + 1, 1)  # a tail is at most the number of events that are left
+    age, after = mine * factor[at], 0
+    out[p] = also
+    while after < end and age * factor[at + after + 1] >= least:
+        after += 1
+        age *= factor[at + after]
+        out[p + after] = age * factor[at + after]
+    if end == left:
+        for d in range(1, after + 1):
+            out[p + d] = also + whole(out[p + d] * tail[at + d])
+    total = 1.0  # of squares, from the last source that has this event
+    for d in range(end if end < left else 0, 0, -1):
+        if d <= after:
+            out[p + d] = also + whole(out[p + d] * total)
+        total = 1.0 + factor[at + d] * factor[at + d] * total
+    most, before = min(p, window - 1) if left >= 0 else 0, 0
+    if window - 1 - most < left:
+        _sums_within(factor, tail[at], window, at, p, left, most, out)
     else:
-        for t in range(n):
-            out[t] = whole(out[t] * tail[at + 1 + t])
-    return n
+        for d in range(1, most + 1):
+            out[p - d] = tail[at]
+    age = mine * factor[at]
+    while before < most and age * factor[at - before - 1] >= least:
+        before += 1
+        age *= factor[at - before]
+        out[p - before] = also + whole(age * factor[at] * out[p - before])
+    return p - before, p + after + 1
 
 
 @compiled
-def sources_before_by_place(fading, sums, window, mine, begin, at, last, out):
-    """The terms of event ``at`` with earlier events in Σ sᵀs."""
-    left = last - at
-    n = min(at - begin, window - 1, len(fading) - 1) if left >= 0 else 0
-    p, terms = fading[len(fading) - 1 - n : len(fading) - 1], out[len(out) - n :]
-    if n and left <= window - 1 - n:  # every source that has this event has the earliest one too
-        both = mine * sums[left]
-        for t in range(n):
-            terms[t] = whole(both * p[t])
-    else:
-        for t in range(n):
-            terms[t] = whole(mine * p[t] * sums[min(left, window - 1 - n + t)])
-    return n
-
-
-@compiled
-def sources_before_by_time(factor, tail, window, mine, begin, at, last, out):
-    """The same by time."""
-    left, size = last - at, len(out)
-    n = min(at - begin, window - 1) if left >= 0 else 0
-    if n and window - 1 - n < left:
-        _sums_within(factor, tail, window, at, left, n, out)
-    else:
-        for d in range(1, n + 1):
-            out[size - d] = tail[at]
-    age, least = mine * factor[at], 0.5 / max(left + 1, 1)
-    for d in range(1, n + 1):
-        age *= factor[at - d]
-        if age < least:
-            return d - 1
-        out[size - d] = whole(age * factor[at] * out[size - d])
-    return n
-
-
-@compiled
-def _sums_within(factor, tail, window, at, left, n, out):
-    """out[-d] = Σ (factor[at+1]·…·factor[l])² over the sources that end with an event l ≥ at and have event at - d."""
-    size, total, product = len(out), 0.0, 1.0
+def _sums_within(factor, whole_tail, window, at, p, left, before, out):
+    """out[p - d] = Σ (factor[at+1]·…·factor[l])² over the sources that end with l ≥ at and have the event d before."""
+    total, product = 0.0, 1.0
     for r in range(min(left, window - 2) + 1):
         product *= factor[at + r] if r else 1.0
         total += product * product
         d = window - 1 - r
-        if d <= n:
-            out[size - d] = total
-    for d in range(1, window - 1 - left):
-        out[size - d] = tail[at]
+        if d <= before:
+            out[p - d] = total
+    for d in range(1, min(window - 1 - left, before + 1)):
+        out[p - d] = whole_tail
 
 
 @compiled
-def targets_after_by_place(values, mine, at, last, out):
-    """The terms of event ``at`` as source of later ones in Σ sᵀy."""
-    n = max(min(last + 1 - at, len(values)), 0)
-    v, terms = values[:n], out[:n]
+def targets_by_place(backwards, mine, p, also, out):
+    """All terms of an event, as target of earlier ones, in Σ sᵀy; ``backwards`` are the values."""
+    n = min(p, len(backwards))
+    out[p] = also
+    v, terms = backwards[len(backwards) - n :], out[p - n : p]
     for t in range(n):
-        terms[t] = whole(mine * v[t])
-    return n
+        terms[t] = also + whole(mine * v[t])
+    return p - n, p + 1
 
 
 @compiled
-def targets_before_by_place(backwards, mine, begin, at, out):
-    """The terms of event ``at`` as target of earlier ones in Σ sᵀy."""
-    n = min(at - begin, len(backwards))
-    v, terms = backwards[len(backwards) - n :], out[len(out) - n :]
-    for t in range(n):
-        terms[t] = whole(mine * v[t])
-    return n
-
-
-@compiled
-def targets_after_by_time(factor, window, later, mine, at, last, out):
-    """The same by time; ``later``: of all that follow, else of the next."""
-    left = max(last + 1 - at, 0)
-    n = min(left, 2 * window - 1 if later else window)
-    age, least = mine, 0.5 / max(left, 1)
-    for t in range(n):
-        age *= factor[at + t]
-        if age < least:
-            return t
-        out[t] = whole(age * examples_between(t, window) if later else age)
-    return n
-
-
-@compiled
-def targets_before_by_time(factor, window, later, mine, begin, at, out):
-    """The same by time."""
-    left, size = at - begin, len(out)
-    n = min(left, 2 * window - 1 if later else window)
-    age, least = mine, 0.5 / max(left, 1)
-    for d in range(1, n + 1):
-        age *= factor[at - d]
-        if age < least:
-            return d - 1
-        out[size - d] = whole(age * examples_between(d - 1, window) if later else age)
-    return n
+def targets_by_time(factor, window, later, mine, begin, p, also, out):
+    """The same by time; ``later``: the sources are those of all that follows, else of what comes next."""
+    most, n = min(p, 2 * window - 1 if later else window), 0
+    age, least = mine, 0.5 / max(p, 1)
+    out[p] = also
+    while n < most and age * factor[begin + p - n - 1] >= least:
+        n += 1
+        age *= factor[begin + p - n]
+        out[p - n] = also + whole(age * examples_between(n - 1, window) if later else age)
+    return p - n, p + 1
 
 
 @compiled
