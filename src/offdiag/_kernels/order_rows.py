@@ -54,8 +54,8 @@ def _add(items, places, terms, first, last, below, repeated, also, acc, touched,
     else:
         for t in range(np.uint64(first), np.uint64(last)):
             j = items[t]
-            x = terms[places[t]] if j < below else 0.0
-            touched[n] = j  # written even if it is not kept: no branch to mispredict
+            x = terms[places[t]] * (j < below)  # without a branch, which would often be mispredicted
+            touched[n] = j  # written even if it is not kept, for the same reason
             n += np.uint64((acc[j] == 0) & (x > 0))
             acc[j] += x
     return n
