@@ -9,9 +9,9 @@ of users nor on the threads, and terms below half a unit, those of distant event
 
 The functions for all terms of an event write them to ``out`` by place, ``also`` added to each, and return the range of
 places that they wrote. ``mine`` is the weight of the user in units, p the place of the event, ``last`` that of the last
-event in a source, ``begin`` where the history of the user begins. The tables are those of ``gramian.order.Tables``; some
-are backwards here, because loops over ascending places are several times faster. They are not passed in tuples, as
-Numba would count the references to each part in every call.
+event in a source, ``begin`` where the history of the user begins. The tables are those of ``gramian.order.Tables``,
+some backwards, because loops over ascending places are several times faster. They are not passed in tuples, as Numba
+would count the references to each part in every call.
 """
 
 from offdiag._kernels.parallel import compiled, inlined

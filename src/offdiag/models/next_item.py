@@ -116,8 +116,8 @@ class NextItem(Recommender):
         """Learn from Interactions with times or events, or from any table, with the options of ``od.read``.
 
         Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 16 bytes per event.
-        Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats). With ``neighbours``: 16 bytes per event (32
-        with a half-life), two numbers per neighbour, and ``block_bytes``.
+        Time: Σ n_u² additions at most, and 8/3 m³ flops (7/3 m³ with repeats). With ``neighbours``: 16 bytes per event
+        (32 with a half-life), two numbers per neighbour, and ``block_bytes``.
         """
         progress = reporter(progress)
         used = self._validate()
