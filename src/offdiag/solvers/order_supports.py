@@ -98,6 +98,9 @@ class OrderRows:
             bool((together[lengths > 0] > 0).all()),
         )  # fmt: skip
 
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return tuple(part for part in (*self.events, *self.ageing) if isinstance(part, np.ndarray))
+
     def diagonal(self, progress: Progress | None = None) -> Doubles:
         """diag(A)."""
         out = np.zeros(self.n_items)
