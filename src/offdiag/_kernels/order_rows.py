@@ -19,7 +19,7 @@ from offdiag._kernels.order_terms import (
     targets_by_time,
     whole,
 )
-from offdiag._kernels.parallel import compiled, inlined
+from offdiag._kernels.parallel import compiled
 
 
 @compiled
@@ -36,28 +36,34 @@ def sort_by_item(indptr, first, last, items, places):
             places[lo + p] = keys[p] & np.uint64(0xFFFFFFFF)
 
 
-@inlined
+@compiled
+def _fill(terms, n, also):
+    for p in range(n):
+        terms[p] = also
+
+
+@compiled
 def _add(items, places, terms, first, last, below, repeated, also, acc, touched, n):
     """Add the terms of events first..last of one user that have an item before ``below``; returns how many are touched.
 
     If items are repeated, what the pair counts for is taken away again from all but the first event.
     """
-    if repeated:
-        for t in range(np.uint64(first), np.uint64(last)):
-            j = items[t]
-            x = terms[places[t]] if j < below else 0.0
-            if t > np.uint64(first) and items[t - np.uint64(1)] == j and x > 0:
-                x -= also
-            touched[n] = j
-            n += np.uint64((acc[j] == 0) & (x > 0))
-            acc[j] += x
-    else:
-        for t in range(np.uint64(first), np.uint64(last)):
-            j = items[t]
-            x = terms[places[t]] * (j < below)  # without a branch, which would often be mispredicted
-            touched[n] = j  # written even if it is not kept, for the same reason
-            n += np.uint64((acc[j] == 0) & (x > 0))
-            acc[j] += x
+    begin, end = np.uint64(first), np.uint64(last)
+    middle = end if repeated else begin
+    for t in range(begin, middle):
+        j = items[t]
+        x = terms[places[t]] * (j < below)
+        if t > begin and items[t - np.uint64(1)] == j and x > 0:
+            x -= also
+        touched[n] = j
+        n += np.uint64((acc[j] == 0) & (x > 0))
+        acc[j] += x
+    for t in range(middle, end):
+        j = items[t]
+        x = terms[places[t]] * (j < below)  # without a branch, which would often be mispredicted
+        touched[n] = j  # written even if it is not kept, for the same reason
+        n += np.uint64((acc[j] == 0) & (x > 0))
+        acc[j] += x
     return n
 
 
@@ -75,7 +81,7 @@ def _add_row(events, ageing, i, acc, touched, terms):
             continue
         p, last = np.int64(places[at]), end - begin - 2
         if by_item:
-            terms[: end - begin] = also
+            _fill(terms, end - begin, also)
         if len(factor):
             first, stop = sources_by_time(factor, tail, window, mine, begin, p, last, also, terms)
         else:
@@ -99,7 +105,7 @@ def _add_column(events, ageing, i, acc, touched, terms):
             continue
         p = np.int64(places[at])
         if by_item:
-            terms[: end - begin] = also
+            _fill(terms, end - begin, also)
         if len(factor):
             first, stop = targets_by_time(factor, window, later, mine, begin, p, also, terms)
         else:

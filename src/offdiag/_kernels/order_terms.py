@@ -10,8 +10,8 @@ of users nor on the threads, and terms below half a unit, those of distant event
 The functions for all terms of an event write them to ``out`` by place, ``also`` added to each, and return the range of
 places that they wrote. ``mine`` is the weight of the user in units, p the place of the event, ``last`` that of the last
 event in a source, ``begin`` where the history of the user begins. The tables are those of ``gramian.order.Tables``,
-some backwards, because loops over ascending places are several times faster. They are not passed in tuples, as Numba
-would count the references to each part in every call.
+some backwards, because loops over ascending places are several times faster. They are passed as they are, not
+as slices or tuples: Numba would count the references to each in every call, and the threads would share the counters.
 """
 
 from offdiag._kernels.parallel import compiled, inlined
@@ -55,17 +55,16 @@ def sources_by_place(powers, fading, sums, falling, window, mine, p, last, also,
     before = min(p, window - 1, len(powers) - 1) if left >= 0 else 0
     out[p] = also
     w, s = powers[1 : after + 1], falling[len(falling) - far : len(falling) - far + after]
-    terms = out[p + 1 : p + 1 + after]
+    later = out[p + 1 : p + 1 + after]
     for t in range(after):
-        terms[t] = also + whole(mine * w[t] * s[t])
-    w, terms = fading[len(fading) - 1 - before : len(fading) - 1], out[p - before : p]
-    if left <= window - 1 - before:  # every source that has this event has the earliest one too
-        both = mine * sums[max(left, 0)]
-        for t in range(before):
-            terms[t] = also + whole(both * w[t])
-    else:
-        for t in range(before):
-            terms[t] = also + whole(mine * w[t] * sums[min(left, window - 1 - before + t)])
+        later[t] = also + whole(mine * w[t] * s[t])
+    aged, earlier = fading[len(fading) - 1 - before : len(fading) - 1], out[p - before : p]
+    both = mine * sums[max(left, 0)]
+    same = before if left <= window - 1 - before else 0  # if every source that has this event has the earliest one too
+    for t in range(same):
+        earlier[t] = also + whole(both * aged[t])
+    for t in range(same, before):
+        earlier[t] = also + whole(mine * aged[t] * sums[min(left, window - 1 - before + t)])
     return p - before, p + 1 + after
 
 
