@@ -20,6 +20,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "speed": ("docs/performance.md", ("speed",)),
     "defaults": ("docs/performance.md", ("defaults",)),
     "batch-output": ("docs/performance.md", ("batch_output",)),
+    "next-item": ("docs/performance.md", ("next_item",)),
     "compression-sizes": ("docs/compression.md", ("compression",)),
     "compression-choices": ("docs/compression.md", ("compression",)),
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),

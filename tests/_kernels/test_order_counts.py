@@ -1,39 +1,34 @@
 import numpy as np
+import pytest
 
 from offdiag._kernels import order_counts
 from offdiag.gramian import layout
 
 
-def test_tails_sum_the_squares_of_what_follows():
-    indptr, step = np.array([0, 0, 1, 5]), np.array([9.0, 0.1, 0.5, 0.25, 0.125])
-    out = np.full(5, -1.0)
-    order_counts.tails(indptr, step, out)
-    last = 1.0  # of the source that ends with the last event but one
-    middle = 1 + 0.25**2 * last
-    assert out.tolist() == [-1.0, 1 + 0.5**2 * middle, middle, last, -1.0]
+def example(m):
+    rng = np.random.default_rng(m)
+    G = rng.random((m, m))
+    return layout.pack(G + G.T), G + G.T, rng.random((m, m)), layout.layout(m)[:2]
 
 
-def test_folding_adds_both_triangles_and_leaves_the_old_matrix():
-    for m in (1, 2, 5, 66, 131):
-        rng = np.random.default_rng(m)
-        G = rng.random((m, m))
-        G += G.T
-        packed, U = layout.pack(G), rng.random((m, m))
-        h, e, _ = layout.layout(m)
-        both = U.copy()
-        for lo, hi in ((0, m // 2), (m // 2, m)):
-            order_counts.fold(layout.rectangle(packed, m), h, e, 0.5, both, lo, hi)
-        np.testing.assert_allclose(layout.unpack(packed, m), 0.5 * G + U + U.T)
-        np.testing.assert_allclose(both, 0.5 * G)
+@pytest.mark.parametrize("m", [1, 2, 5, 66, 131, 300])
+@pytest.mark.parametrize("rows", [1, 3, 64, 200])
+def test_folding_adds_what_belongs_to_other_packed_rows(m, rows):
+    packed, G, U, (h, e) = example(m)
+    for top in range(0, m, rows):
+        bottom = min(top + rows, m)
+        for lo, hi in ((0, m // 3), (m // 3, m)):
+            order_counts.fold(layout.rectangle(packed, m), h, e, U[top:bottom], top, bottom, lo, hi)
+    i, k = np.indices((m, m))
+    elsewhere = np.where(i < h, k < i, (k < h) | (k > i))  # the rest of row i is in the packed row of item i
+    added = np.where(elsewhere, U, 0)
+    np.testing.assert_array_equal(layout.unpack(packed, m), G + added + added.T)
 
 
-def test_whole_numbers_are_the_nearest():
-    values = np.array([0.0, 0.4, 0.6, 1.5, 2.5, 1e9 + 0.7, 2.0**50 + 0.2])
-    assert [order_counts.whole(x) for x in values] == np.rint(values).tolist()
-
-
-def test_the_examples_between_two_events_are_counted():
-    for window in (1, 2, 3, 5):
-        for d in range(12):
-            true = sum(0 <= at < window and 0 <= d - at < window for at in range(d + 1))
-            assert max(order_counts.examples_between(d, window), 0) == true
+@pytest.mark.parametrize("m", [1, 2, 5, 66, 131])
+def test_spreading_scales_a_packed_matrix_and_unpacks_it(m):
+    packed, G, K, (h, e) = example(m)
+    for lo, hi in ((0, m // 2), (m // 2, m)):
+        order_counts.spread(layout.rectangle(packed, m), h, e, 0.5, K, lo, hi)
+    np.testing.assert_array_equal(layout.unpack(packed, m), 0.5 * G)
+    np.testing.assert_array_equal(K, 0.5 * G)

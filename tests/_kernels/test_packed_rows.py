@@ -1,6 +1,7 @@
 """Packed symmetric matrices: products in double precision, other catalogues and fingerprints."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,3 +52,17 @@ def test_fingerprints_see_every_change_and_every_move():
         assert not np.array_equal(first, packed_rows.fingerprints(other))
     assert not np.array_equal(first, packed_rows.fingerprints(np.roll(words, 4)))
     assert len({packed_rows.fingerprints(np.zeros(n, np.uint8)).tobytes() for n in range(1, 40, 8)}) == 5
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 70, 131])
+def test_sums_over_a_packed_triangle_and_what_they_scale(m):
+    rng = np.random.default_rng(m)
+    T, Z, scale = np.tril(rng.random((m, m))), rng.random((m, m)), rng.random(m)
+    h, e, _ = layout.layout(m)
+    P, own, both, before = layout.rectangle(layout.pack(T + np.tril(T, -1).T), m), np.zeros(m), np.zeros(m), Z.copy()
+    for lo, hi in ((0, m // 2), (m // 2, m)):
+        packed_rows.triangle_sums(P, h, e, Z, lo, hi, own, both)
+        packed_rows.subtract_triangle(P, h, e, scale, Z, lo, hi)
+    np.testing.assert_allclose(own, (T**2).sum(axis=0))
+    np.testing.assert_allclose(both, (T * before).sum(axis=0))
+    np.testing.assert_allclose(Z, before - T * scale)

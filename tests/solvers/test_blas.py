@@ -104,3 +104,11 @@ def test_outer_products_are_added_in_place(m, k, dtype, alpha):
     values = layout.pack(A)
     blas.add_outer(values, W, alpha)
     close(layout.unpack(values, m), A + alpha * W @ W.T, dtype)
+
+
+@given(st.integers(0, 12), st.integers(0, 5), st.booleans(), dtypes)
+def test_a_packed_triangle_multiplies_in_place(m, k, transposed, dtype):
+    T, V = np.tril(random((m, m), dtype)), random((m, k), dtype, 1)
+    expected = (T.T if transposed else T) @ V
+    blas.triangular_product(layout.pack(T + np.tril(T, -1).T), V, transposed=transposed)
+    close(V, expected, dtype)

@@ -98,3 +98,13 @@ def test_a_packed_factor_divides_rows_in_place(m, transposed):
     np.testing.assert_allclose(B, true, atol=1e-12)
     with pytest.raises(ValueError, match="C-ordered"):
         lapack.tfsm(packed, np.asfortranarray(np.ones((m + 1, 3))))
+
+
+@pytest.mark.parametrize("m", [1, 4, 9])
+def test_a_packed_factor_is_inverted_in_place(m):
+    A, _ = random_problem(m)
+    packed = layout.pack(A + np.eye(m))
+    lapack.pftrf(packed, m)
+    assert lapack.tftri(packed, m) == 0
+    inverse = np.tril(layout.unpack(packed, m))
+    np.testing.assert_allclose(inverse, np.linalg.inv(np.linalg.cholesky(A + np.eye(m))), atol=1e-12)

@@ -20,17 +20,19 @@ def pairs(plain, m):
     return sparse.csr_array(X)
 
 
-def rows_of(events, m, ageing, *, power=0.0, mix=0.0, timed=False):
+def rows_of(events, m, ageing, *, power=0.0, mix=0.0, timed=False, later=False):
     """The OrderRows of these events, and the number of each item in them."""
     X = pairs([[item for item, _ in user] for user in events], m)
     rank = popularity_order.popularity_rank(np.bincount(X.indices, minlength=m))
     kept = events if timed else [[item for item, _ in user] for user in events]
-    data = order_supports.OrderRows.of(as_sequences(kept, timed), X, rank, ageing, user_power=power, mix=mix)
+    n_u = np.diff(X.indptr)
+    sequences = as_sequences(kept, timed)
+    data = order_supports.OrderRows.of(sequences, n_u, rank, ageing, user_power=power, mix=mix, later=later)
     return data, rank
 
 
 def sums_of(events, m, ageing, *, power=0.0, mix=0.0, later=False):
-    """A and K by direct sums, with the Gram mixed in."""
+    """A and K by direct sums, with the Gram mixed in, and the weights in both: each term is rounded."""
     plain = [[item for item, _ in user] for user in events]
     weights = oracles.user_weights(np.array([max(len(user) - 1, 0) for user in plain]), power)
     tau = None if ageing.half_life is None else ageing.half_life / np.log(2)
@@ -38,14 +40,16 @@ def sums_of(events, m, ageing, *, power=0.0, mix=0.0, later=False):
         plain if tau is None else events, m, weights=weights, decay=ageing.decay, tau=tau, window=ageing.window,
         later=later,
     )  # fmt: skip
-    G = oracles.gram(pairs(plain, m).toarray(), power)
+    X = pairs(plain, m)
+    G = oracles.gram(X.toarray(), power)
+    weights = np.concatenate([weights, oracles.user_weights(np.diff(X.indptr), power)])
     return mix * G + (1 - mix) * A, mix * G + (1 - mix) * K, weights
 
 
 def rows_before_the_diagonal(data):
     """Every row of A by ``count_rows``, in full, and the diagonal."""
     m = data.n_items
-    diagonal, below = data.measure()
+    below = data.choose(np.ones(m), 1, "float32", repeats=False).below
     A = np.zeros((m, m))
     for full in (True, False):  # as a whole row, and as a list
         for i in range(m):
@@ -57,7 +61,7 @@ def rows_before_the_diagonal(data):
             row[np.arange(i) if full else columns] = values
             assert full or np.array_equal(row, A[i])
             A[i] = row
-    return A + A.T + np.diag(diagonal)
+    return A + A.T + np.diag(data.diagonal())
 
 
 ageings = st.one_of(
@@ -82,10 +86,10 @@ def test_rows_of_a_equal_direct_sums(data, ageing, power, mix):
 def test_columns_of_k_equal_direct_sums(data, ageing, power, mix, later, repeats):
     """With every item as neighbour, and nothing solved yet, the supports hold K."""
     events, m = data
-    rows, rank = rows_of(events, m, ageing, power=power, mix=mix, timed=ageing.half_life is not None)
+    timed = ageing.half_life is not None
+    rows, rank = rows_of(events, m, ageing, power=power, mix=mix, timed=timed, later=later)
     _, K, weights = sums_of(events, m, ageing, power=power, mix=mix, later=later)
-    _, below = rows.measure()
-    found = rows.choose(np.ones(m), below, m, "float64", later=later, repeats=repeats, progress=None)
+    found = rows.choose(np.ones(m), m, "float64", repeats=repeats)
     mine = np.zeros((m, m))
     for i in range(m):
         mine[found.rows[found.ptr[i] : found.ptr[i + 1]], i] = found.values[found.ptr[i] : found.ptr[i + 1]]
@@ -123,9 +127,7 @@ def catalogue(n_users=150, m=40, seed=0):
 def test_each_column_is_solved_on_its_support(ageing, repeats, mix):
     events, m = catalogue()
     rows, rank = rows_of(events, m, ageing, power=0.5, mix=mix, timed=ageing.half_life is not None)
-    found = order_supports.solve(
-        rows, 7, "float64", dropout=0.3, l2=2.0, later=False, repeats=repeats, block_bytes=1 << 30
-    )
+    found = order_supports.solve(rows, 7, "float64", dropout=0.3, l2=2.0, repeats=repeats, block_bytes=1 << 30)
     indptr, indices, data = support.to_rows(found, rank, np.ones(m))
     mine = sparse.csr_array((data, indices, indptr), shape=(m, m)).toarray()
     A, K, _ = sums_of(events, m, ageing, power=0.5, mix=mix)
@@ -139,10 +141,8 @@ def test_blocks_and_the_order_of_users_do_not_change_a_bit(mix):
     events, m = catalogue()
     results = []
     for users, block_bytes in ((events, 1 << 30), (events, 500), (events[::-1], 2_000)):
-        rows, _ = rows_of(users, m, Ageing(0.7), power=0.5, mix=mix)
-        found = order_supports.solve(
-            rows, 7, "float32", dropout=0.3, l2=2.0, later=True, repeats=False, block_bytes=block_bytes
-        )
+        rows, _ = rows_of(users, m, Ageing(0.7), power=0.5, mix=mix, later=True)
+        found = order_supports.solve(rows, 7, "float32", dropout=0.3, l2=2.0, repeats=False, block_bytes=block_bytes)
         results.append((found.rows.tobytes(), found.values.tobytes()))
     assert len(set(results)) == 1
 
@@ -152,5 +152,5 @@ def test_items_that_no_source_holds_need_no_penalty(data, dtype, repeats):
     """Without l2 and dropout an item that only ends histories has a zero pivot."""
     events, m = [[(0, 0), (1, 1)], [(0, 0), (2, 1)], *data[0]], max(data[1], 3)
     rows, _ = rows_of(events, m, Ageing(0.7))
-    found = order_supports.solve(rows, 1, dtype, dropout=0.0, l2=0.0, later=False, repeats=repeats, block_bytes=1 << 20)
+    found = order_supports.solve(rows, 1, dtype, dropout=0.0, l2=0.0, repeats=repeats, block_bytes=1 << 20)
     assert np.isfinite(found.values).all()

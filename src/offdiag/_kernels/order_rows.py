@@ -1,173 +1,189 @@
-"""Rows of Σ sᵀs and columns of Σ sᵀy for one item at a time, in the form that ``column_solves`` works on.
+"""Rows of share·G + Σ sᵀs and columns of share·G + Σ sᵀy for one item at a time, as ``column_solves`` works on them.
 
-Items are numbered by popularity. Contributions are whole numbers of units and weights of events are products of
-factors, as in ``order_counts``; but here all events around one of the item's are visited, those before it too, so that
-nothing but the row itself is held. ``acc`` is a sum in units, ``met`` another sum that touches the same items: an item
-is recorded in ``touched`` when it is new to both. Sums are never negative.
+Items are numbered by popularity. All events around one of the item's are visited, those before it too, so that nothing
+but the row itself is held. ``events`` are those of a ``solvers.order_supports.OrderRows``. If pairs count, they are
+sorted by item in each history, so that only the more popular items of a row are visited; else they are in order, and
+only those near an event are. The terms of an event are in units (``order_terms``), and so is what the pair of a user
+and an item counts for in G, the same for all items: ``together``. A row has it once for each user, whatever repeats.
+Every sum in ``acc`` is 0 between two rows.
 """
 
 import numpy as np
 
-from offdiag._kernels.column_solves import add_users, best_supports
-from offdiag._kernels.order_counts import examples_between, whole
-from offdiag._kernels.parallel import compiled, inlined
+from offdiag._kernels.column_solves import best_supports
+from offdiag._kernels.order_terms import (
+    own_source_by_time,
+    sources_by_place,
+    sources_by_time,
+    targets_by_place,
+    targets_by_time,
+    whole,
+)
+from offdiag._kernels.parallel import compiled
 
 
-@inlined
-def _add(j, x, met, acc, touched, n):
-    """Add x to the sum of item j; returns how many items are touched."""
-    if x > 0:
+@compiled
+def sort_by_item(indptr, first, last, items, places):
+    """Sort the events of users first..last by item, then place, in place; ``places`` is where each was before."""
+    for u in range(first, last):
+        lo, hi = indptr[u], indptr[u + 1]
+        keys = np.empty(hi - lo, np.uint64)
+        for p in range(hi - lo):
+            keys[p] = (np.uint64(items[lo + p]) << np.uint64(32)) | np.uint64(p)
+        keys.sort()
+        for p in range(hi - lo):
+            items[lo + p] = keys[p] >> np.uint64(32)
+            places[lo + p] = keys[p] & np.uint64(0xFFFFFFFF)
+
+
+@compiled
+def _fill(terms, n, also):
+    for p in range(n):
+        terms[p] = also
+
+
+@compiled
+def _add(items, places, terms, first, last, below, repeated, also, acc, touched, n):
+    """Add the terms of events first..last of one user that have an item before ``below``; returns how many are touched.
+
+    If items are repeated, what the pair counts for is taken away again from all but the first event.
+    """
+    begin, end = np.uint64(first), np.uint64(last)
+    middle = end if repeated else begin
+    for t in range(begin, middle):
+        j = items[t]
+        x = terms[places[t]] * (j < below)
+        if t > begin and items[t - np.uint64(1)] == j and x > 0:
+            x -= also
         touched[n] = j
-        n += np.uint64(acc[j] == 0 and met[j] == 0)
+        n += np.uint64((acc[j] == 0) & (x > 0))
+        acc[j] += x
+    for t in range(middle, end):
+        j = items[t]
+        x = terms[places[t]] * (j < below)  # without a branch, which would often be mispredicted
+        touched[n] = j  # written even if it is not kept, for the same reason
+        n += np.uint64((acc[j] == 0) & (x > 0))
         acc[j] += x
     return n
 
 
-@inlined
-def _tails_until(step, at, end, out):
-    """out[k - at] = Σ (step[k+1]·…·step[l])² over the sources that end with an event l from k to ``end``."""
-    total = 1.0
-    for k in range(end, at - 1, -1):
-        out[k - at] = total
-        total = 1.0 + step[k] * step[k] * total
-
-
-@inlined
-def _sums_from(step, at, end, out):
-    """out[d] = Σ (step[at+1]·…·step[l])² over the sources that end with an event l from ``at`` to at + d."""
-    total, product = 0.0, 1.0
-    for k in range(at, end + 1):
-        product *= step[k] if k > at else 1.0
-        total += product * product
-        out[k - at] = total
-
-
 @compiled
-def _add_sources(
-    indptr, items, first, step, tail, window, weight, col_ptr, users, positions, i, met, acc, touched, n, sums
-):
-    """Row i of Σ sᵀs before the diagonal; returns how many items are touched, and the diagonal, in units."""
-    own = 0.0
+def _add_row(events, ageing, i, acc, touched, terms):
+    """Row i of share·G + Σ sᵀs before the diagonal; returns how many items are touched."""
+    indptr, items, places, together, weight, repeated, by_item, col_ptr, users, positions = events
+    powers, fading, sums, falling, _, factor, tail, window, _ = ageing
+    n, below = np.uint64(0), np.uint32(i)
     for q in range(col_ptr[i], col_ptr[i + 1]):
-        u, at = np.int64(users[q]), np.int64(positions[q])
-        last = indptr[u + 1] - 2  # the event with which the longest source ends
-        if at > last or weight[u] == 0:
+        u, at = users[q], np.int64(positions[q])
+        begin, end, mine = indptr[u], indptr[u + 1], weight[u]
+        also = 0.0 if q > col_ptr[i] and users[q - 1] == u else together[u]
+        if mine == 0 and also == 0:
             continue
-        end = min(last, at + window - 1)  # the last source that this event is in
-        if end < last:
-            _tails_until(step, at, end, sums)
-        mine, least = weight[u] * first[at], 0.5 / (last - at + 1)
-        own += whole(mine * first[at] * (tail[at] if end == last else sums[0]))
-        age = mine
-        for k in range(at + 1, end + 1):
-            age *= step[k]
-            if age < least:
-                break
-            x = whole(age * first[k] * (tail[k] if end == last else sums[k - at]))
-            if items[k] < i:
-                n = _add(items[k], x, met, acc, touched, n)
-            elif items[k] == i:
-                own += x
-        begin = max(indptr[u], at - window + 1)
-        if begin + window - 1 < last:
-            _sums_from(step, at, end, sums)
-        age = mine
-        for j in range(at - 1, begin - 1, -1):
-            age *= step[j + 1]
-            if age < least:
-                break
-            x = whole(age * first[j] * (tail[at] if j + window - 1 >= last else sums[j + window - 1 - at]))
-            if items[j] < i:
-                n = _add(items[j], x, met, acc, touched, n)
-            elif items[j] == i:
-                own += x
-    return n, own
-
-
-@compiled
-def _add_targets(indptr, items, first, step, window, later, weight, col_ptr, users, positions, i, met, acc, touched, n):
-    """Column i of Σ sᵀy; returns how many items are touched."""
-    reach = 2 * window - 1 if later else window
-    for q in range(col_ptr[i], col_ptr[i + 1]):
-        u, k = np.int64(users[q]), np.int64(positions[q]) - 1  # the source before this event ends with event k
-        age, least = weight[u], 0.5 / max(k - indptr[u] + 1, 1)
-        for j in range(k, max(indptr[u], k - reach + 1) - 1, -1):
-            if age < least:
-                break
-            examples = examples_between(k - j, window) if later else 1
-            n = _add(items[j], whole(age * first[j] * examples), met, acc, touched, n)
-            age *= step[j]
+        p, last = np.int64(places[at]), end - begin - 2
+        if by_item:
+            _fill(terms, end - begin, also)
+        if len(factor):
+            first, stop = sources_by_time(factor, tail, window, mine, begin, p, last, also, terms)
+        else:
+            first, stop = sources_by_place(powers, fading, sums, falling, window, mine, p, last, also, terms)
+        first, stop = (begin, at) if by_item else (begin + first, begin + stop)
+        n = _add(items, places, terms, first, stop, below, repeated[u] and also > 0, also, acc, touched, n)
     return n
 
 
 @compiled
-def measure_rows(rows, events, window, room, share, scale, lo, hi, diagonal, below):
-    """diag(A) and the number of entries before the diagonal, for rows lo..hi of A = share·G + scale·Σ sᵀs.
-
-    ``rows`` are the arrays of a ``Rows``, whose Gram is G, ``events`` those of an ``OrderRows``; ``diagonal`` begins as
-    that of G.
-    """
-    m = len(below)
-    gram, acc, touched, sums = np.zeros(m), np.zeros(m), np.empty(m + 1, np.uint32), np.empty(room)
-    for i in range(lo, hi):
-        n, own = _add_row(rows, events, window, i, gram, acc, touched, sums)
-        diagonal[i] = share * diagonal[i] + scale * own
-        below[i] = n
-        for t in range(n):
-            gram[touched[t]] = 0.0
-            acc[touched[t]] = 0.0
-
-
-@inlined
-def _add_row(rows, events, window, i, gram, acc, touched, sums):
-    """Row i of both parts of A before the diagonal; returns how many items are touched and the diagonal of Σ sᵀs."""
-    n = add_users(*rows, i, False, gram, touched)
-    indptr, items, first, step, tail, weight, col_ptr, users, positions = events
-    return _add_sources(
-        indptr, items, first, step, tail, window, weight, col_ptr, users, positions, i, gram, acc, touched, n, sums
-    )
+def _add_column(events, ageing, i, acc, touched, terms):
+    """Column i of share·G + Σ sᵀy; returns how many items are touched."""
+    indptr, items, places, together, weight, repeated, by_item, col_ptr, users, positions = events
+    _, _, _, _, backwards, factor, _, window, later = ageing
+    n, below = np.uint64(0), np.uint32(len(acc))
+    for q in range(col_ptr[i], col_ptr[i + 1]):
+        u, at = users[q], np.int64(positions[q])
+        begin, end, mine = indptr[u], indptr[u + 1], weight[u]
+        also = 0.0 if q > col_ptr[i] and users[q - 1] == u else together[u]
+        if mine == 0 and also == 0:
+            continue
+        p = np.int64(places[at])
+        if by_item:
+            _fill(terms, end - begin, also)
+        if len(factor):
+            first, stop = targets_by_time(factor, window, later, mine, begin, p, also, terms)
+        else:
+            first, stop = targets_by_place(backwards, mine, p, also, terms)
+        first, stop = (begin, end) if by_item else (begin + first, begin + stop)
+        n = _add(items, places, terms, first, stop, below, repeated[u] and also > 0, also, acc, touched, n)
+    return n
 
 
 @compiled
-def shelf_rows(rows, events, window, room, share, scale, items, first, last, ptr, column_ptr, columns, values):
-    """The same as ``column_solves.gram_rows`` for A: the entries of items[r] with more popular items."""
-    m = len(events[6]) - 1
-    gram, acc, touched, sums = np.zeros(m), np.zeros(m), np.empty(m + 1, np.uint32), np.empty(room)
+def diagonal(events, ageing, lo, hi, out, terms):
+    """out[i] = share·G_ii + A_ii in units, for items lo..hi."""
+    indptr, _, places, together, weight, _, _, col_ptr, users, positions = events
+    powers, fading, sums, falling, _, factor, tail, window, _ = ageing
+    for i in range(lo, hi):
+        total = 0.0
+        for q in range(col_ptr[i], col_ptr[i + 1]):
+            u, p = users[q], np.int64(places[positions[q]])
+            begin, last, mine = indptr[u], indptr[u + 1] - indptr[u] - 2, weight[u]
+            if q == col_ptr[i] or users[q - 1] != u:
+                total += together[u]
+            if p > last or mine == 0:
+                continue
+            if len(factor):
+                total += own_source_by_time(factor, tail, window, mine, begin + p, begin + last)
+            else:
+                total += whole(mine * sums[min(last - p, window - 1)])
+            if q + 1 == col_ptr[i + 1] or users[q + 1] != u:
+                continue
+            if len(factor):
+                first, stop = sources_by_time(factor, tail, window, mine, begin, p, last, 0.0, terms)
+            else:
+                first, stop = sources_by_place(powers, fading, sums, falling, window, mine, p, last, 0.0, terms)
+            r = q + 1
+            while r < col_ptr[i + 1] and users[r] == u:  # the item again: both triangles of A have that pair
+                other = np.int64(places[positions[r]])
+                total += 2 * terms[other] if first <= other < stop else 0.0
+                r += 1
+        out[i] = total
+
+
+@compiled
+def row_sizes(events, ageing, lo, hi, below, acc, touched, terms):
+    """The number of entries before the diagonal of rows lo..hi."""
+    for i in range(lo, hi):
+        below[i] = _add_row(events, ageing, i, acc, touched, terms)
+        for t in range(below[i]):
+            acc[touched[t]] = 0.0
+
+
+@compiled
+def shelf_rows(events, ageing, unit, acc, touched, terms, items, first, last, ptr, column_ptr, columns, values):
+    """The same as ``column_solves.gram_rows``: the entries of items[r] with more popular items."""
     for r in range(first, last):
-        n, _ = _add_row(rows, events, window, items[r], gram, acc, touched, sums)
+        n = _add_row(events, ageing, items[r], acc, touched, terms)
         row, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
-        for p in range(len(row)):
-            j = touched[p] if len(listed) else np.uint32(p)
-            row[p] = share * gram[j] + scale * acc[j]
-            if len(listed):
-                listed[p] = j
+        if len(listed):
+            for p in range(len(row)):
+                listed[p] = touched[p]
+                row[p] = unit * acc[touched[p]]
+        else:
+            for p in range(len(row)):
+                row[p] = unit * acc[p]
         for t in range(n):
-            gram[touched[t]] = 0.0
             acc[touched[t]] = 0.0
 
 
 @compiled
-def supports(rows, events, window, later, repeats, share, scale, penalty, fill, lo, hi, who, values, parent, below):
-    """The same as ``column_solves.supports`` for columns lo..hi of K = share·G + scale·Σ sᵀy.
-
-    With ``repeats`` an item may be in its own support. ``below`` is that of K and of no use.
-    """
+def supports(events, ageing, unit, repeats, acc, touched, terms, penalty, fill, lo, hi, who, values, parent, below):
+    """The same as ``column_solves.supports`` for columns lo..hi; with ``repeats`` an item may be in its own support."""
     m, k = len(penalty), who.shape[1]
-    gram, acc, touched = np.zeros(m), np.zeros(m), np.empty(m + 1, np.uint32)
     scores, best = np.empty(k), np.empty(k, np.int64)
-    indptr, items, first, step, _, weight, col_ptr, users, positions = events
     for i in range(lo, hi):
-        n = add_users(*rows, i, True, gram, touched)
-        n = _add_targets(
-            indptr, items, first, step, window, later, weight, col_ptr, users, positions, i, gram, acc, touched, n
-        )
+        n = _add_column(events, ageing, i, acc, touched, terms)
         for t in range(n):
-            gram[touched[t]] = share * gram[touched[t]] + scale * acc[touched[t]]
-            acc[touched[t]] = 0.0
+            acc[touched[t]] *= unit
         r = i - lo
         barred = m if repeats else i
-        parent[r], below[r] = best_supports(
-            i, barred, gram, touched[:n], penalty, fill, scores, best, who[r], values[r]
-        )
+        parent[r], below[r] = best_supports(i, barred, acc, touched[:n], penalty, fill, scores, best, who[r], values[r])
         for t in range(n):
-            gram[touched[t]] = 0.0
+            acc[touched[t]] = 0.0

@@ -12,6 +12,7 @@ from offdiag._kernels.parallel import compiled, in_any_order, n_threads, ranges,
 from offdiag.gramian import layout
 
 FINGERPRINT_WORDS = 1 << 17  # at a time: 1 MiB
+BLOCK = 64  # rows and columns at a time, where one of two arrays is read across its rows
 
 
 @in_any_order
@@ -174,3 +175,29 @@ def packed_tile(P, h, e, rows, places, lo, hi, scale, diagonal, out, first, last
                 own[k] *= scale[lo + k]
             if lo <= j < hi:
                 own[j - lo] = diagonal[j]
+
+
+@compiled
+def triangle_sums(P, h, e, Z, lo, hi, own, both):
+    """own[i] = Σ_k T_ki², both[i] = Σ_k T_ki Z_ki for columns lo..hi of the packed lower triangle T."""
+    m = len(Z)
+    for left in range(lo, hi, BLOCK):
+        for top in range(left, m, BLOCK):
+            for i in range(left, min(left + BLOCK, hi)):
+                for k in range(max(top, i), min(top + BLOCK, m)):
+                    r, c = (i, k + e) if i < h else (k - h + 1 - e, i - h)
+                    x = np.float64(P[r, c])
+                    own[i] += x * x
+                    both[i] += x * np.float64(Z[k, i])
+
+
+@compiled
+def subtract_triangle(P, h, e, scale, Z, lo, hi):
+    """Z −= T·dMat(scale) in columns lo..hi, for the packed lower triangle T."""
+    m = len(Z)
+    for left in range(lo, hi, BLOCK):
+        for top in range(left, m, BLOCK):
+            for i in range(left, min(left + BLOCK, hi)):
+                for k in range(max(top, i), min(top + BLOCK, m)):
+                    r, c = (i, k + e) if i < h else (k - h + 1 - e, i - h)
+                    Z[k, i] -= P[r, c] * scale[i]

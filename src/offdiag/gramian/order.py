@@ -4,12 +4,11 @@ Each event but the first of a user is one example: its target y is that event, i
 weighted by age. Both sums are over users, so like a Gram they can be added and subtracted.
 
 Cost    at most n_u² additions for a user with n_u events, fewer where the weight of distant events vanishes
-Memory  m(m+1)/2 numbers for A and m² for K; an eighth of A while counting, and with a half-life 24 bytes per event
+Memory  m(m+1)/2 numbers for A and m² for K; a sixteenth of K while counting, and with a half-life 16 bytes per event
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from offdiag._kernels import parallel
 from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
-from offdiag.gramian.item_bands import run_by_item
+from offdiag.gramian.item_bands import transposed_bands
 from offdiag.gramian.packed import gram
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress
@@ -30,7 +29,8 @@ from offdiag.progress import Progress
 UNIT_BITS = 30  # a unit is 2^-30 of the largest user weight: sums up to 2^23 of such weights are exact
 MOST_UNITS = 2.0**51  # of one contribution: larger ones are not rounded to whole numbers
 NO_WINDOW = 1 << 40
-Report = Callable[[float], None] | None  # of the share that is done
+BANDS = 32  # into which the rows of A are divided while they are counted
+LEAST_ROWS = 64  # of a band: fewer are not worth a division
 
 
 @dataclass(frozen=True)
@@ -71,117 +71,125 @@ def count_order(
     ``later``: the target is all that follows, weighted by its distance from the next event as the source is by age.
     A user with n examples counts n^(−user_power) for each, times a common factor that makes the mean 1.
     """
-    P = np.zeros(layout.size(m), dtype=dtype)
-    own = 0.0
+    P, own = np.zeros(layout.size(m), dtype=dtype), 0.0
     if mix and matrix is not None:
         G = gram(matrix, user_power, dtype=dtype, progress=progress)
         P, own = G.values, mix * G.scale
-    K = np.zeros((m, m), dtype=dtype)
-    weight, scale = in_units(sequences, user_power)
-    count = _Counter(sequences, m, ageing, weight, (1 - mix) * scale) if mix < 1 else None
-    _fill(P, own, K, count, later, progress)
+    K = np.empty((m, m), dtype=dtype)
+    if own or mix == 1:
+        spread(P, own, K)
+    if mix < 1:
+        weight, scale = in_units(sequences, user_power)
+        tables = Tables.of(sequences, ageing, weight, later=later)
+        _count(sequences, tables, weight, (1 - mix) * scale, P, K, add=own > 0, progress=progress)
     return OrderSums(P, K)
 
 
-def _fill(
-    P: NDArray[np.floating],
-    own: float,
-    K: NDArray[np.floating],
-    count: _Counter | None,
-    later: bool,
-    progress: Progress | None,
-) -> None:
-    """Packed P becomes own·P plus the sum over sources, K becomes own·P plus that over targets; K begins as zeros."""
+def spread(P: NDArray[np.floating], own: float, K: NDArray[np.floating]) -> None:
+    """Packed P becomes own·P, and K the same in full."""
     m = len(K)
-    if count is not None:
-        count.sources(K, _stage(progress, "counting histories"))
     h, e, _ = layout.layout(m)
 
-    def fold(lo: int, hi: int) -> None:
-        _kernels.order_counts.fold(layout.rectangle(P, m), h, e, own, K, lo, hi)
+    def work(lo: int, hi: int) -> None:
+        _kernels.order_counts.spread(layout.rectangle(P, m), h, e, own, K, lo, hi)
 
-    parallel.run_parallel(fold, parallel.shares(np.arange(m, 0, -1), 4 * parallel.n_threads()))
-    if count is not None:
-        count.targets(K, later, _stage(progress, "counting what follows"))
+    parallel.run_parallel(work, parallel.shares(np.arange(m, 0, -1), 4 * parallel.n_threads()))
 
 
-class _Counter:
-    """The passes over the events: what they share, and which loop counts by place or by time."""
+def _count(
+    sequences: Sequences,
+    tables: Tables,
+    weight: NDArray[np.float64],
+    scale: float,
+    P: NDArray[np.floating],
+    K: NDArray[np.floating],
+    *,
+    add: bool,
+    progress: Progress | None = None,
+) -> None:
+    """Add scale·Σ sᵀs to packed P, and put scale·Σ sᵀy in K or add it there.
 
-    def __init__(self, sequences: Sequences, m: int, ageing: Ageing, weight: NDArray[np.float64], scale: float) -> None:
-        self._weight, self._scale = weight, scale
-        self._largest = float(weight.max(initial=1.0))
-        self._m, self._ageing, self._sequences = m, ageing, sequences
-        self._longest = int(sequences.lengths.max(initial=0))
-        self._window = NO_WINDOW if ageing.window is None else ageing.window
-        self._indptr = sequences.indptr.astype(np.int64, copy=False)
-        self._items = sequences.items.astype(np.int32, copy=False).view(np.uint32)
-        self._counts = np.bincount(sequences.items, minlength=m).astype(np.int64)
-        left = sequences.from_end() + 1  # about what an event costs
-        self._cost = np.bincount(sequences.items, weights=left, minlength=m).astype(np.int64)
+    A pair of events is seen from the earlier one only, so half of what is counted for a row belongs to the packed rows
+    of other items. It is held for a band of rows, then added there.
+    """
+    m = len(K)
+    h, e, _ = layout.layout(m)
+    packed = layout.rectangle(P, m) if m else P
+    indptr = sequences.indptr.astype(np.int64, copy=False)
+    items = sequences.items.astype(np.int32, copy=False).view(np.uint32)
+    counts = np.bincount(sequences.items, minlength=m).astype(np.int64)
+    left = sequences.from_end() + 1  # about what an event costs
+    cost = np.bincount(sequences.items, weights=left, minlength=m) + m / 8
+    size = max(-(-m // BANDS), LEAST_ROWS)
+    U = np.empty((min(size, m), m), dtype=K.dtype)
+    loop: Any = _kernels.order_counts.rows_by_place
+    ageing: Any = (tables.powers, tables.sums, tables.values, tables.window)
+    if tables.timed:
+        loop, ageing = _kernels.order_counts.rows_by_time, (tables.factor, tables.tail, tables.window, tables.later)
 
-    def sources(self, U: NDArray[np.floating], report: Report) -> None:
-        """U with U + Uᵀ = Σ sᵀs, over ``U``."""
-        if self._ageing.half_life is None:
-            powers = visible_powers(self._ageing.decay, self._longest, self._largest)
-            sums = np.cumsum(self._ageing.decay ** (2.0 * np.arange(max(self._longest, 1))))
-            loop, arguments = _kernels.order_counts.source_rows_by_place, (powers, sums, self._window)
-            self._run(loop, arguments, U, report)
-            return
-        first, step = age_factors(self._sequences, self._ageing.half_life)
-        tail = np.zeros(len(self._items))
-        _kernels.order_counts.tails(self._indptr, step, tail)
-        room = min(self._window, self._longest)
-        self._run(
-            _kernels.order_counts.source_rows_by_time,
-            (first, step, tail, self._window),
-            U,
-            report,
-            lambda: (np.empty(room),),
-        )
+    def count(lo: int, hi: int, rest: Any, *entries: Any) -> None:
+        room = np.empty(m), np.empty(m)
+        loop(indptr, items, ageing, weight, *entries, lo, hi, scale, packed, h, e, add, K, rest, *room)
 
-    def targets(self, K: NDArray[np.floating], later: bool, report: Report) -> None:
-        """Σ sᵀy, added to ``K``."""
-        if self._ageing.half_life is None:
-            values = visible_powers(self._ageing.decay, self._longest, self._largest)
-            if later:
-                values = values * [_kernels.order_counts.examples_between(d, self._window) for d in range(len(values))]
-            values = values[: 2 * self._window - 1 if later else self._window]
-            self._run(_kernels.order_counts.target_rows_by_place, (values,), K, report)
-            return
-        arguments = (*age_factors(self._sequences, self._ageing.half_life), self._window, later)
-        self._run(_kernels.order_counts.target_rows_by_time, arguments, K, report)
+    def fold(top: int, bottom: int, lo: int, hi: int) -> None:
+        _kernels.order_counts.fold(packed, h, e, U, top, bottom, lo, hi)
 
-    def _run(
-        self,
-        loop: Callable[..., None],
-        arguments: tuple[Any, ...],
-        out: NDArray[np.floating],
-        report: Report,
-        room: Callable[[], tuple[Any, ...]] = tuple,
-    ) -> None:
-        def work(col_ptr: Any, users: Any, positions: Any, lo: int, hi: int) -> None:
-            loop(
-                self._indptr, self._items, *arguments, self._weight, col_ptr, users, positions, lo, hi,
-                self._scale, out, np.empty(self._m), *room(),
-            )  # fmt: skip
+    for lo, hi, col_ptr, users, positions in transposed_bands(indptr, items, counts, K.nbytes // BANDS):
+        for top in range(lo, hi, size):
+            bottom = min(top + size, hi)
+            parts = [(top + a, top + b) for a, b in parallel.shares(cost[top:bottom], 16 * parallel.n_threads())]
+            tasks = [(a, b, U[a - top :], col_ptr[a - lo : b - lo + 1], users, positions) for a, b in parts]
+            parallel.run_parallel(count, tasks)
+            parallel.run_parallel(fold, [(top, bottom, a, b) for a, b in parallel.ranges(m, 4 * parallel.n_threads())])
+            if progress:
+                progress("counting histories", float(cost[:bottom].sum() / cost.sum()))
 
-        run_by_item(
-            self._indptr, self._items, self._counts, self._cost, work, max_bytes=out.nbytes // 16, report=report
-        )
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What the loops of ``_kernels`` need to know of the ageing."""
+
+    window: int
+    later: bool
+    powers: NDArray[np.float64]  # of the decay
+    sums: NDArray[np.float64]  # sums[n] = Σ_{d ≤ n} powers[d]², beyond the end of powers too
+    values: NDArray[np.float64]  # what counts for the event d + 1 places later, as target
+    factor: NDArray[np.float64]  # with times: what remains of each event at the time of the next; else empty
+    tail: NDArray[np.float64]  # as in ``_kernels.order_terms.tails``
+
+    @classmethod
+    def of(cls, sequences: Sequences, ageing: Ageing, weight: NDArray[np.float64], *, later: bool) -> Tables:
+        """For users of these weights, in units."""
+        longest = int(sequences.lengths.max(initial=0))
+        window = NO_WINDOW if ageing.window is None else ageing.window
+        powers = visible_powers(ageing.decay, longest, float(weight.max(initial=1.0)))
+        sums = np.cumsum(ageing.decay ** (2.0 * np.arange(max(longest, 1))))
+        values = powers
+        if later:
+            values = powers * [_kernels.order_terms.examples_between(d, window) for d in range(len(powers))]
+        factor = tail = np.empty(0)
+        if ageing.half_life is not None:
+            factor, tail = age_factors(sequences, ageing.half_life), np.zeros(sequences.n_events)
+            _kernels.order_terms.tails(sequences.indptr.astype(np.int64, copy=False), factor, tail)
+        reach = 2 * window - 1 if later else window
+        return cls(window, later, powers[:window], sums, values[:reach], factor, tail)
+
+    @property
+    def timed(self) -> bool:
+        return len(self.factor) > 0
 
 
 def count_units(
     sequences: Sequences, m: int, ageing: Ageing, unit: float, *, later: bool = False, user_power: float = 0.0
 ) -> OrderSums:
     """A and K of these users alone in units, as whole numbers in float64: sums of parts are exact."""
-    P, K, weight = np.zeros(layout.size(m)), np.zeros((m, m)), weights_in(sequences, user_power, unit)
+    P, K, weight = np.zeros(layout.size(m)), np.empty((m, m)), weights_in(sequences, user_power, unit)
     if float((weight * sequences.lengths).max(initial=0.0)) >= MOST_UNITS:
         raise OffdiagError(
             f"these histories weigh too much, at user_power={user_power:g}, to be added without rounding to those that "
             "the model was fitted on: fit it again on all of them (nothing was changed)"
         )
-    _fill(P, 0.0, K, _Counter(sequences, m, ageing, weight, 1.0), later, None)
+    _count(sequences, Tables.of(sequences, ageing, weight, later=later), weight, 1.0, P, K, add=False)
     return OrderSums(P, K)
 
 
@@ -207,15 +215,14 @@ def in_units(sequences: Sequences, user_power: float) -> tuple[NDArray[np.float6
     return weights_in(sequences, user_power, unit), scale_of(examples_of(sequences), user_power) * unit
 
 
-def age_factors(sequences: Sequences, half_life: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """first and step: event j weighs first[j]·step[j+1]·…·step[k] in the source that ends with event k."""
+def age_factors(sequences: Sequences, half_life: float) -> NDArray[np.float64]:
+    """How each event ages until the next one: event j weighs factor[j]·…·factor[k] in the source that ends with k."""
     if sequences.times is None:
         raise ValueError("expected events with times")
     waits = np.zeros(sequences.n_events)  # until the next event of the user, the target of the source that ends here
     waits[:-1] = np.diff(sequences.times.astype(np.float64))
     waits[sequences.indptr[1:][sequences.lengths > 0] - 1] = 0.0  # the last event is in no source
-    factor = np.exp2(-waits / half_life)
-    return factor, factor
+    return np.exp2(-waits / half_life)
 
 
 def visible_powers(decay: float, longest: int, largest: float) -> NDArray[np.float64]:
@@ -226,7 +233,3 @@ def visible_powers(decay: float, longest: int, largest: float) -> NDArray[np.flo
     bits = np.log2(largest) + 1 + np.log2(max(longest, 1))
     n = longest if decay == 1 else min(longest, int(bits / -np.log2(decay)) + 1)
     return decay ** np.arange(max(n, 1), dtype=np.float64)
-
-
-def _stage(progress: Progress | None, name: str) -> Report:
-    return None if progress is None else lambda share: progress(name, share)

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import _kernels
-from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.exact import TOO_WIDE
-from offdiag.gramian.order import OrderSums
+from offdiag.gramian.order import OrderSums, spread
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.user_weights import add_histograms, scale_of
 
@@ -61,13 +60,8 @@ class OrderGram(Gram):
     def mixed(self, mix: float, dtype: Any) -> OrderSums:
         """The sums that ``count_order`` returns for all these users."""
         m = self.n_items
-        A, K = self.values.astype(dtype), np.zeros((m, m), dtype=dtype)
-        h, e, _ = layout.layout(m)
-
-        def fold(lo: int, hi: int) -> None:
-            _kernels.order_counts.fold(layout.rectangle(A, m), h, e, mix * self.scale, K, lo, hi)
-
-        parallel.run_parallel(fold, parallel.shares(np.arange(m, 0, -1), 4 * parallel.n_threads()))
+        A, K = self.values.astype(dtype), np.empty((m, m), dtype=dtype)
+        spread(A, mix * self.scale, K)
         weight = (1 - mix) * scale_of(self.examples, self.user_power) * float(self.unit[0])
         for lo in range(0, m, ROWS):
             K[lo : lo + ROWS] += weight * self.targets[lo : lo + ROWS]

@@ -115,9 +115,9 @@ class NextItem(Recommender):
     ) -> Self:
         """Learn from Interactions with times or events, or from any table, with the options of ``od.read``.
 
-        Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 24 bytes per event.
-        Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats). With ``neighbours``: 20 bytes per event (28
-        with a half-life), 12 per pair of user and item, two numbers per neighbour, and ``block_bytes``.
+        Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 16 bytes per event.
+        Time: Σ n_u² additions at most, and 8/3 m³ flops (7/3 m³ with repeats). With ``neighbours``: 16 bytes per event
+        (32 with a half-life), two numbers per neighbour, and ``block_bytes``.
         """
         progress = reporter(progress)
         used = self._validate()
@@ -157,12 +157,12 @@ class NextItem(Recommender):
         m = matrix.shape[1]
         rank = popularity_order.popularity_rank(np.bincount(matrix.indices, minlength=m))
         data = order_supports.OrderRows.of(
-            sequences, matrix, rank, self._ageing(), user_power=number(self.user_power), mix=number(self.mix)
-        )
+            sequences, np.diff(matrix.indptr), rank, self._ageing(), user_power=number(self.user_power),
+            mix=number(self.mix), later=self.targets == "later",
+        )  # fmt: skip
         supports = order_supports.solve(
             data, self._n_neighbours(m), self.dtype, dropout=number(self.dropout), l2=number(self.l2),
-            later=self.targets == "later", repeats=self.repeats, block_bytes=block_bytes(self.block_bytes),
-            progress=progress,
+            repeats=self.repeats, block_bytes=block_bytes(self.block_bytes), progress=progress,
         )  # fmt: skip
         return Sparse(*support.to_rows(supports, rank, np.ones(m, dtype=self.dtype)))
 
@@ -175,10 +175,9 @@ class NextItem(Recommender):
         if self.neighbours is None:
             cholesky.check_feasible(m, itemsize, extra=m * m * itemsize, instead=ADVICE)
             return
-        k, per_event = self._n_neighbours(m), order_supports.EVENT_BYTES
+        k, timed = self._n_neighbours(m), self.half_life is not None
         memory.require(
-            (per_event + (0 if self.half_life is None else 8)) * sequences.n_events
-            + order_supports.PAIR_BYTES * matrix.nnz
+            (order_supports.EVENT_BYTES + timed * order_supports.TIME_BYTES) * sequences.n_events
             + 2 * (4 + itemsize) * m * k,
             f"a sparse model of {m:,} items with {k:,} neighbours each",
             "ask for fewer neighbours, or keep fewer items with od.prepare.min_counts(items=...)",

@@ -108,6 +108,29 @@ def symmetric_product(values: Floats, V: Floats, alpha: float = 1.0) -> Floats:
     return out
 
 
+def triangular_product(values: Floats, V: Floats, *, transposed: bool = False) -> None:
+    """V becomes T V, or Tᵀ V, for the packed lower triangle T and a C-ordered V (m×k): m²k flops, nothing allocated."""
+    (leading, corner, trailing), (V1, V2), (K, HALF, REST, LD), (_, one, _) = _operands(values, V, 1.0)
+    if not V.size:
+        return
+    right, lower, upper, plain, flipped = (ctypes.c_char(x) for x in (b"R", b"L", b"U", b"N", b"T"))
+
+    def multiply(part: Any, order: Any, side: int, size: Any, half: int) -> None:
+        _call("trmm", V.dtype, right, part, order, plain, K, size, one, side, LD, half, K)
+
+    # To BLAS a C-ordered V is Vᵀ, so T is on the right and transposed; the trailing part of T is stored transposed.
+    if transposed:
+        multiply(lower, plain, leading, HALF, V1)
+        if REST.value:
+            _call("gemm", V.dtype, plain, plain, K, HALF, REST, one, V2, K, corner, LD, one, V1, K)
+            multiply(upper, flipped, trailing, REST, V2)
+        return
+    if REST.value:
+        multiply(upper, plain, trailing, REST, V2)
+        _call("gemm", V.dtype, plain, flipped, K, REST, HALF, one, V1, K, corner, LD, one, V2, K)
+    multiply(lower, flipped, leading, HALF, V1)
+
+
 def add_outer(values: Floats, W: Floats, alpha: float) -> None:
     """A += alpha·W Wᵀ for the packed symmetric A, in place: m²k flops for a C-ordered W (m×k), nothing allocated."""
     (leading, corner, trailing), (W1, W2), (K, HALF, REST, LD), (scale, one, _) = _operands(values, W, alpha)

@@ -33,12 +33,17 @@ def exported(module: str, name: str, dtype: np.dtype[Any], arguments: int) -> An
 
 
 def _call(name: str, packed: Floats, *arguments: Any, tick: Callable[[float], None] | None) -> None:
-    """Run a routine in a thread of its own and wait for it in small steps; arrays are passed by address."""
+    """Run a routine and wait for it; arrays are passed by address."""
     function = exported("cython_lapack", name, packed.dtype, len(arguments))
 
     def run() -> None:  # holds the arguments and the buffers: they must outlive a caller that is interrupted
         function(*[a.ctypes.data if isinstance(a, np.ndarray) else ctypes.addressof(a) for a in arguments])
 
+    wait_for(run, tick)
+
+
+def wait_for(run: Callable[[], None], tick: Callable[[float], None] | None = None) -> None:
+    """Run in a thread of its own and wait in small steps; ``tick`` receives the seconds so far."""
     thread = threading.Thread(target=run, daemon=True)  # an interrupted program may exit without waiting for it
     start = time.perf_counter()
     thread.start()
@@ -63,6 +68,14 @@ def pftrf(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -
 def pftri(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
     """Inverse from the factor, in place, 2m³/3 flops."""
     return _in_place("pftri", packed, m, tick)
+
+
+def tftri(packed: Floats, m: int, tick: Callable[[float], None] | None = None) -> int:
+    """Inverse of a lower triangle, in place, m³/3 flops."""
+    info = ctypes.c_int(0)
+    words = map(ctypes.c_char, (b"N", b"L", b"N"))
+    _call("tftri", packed, *words, ctypes.c_int(m), packed, info, tick=tick)
+    return info.value
 
 
 def tfsm(packed: Floats, B: Floats, *, transposed: bool = False, tick: Callable[[float], None] | None = None) -> None:
