@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag.cli import main
 from offdiag.gramian import layout
 from offdiag.gramian.order import count_order
 from tests.fixtures.ordered_histories import chains, inter_log, log_of, small
@@ -181,17 +180,12 @@ def test_a_copy_is_not_changed_with_its_original():
     assert other.forget(inter.select_users(positions=np.arange(5)), prove=True).proof == 0.0
 
 
-def test_the_command_line_says_that_it_would_lose_the_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "1000")
-    inter = chains()
-    inter_log(inter).write_csv("log.csv")
-    words = ["--model", "next-item", "--time", "time", "--in-order", "--updatable", "--key-file", "key"]
-    assert main(["fit", "log.csv", "--out", "next.od", *words]) == 2
-    assert "but NextItem learned their order" in " ".join(capsys.readouterr().err.split())
-    small().fit(inter).save("next.od", updatable=True, key="key")
-    assert main(["update", "next.od", "log.csv", "--key-file", "key"]) == 2
-    assert "change it in Python" in " ".join(capsys.readouterr().err.split())
+def test_no_number_depends_on_users_who_have_left():
+    """A unit chosen from the users of the fit would tell that one of them had few events."""
+    log = log_of([[(0, 1), (1, 2), (2, 3)], [(1, 1), (0, 2), (1, 5)], [(2, 1), (0, 2)]])
+    model = small(user_power=1.0).fit(od.read(log, time="time", keep="events"))
+    model.forget(users(log, [2]))
+    same_sums(sums_of(model), sums_of(small(user_power=1.0).fit(users(log, [0, 1]))))
 
 
 def test_a_pair_is_not_explained_by_a_model_without_order():

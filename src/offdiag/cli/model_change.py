@@ -39,14 +39,6 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
     return out
 
 
-def no_order(model: str) -> str:
-    """Why a model of order is not changed from here, and what to do."""
-    return (
-        f"offdiag update and forget read a log as sets of items, but {model} learned their order; change it in Python: "
-        "model.update and model.forget, saved with model.save(…, updatable=True)"
-    )
-
-
 @contextmanager
 def open_model(model: str, out: str | None, sources: list[str], key_file: str | None) -> Iterator[ModelChange]:
     """A saved model and its ledger, with the lock held; the change of a killed run is completed first."""
@@ -61,8 +53,6 @@ def open_model(model: str, out: str | None, sources: list[str], key_file: str | 
     with switch.changing(target) as unchanged, console.working() as work:
         work.begin(f"reading {os.path.basename(model)}")
         fitted: Recommender = load(model, key=key_file)
-        if fitted.knows_order:
-            raise OffdiagError(no_order(type(fitted).__name__))
         ledger = ledger_of(fitted)
         if ledger is None:
             raise OffdiagError(

@@ -18,11 +18,12 @@ from offdiag.data.columns import Roles
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import row_pointer
-from offdiag.data.table import Table, assemble, concatenate, select_rows
+from offdiag.data.table import Keep, Table, assemble, concatenate, select_rows
 from offdiag.errors import OffdiagError
 from offdiag.living import digests
 from offdiag.living.digests import Digests
 from offdiag.living.ledger import Entries, Ledger, Recipe
+from offdiag.living.order import Histories, ordered_events
 
 SHOWN = 3  # ids named in a message
 
@@ -73,6 +74,8 @@ def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     ledger = Ledger.empty(recipe)
     rows = _distinct(ledger, table)
     inter = _histories(rows.table, recipe)
+    if recipe.order is not None:
+        ordered_events(inter, "this model", timed=recipe.order == "time")
     ledger = ledger.replace_users(ledger.entries.users, _entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
 
@@ -83,8 +86,26 @@ def ledger_of_data(inter: Interactions) -> Ledger:
     return read_first(table, recipe_of(table))[1]
 
 
+def ledger_of_histories(inter: Interactions, histories: Histories) -> Ledger:
+    """The same of a model of order, which learned these histories of the users of ``inter``."""
+    table = table_of(replace(inter, events=histories.sequences), histories.order)
+    keep: Keep = "events" if histories.every_event else "pairs"
+    return read_first(table, recipe_of(table, keep=keep, order=histories.order))[1]
+
+
+def kept_of(inter: Interactions, order: str | None) -> Keep:
+    """What a model learned from Interactions: pairs, or every event if the order counts."""
+    return "pairs" if order is None or inter.events is None else "events"
+
+
 def recipe_of(
-    table: Table, columns: Roles | None = None, duplicates: str | None = None, at_least: float | None = None
+    table: Table,
+    columns: Roles | None = None,
+    duplicates: str | None = None,
+    at_least: float | None = None,
+    *,
+    keep: Keep = "pairs",
+    order: str | None = None,
 ) -> Recipe:
     """How this table is read, for the ledger; `columns` are the column names used."""
     import polars as pl
@@ -95,26 +116,29 @@ def recipe_of(
         checked_ids(column, noun, table.where).dtype == pl.String
         for noun, column in (("user", table.user), ("item", table.item))
     )
-    rule = duplicates or ("once" if table.value is None else "sum")
-    return Recipe(text_users, text_items, rule, at_least, present)
+    rule = duplicates or ("once" if table.value is None or keep == "events" else "sum")  # as od.read
+    return Recipe(text_users, text_items, rule, at_least, present, keep=keep, order=order)
 
 
 def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     """The changes that the log implies. It may hold new events only, the whole past, or anything in between.
 
     A user whose history changes is removed with the old history and added with the new one, so the log must also hold
-    the events counted before; the ledger checks that these are the same.
+    the events counted before; the ledger checks that these are the same, and in the same order if that was learned.
     """
     rows = _distinct(ledger, table)
     counted, place = rows.counted, rows.place
     old_events = int(counted.sum())
-    if counted.all():
-        return LogPlan(ledger, old_events=old_events)
     touched = np.zeros(len(rows.owners), dtype=bool)
     touched[rows.users[~counted]] = True
     known = touched & (place >= 0)
     there = np.bincount(rows.users[counted], minlength=len(place))
-    missing = known & (there != ledger.event_counts(place))
+    whole = there == ledger.event_counts(place)
+    if ledger.recipe.order is not None:  # otherwise the same events are the same history
+        _old_histories(ledger, rows.select(whole & ~touched, counted))
+    if counted.all():
+        return LogPlan(ledger, old_events=old_events)
+    missing = known & ~whole
     if missing.any():
         raise OffdiagError(
             f"expected the whole history of every user whose history changes, received only new events of "
@@ -142,17 +166,26 @@ def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bo
     """Which users keep their history, and the old histories of the others."""
     if not len(before.owners):
         return np.zeros(0, dtype=bool), None
+    old = _old_histories(ledger, before)
+    assert old is not None
+    same = ledger.histories(old) == later.entries.histories[later.places(before.owners)]
+    return same, _drop_empty(old.select_users(~same))
+
+
+def _old_histories(ledger: Ledger, before: Rows) -> Interactions | None:
+    """The histories of users whose counted events these are; None without users. They must be as the ledger says."""
+    if not len(before.owners):
+        return None
     old = _histories(before.table, ledger.recipe)
-    prints = ledger.histories(old)
-    altered = prints != ledger.entries.histories[before.place]
+    altered = ledger.histories(old) != ledger.entries.histories[before.place]
     if altered.any():
+        other = "other ones" if ledger.recipe.order is None else "them with other values or in another order"
         raise OffdiagError(
-            f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
+            f"expected counted events to stay as they are, received {other} of {int(altered.sum()):,} users "
             f"(for example {_examples(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
             "again (nothing was changed)"
         )
-    same = prints == later.entries.histories[later.places(before.owners)]
-    return same, _drop_empty(old.select_users(~same))
+    return old
 
 
 def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
@@ -252,13 +285,17 @@ def _examples(ids: NDArray[Any]) -> str:
     return ", ".join(repr(name) for name in ids[:SHOWN].tolist())
 
 
-def table_of(inter: Interactions) -> Table:
-    """One row for each stored entry; values only where they are not all 1."""
+def table_of(inter: Interactions, order: str | None = None) -> Table:
+    """One row for each stored entry, or for each event if the order counts; values only where they are not all 1."""
     import polars as pl
 
     def column(ids: NDArray[Any], places: NDArray[Any]) -> pl.Series:
         return pl.Series(ids.tolist(), dtype=pl.String if ids.dtype.kind == "U" else pl.Int64).gather(places)
 
+    if kept_of(inter, order) == "events" and inter.events is not None:
+        users, times = inter.events.users, inter.events.times
+        when = None if times is None else pl.Series(times)
+        return Table(column(inter.user_ids, users), column(inter.item_ids, inter.events.items), None, when, "the data")
     users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
     return Table(
         column(inter.user_ids, users),
@@ -281,7 +318,7 @@ def _distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> R
     owners = ledger.hashes.users(user_ids)
     if ledger.recipe.columns.event is None:
         table = replace(table, event=None)
-    events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
+    events = ledger.hashes.events(table, user_ids, users, ledger.recipe.event_rule)
     if digests.any_twice(events):  # much faster than finding the row of each
         keep = np.zeros(len(events), dtype=bool)
         keep[np.unique(digests.pairs(events, owners[users]), return_index=True)[1]] = True
@@ -322,7 +359,7 @@ def _entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
 
 def _histories(table: Table, recipe: Recipe) -> Interactions:
     """Rows to histories as in the first fit; every user stays, even without any counted row."""
-    inter = assemble(table, recipe.duplicates)  # type: ignore[arg-type]
+    inter = assemble(table, recipe.duplicates, recipe.keep)  # type: ignore[arg-type]
     return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
 from offdiag.gramian.order import Ageing, OrderSums, count_order
@@ -136,7 +137,8 @@ class NextItem(Recommender):
         settings = {name: value for name, value in settings.items() if value is not None}
         if used.history_half_life is not None:
             del settings["history_decay"]
-        past = source.past.in_order(used._histories(sequences))
+        pairs_only = isinstance(X, Interactions) and X.events is None
+        past = source.past.in_order(replace(used._histories(sequences), every_event=not pairs_only))
         return self._store(weights, **vars(replace(source, past=past)), settings=settings)
 
     def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
