@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 import offdiag as od
 from offdiag.gramian import layout
 from offdiag.gramian.order import count_order
+from offdiag.living.exact_change import exchange_users
 from tests.fixtures.ordered_histories import chains, inter_log, log_of, small
 from tests.laws.strategies import ordered
 
+TIMED = {"time": "time", "keep": "events"}
 LIMIT = {"float32": 1e-5, "float64": 1e-11}
 
 
@@ -168,6 +170,28 @@ def test_sparse_columns_are_not_changed():
     model = small(neighbours=3).fit(inter)
     with pytest.raises(od.OffdiagError, match="NextItem with neighbours cannot be updated"):
         model.update(inter)
+
+
+def test_longer_histories_replace_shorter_ones_in_one_solve(monkeypatch):
+    log = inter_log(chains())
+    early = od.read(log.filter(pl.col("time") < 4), time="time", keep="events")
+    grown = set(log.filter(pl.col("time") >= 4)["user"].to_list())
+    model, fresh = small().fit(early), small().fit(od.read(log, time="time", keep="events"))
+    before, B = sums_of(model), model.weights_.toarray()
+    with pytest.raises(od.OffdiagError, match="no user in it has the history of"):
+        exchange_users(model, users(log, grown), od.read(log_of([[(0, 1), (0, 2), (5, 3), (0, 4)]]), **TIMED))
+    same_sums(before, sums_of(model))
+    np.testing.assert_array_equal(model.weights_.toarray(), B)
+    solved, solve = [], od.NextItem._solve
+    monkeypatch.setattr(od.NextItem, "_solve", lambda *words: solved.append(1) or solve(*words))
+    steps = exchange_users(model, users(log, grown), early.select_users(ids=sorted(grown)))
+    assert [(step.action, step.method, step.users) for step in steps] == [
+        ("update", "sums", len(grown)), ("forget", "refit", len(grown))
+    ]  # fmt: skip
+    assert len(solved) == 1
+    assert steps[1].matches(model)
+    same_sums(sums_of(model), sums_of(fresh))
+    np.testing.assert_allclose(model.weights_.toarray(), fresh.weights_.toarray(), atol=1e-5)
 
 
 def test_a_copy_is_not_changed_with_its_original():

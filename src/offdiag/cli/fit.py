@@ -182,11 +182,13 @@ def check_updatable(
         if key_file is not None:
             raise OffdiagError("--key-file is for what --updatable stores; add --updatable")
         return
+    from offdiag.living import past
+
     keys.keys_of(key_file)
     name = type(learner).__name__
     if not learner.can_change:
         raise OffdiagError(f"{name} cannot be updated; leave --updatable out")
-    if learner.knows_order and learner.get_params().get("neighbours") is not None:
+    if not past.can_follow(learner):
         raise OffdiagError(f"a {name} with neighbours cannot be updated; leave --neighbours or --updatable out")
     if max(columns.min_users, columns.min_items) > 1:
         raise OffdiagError(

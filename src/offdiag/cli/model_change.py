@@ -82,22 +82,13 @@ class ModelChange:
         rotate_key: bool = False,
         note: Callable[[list[Certificate]], switch.Note] | None = None,
     ) -> list[Certificate]:
-        """Change the model and save it; `note` records the change until both files are in place.
-
-        Both halves of the plan: add first, then remove, so that no item is lost in between.
-        """
+        """Change the model and save it; `note` records the change until both files are in place."""
+        from offdiag.living.exact_change import exchange_users
         from offdiag.living.state import REVEALED
         from offdiag.persist import save
 
-        steps = []
-        if plan.add is not None:
-            self.work.begin("updating")
-            last = self.fitted.update(plan.add, progress=self.work).last_change
-            assert last is not None
-            steps.append(last)
-        if plan.remove is not None:
-            self.work.begin("forgetting")
-            steps.append(self.fitted.forget(plan.remove, prove=prove, progress=self.work))
+        self.work.begin("forgetting" if plan.add is None else "updating")
+        steps = exchange_users(self.fitted, plan.add, plan.remove, prove=prove, progress=self.work)
         self.fitted._past = replace(self.fitted._past, ledger=plan.ledger)
         self.work.begin("saving")
         first_format = self.fitted._past.first_format
