@@ -71,7 +71,7 @@ class NextItem(Recommender):
         "1: the whole history counts alike, in any order.",
     )  # fmt: skip
     history_half_life: float | None = fields.setting(
-        None, low=0, above=True,
+        None, low=0, above=True, replaces="history_decay",
         help="A choice counts half in a recommendation if it is this much older than the last one. In the unit of the "
         "times, which histories must then have; it replaces history_decay.",
     )  # fmt: skip
@@ -80,7 +80,7 @@ class NextItem(Recommender):
         help="The same while learning: the weight of an earlier choice, compared with the choice after it.",
     )  # fmt: skip
     half_life: float | None = fields.setting(
-        None, low=0, above=True,
+        None, low=0, above=True, replaces="decay",
         help="While learning, a choice counts half if it is this much older than what is predicted. "
         "In the unit of the times, seconds if they were dates; it replaces decay.",
     )  # fmt: skip
@@ -135,8 +135,9 @@ class NextItem(Recommender):
         settings = used._settings()
         del settings["block_bytes"]  # it does not change what is learned
         settings = {name: value for name, value in settings.items() if value is not None}
-        if used.history_half_life is not None:
-            del settings["history_decay"]
+        for name, known in fields.settings_of(used).items():
+            if known.replaces and name in settings:
+                del settings[known.replaces]
         pairs_only = isinstance(X, Interactions) and X.events is None
         past = source.past.in_order(replace(used._histories(sequences), every_event=not pairs_only))
         return self._store(weights, **vars(replace(source, past=past)), settings=settings)
