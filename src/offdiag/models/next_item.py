@@ -57,6 +57,7 @@ class NextItem(Recommender):
     l2_of_ease = True
     knows_order = True
     can_change = True
+    cluster_fit = "order"
 
     mix: float | Auto = fields.setting(
         "auto", low=0, high=1, search=fields.Range(0.0, 0.8), auto=order_defaults.RULE,
@@ -122,25 +123,31 @@ class NextItem(Recommender):
         """
         progress = reporter(progress)
         used = self._validate()
-        if used.half_life is not None and self.decay != "auto":
-            raise OffdiagError(f"expected decay or half_life, received both ({self.decay!r}, {self.half_life!r})")
-        if used.history_half_life is not None and self.history_decay != "auto":
-            both = f"({self.history_decay!r}, {self.history_half_life!r})"
-            raise OffdiagError(f"expected history_decay or history_half_life, received both {both}")
+        used._check_ageing()
         timed = used.half_life is not None or used.history_half_life is not None
         sequences, matrix, source = read_ordered(X, reading, "NextItem", timed=timed)
         used._check_memory(matrix, sequences)
         order_defaults.resolve(used, matrix, sequences, progress)
         weights = (used._dense if used.neighbours is None else used._sparse)(matrix, sequences, progress)
-        settings = used._settings()
-        del settings["block_bytes"]  # it does not change what is learned
-        settings = {name: value for name, value in settings.items() if value is not None}
-        for name, known in fields.settings_of(used).items():
-            if known.replaces and name in settings:
-                del settings[known.replaces]
         pairs_only = isinstance(X, Interactions) and X.events is None
         past = source.past.in_order(replace(used._histories(sequences), every_event=not pairs_only))
-        return self._store(weights, **vars(replace(source, past=past)), settings=settings)
+        return self._store(weights, **vars(replace(source, past=past)), settings=used._used_settings())
+
+    def _check_ageing(self) -> None:
+        for name, known in fields.settings_of(self).items():
+            value, other = getattr(self, name), getattr(self, known.replaces or name)
+            if known.replaces and value is not None and other != "auto":
+                raise OffdiagError(f"expected {known.replaces} or {name}, received both ({other!r}, {value!r})")
+
+    def _used_settings(self) -> dict[str, Any]:
+        """The settings that decided what was learned."""
+        settings = self._settings()
+        del settings["block_bytes"]
+        settings = {name: value for name, value in settings.items() if value is not None}
+        for name, known in fields.settings_of(self).items():
+            if known.replaces and name in settings:
+                del settings[known.replaces]
+        return settings
 
     def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
         sums = count_order(
