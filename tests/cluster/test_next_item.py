@@ -19,6 +19,7 @@ KINDS = [
     {"dtype": "float32", "user_power": 1.0, "targets": "later", "window": 2, "repeats": True},
     {"dtype": "float64", "decay": "auto", "half_life": 2.5, "mix": 0.7},
     {"dtype": "float64", "history_decay": "auto", "history_half_life": 2.0, "mix": 1.0},
+    dict.fromkeys(SMALL, "auto"),
 ]
 
 
@@ -103,7 +104,6 @@ def test_mistakes_are_one_line(client, mistake):
     for model, data, words in (
         (od.EASE(), inter, "fit_next_item takes NextItem, received EASE"),
         (od.NextItem(**SMALL | {"neighbours": 5}), inter, "with neighbours is not fitted on a cluster"),
-        (od.NextItem(), inter, "received auto for mix, l2, dropout, history_decay, decay, user_power"),
         (od.NextItem(**SMALL | {"half_life": 3.0}), inter, "expected decay or half_life, received both"),
         (od.NextItem(**SMALL), pairs, "received pairs; read them with keep='events'"),
         (od.NextItem(**SMALL), inter.matrix, "received some without an order"),

@@ -35,6 +35,10 @@ def learn(
     keep_rows: Keep = "events" if learner.knows_order else "pairs"
     partitioned = _is_partitioned(data) and inputs.cleaning(columns) == Cleaning()
     inputs.check_threshold("" if partitioned else data, columns)
+    if partitioned and learner.knows_order and not columns.in_order:
+        raise OffdiagError(
+            f"{type(learner).__name__} learns from the order of events; add --time COLUMN, or --in-order if rows are"
+        )
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
     with od.cluster.connect(address) as client:

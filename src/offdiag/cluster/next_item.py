@@ -46,13 +46,13 @@ def fit_next_item(
     """Fit a NextItem on a cluster: the same sums as on one machine bit for bit, and the same weights up to rounding.
 
     ``data``: Parts read with ``keep="events"``, or any source that od.cluster.read takes. Each worker holds its users
-    and 12 m² bytes for m items; this machine 1.5 m² numbers, and solves for the weights. Settings must be numbers.
+    and 12 m² bytes for m items; this machine 1.5 m² numbers, and solves for the weights. Settings left at "auto" are
+    chosen here as in ``fit``, for which all events come to this machine.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
         >>> X = od.synthetic.interactions(60, 20, 400, times=True)
-        >>> settings = {"mix": 0.3, "l2": 5.0, "dropout": 0.3, "decay": 0.8, "history_decay": 0.8, "user_power": 0.0}
-        >>> od.cluster.fit_next_item(od.NextItem(**settings), X).weights_.shape
+        >>> od.cluster.fit_next_item(od.NextItem(), X).weights_.shape
         (20, 20)
     """
     progress = reporter(progress)
@@ -67,6 +67,8 @@ def fit_next_item(
     if parts.events is None:
         raise OffdiagError("expected parts with events in order, received pairs; read them with keep='events'")
     check_entries(parts)
+    if "auto" in used._used_settings().values():
+        used._choose_settings(parts.gather(), progress)
     sums, about = count(parts, used, progress, reports)
     weights = used._solve(sums, progress)
     model._store(  # type: ignore[attr-defined]
@@ -82,13 +84,6 @@ def _check_settings(used: Any) -> None:
         raise OffdiagError(
             "a NextItem with neighbours is not fitted on a cluster; use fit on one machine, which needs no items × "
             "items matrix, or neighbours=None"
-        )
-    settings = used._used_settings()
-    left = [name for name, value in settings.items() if isinstance(value, str) and value == "auto"]
-    if left:
-        raise OffdiagError(
-            f"expected numbers for the settings of a fit on a cluster, received auto for {', '.join(left)}; fit some "
-            "of the users on one machine and take its settings_"
         )
 
 
