@@ -10,7 +10,7 @@ import offdiag as od
 from offdiag.data.sequences import sequences_of
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
-from offdiag.living import events
+from offdiag.living import events, log_rows
 from offdiag.living.ledger import Ledger, Recipe, read_recipe
 from offdiag.living.order import order_of
 
@@ -39,7 +39,7 @@ def table(rows, kind):
 
 
 def recipe(rows, kind):
-    return events.recipe_of(table(rows, kind), keep=kind["keep"], order=kind.get("order", "place"))
+    return log_rows.recipe_of(table(rows, kind), keep=kind["keep"], order=kind.get("order", "place"))
 
 
 def expected(rows, kind):

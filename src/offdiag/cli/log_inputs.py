@@ -40,13 +40,13 @@ def read_first(
     import offdiag as od
     from offdiag.data.cleaning import check as check_cleaning
     from offdiag.data.read import read_table
-    from offdiag.living import events
+    from offdiag.living import events, log_rows
 
     if inputs.is_dataset(source):
         if event is not None:
             raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
         inter = od.datasets.load(source)
-        table, keep = events.table_of(inter, order), events.kept_of(inter, order)
+        table, keep = log_rows.table_of(inter, order), log_rows.kept_of(inter, order)
         names = None
     else:
         inputs.check_threshold(source, columns)
@@ -59,7 +59,7 @@ def read_first(
             )
         keep = "events" if columns.in_order and order is not None else "pairs"
         table = read_table(source, names, options)
-    recipe = events.recipe_of(table, names, columns.duplicates, columns.at_least, keep=keep, order=order)
+    recipe = log_rows.recipe_of(table, names, columns.duplicates, columns.at_least, keep=keep, order=order)
     if names is not None:  # weights of actions make values, of which the source has no column
         recipe = replace(recipe, columns=names, cleaning=options.cleaning)
     inter, ledger = events.read_first(table, recipe)
