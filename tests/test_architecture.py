@@ -279,6 +279,7 @@ TESTED_IN = {
     "files/container.py": "test_persist.py",
     "lab/checks.py": "lab/test_montecarlo.py",
     "lab/dropout_steps.py": "lab/test_dropout_sgd.py",
+    "living/log_rows.py": "living/test_events.py",
     "living/state.py": "living/test_past.py",
     "models/blended_parts.py": "models/test_blend.py",
     "models/ordered.py": "models/test_next_item.py",

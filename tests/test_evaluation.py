@@ -327,3 +327,51 @@ def test_a_history_that_continues_after_its_target_is_reported():
         od.evaluate(od.MarkovChain().fit(leaking.train), leaking.test, "ndcg@10")
     od.evaluate(od.EASE(l2=10.0).fit(leaking.train), leaking.test, "ndcg@10")  # it does not use the order
     od.evaluate(od.MarkovChain().fit(honest.train), honest.test, "ndcg@10")
+
+
+@pytest.mark.parametrize("recency", [{"history_decay": 0.6}, {"history_half_life": 40 * 86_400.0}], ids=str)
+@pytest.mark.parametrize("kind", ["pairs", "events"])
+def test_recent_choices_count_for_more_as_in_recommend(recency: dict[str, float], kind: str) -> None:
+    X = od.synthetic.interactions(300, 40, 3_000, times=True, seed=0)
+    if kind == "events":
+        log = X.to_polars().with_columns(user=X.user_ids[0]).head(40)  # a long history with repeats, too
+        both = {name: [*X.to_polars()[name], *log[name]] for name in ("user", "item", "time")}
+        X = od.read(both, time="time", keep="events")
+    split = od.split.last_out(X)
+    model = od.EASE(l2=10.0).fit(split.train)
+    found = od.evaluate(model, split.test, "ndcg@10", batch=37, **recency)
+    some = np.flatnonzero(np.diff(split.test.targets.indptr))
+    lists = model.recommend(split.test.ordered.select_users(positions=some), k=10, **recency).indices
+    targets = split.test.targets[some].indices  # one each
+    hits = lists == targets[:, None]
+    expected = np.where(hits.any(axis=1), 1 / np.log2(2 + hits.argmax(axis=1)), 0.0)
+    np.testing.assert_allclose(found.per_user["ndcg@10"], expected)
+    flat = od.evaluate(model, split.test, "ndcg@10")
+    assert found.compare(flat).difference["ndcg@10"] != 0
+    assert od.evaluate(model, split.test, "ndcg@10", history_decay=None, history_half_life=None).mean == flat.mean
+    by_matrix = od.EASE(l2=10.0).fit(split.train.matrix)  # its ids are the columns
+    assert od.evaluate(by_matrix, split.test, "ndcg@10", **recency).mean == pytest.approx(found.mean)
+
+
+def test_age_cannot_count_without_an_order_or_a_linear_model() -> None:
+    X = od.synthetic.interactions(100, 20, 900, times=True, seed=0)
+    split = od.split.last_out(X)
+    model = od.EASE(l2=10.0).fit(split.train)
+    rows = HeldOut(split.test.histories, split.test.targets, X.user_ids)
+
+    class Elsewhere:
+        def recommend(self, histories: Any, *, k: int, exclude_seen: bool) -> Any: ...
+
+    cases: list[tuple[Any, Any, dict[str, float], str]] = [
+        (model, rows, {"history_decay": 0.5}, "histories in order .* received rows without one; split Interactions"),
+        (Elsewhere(), split.test, {"history_decay": 0.5}, "takes history_decay, such as od.EASE, received Elsewhere"),
+        (od.WMF(rank=2).fit(split.train), split.test, {"history_decay": 0.5}, "need a linear model"),
+        (model, split.test, {"history_decay": 0.5, "history_half_life": 3.0}, "received both"),
+        (model, split.test, {"history_decay": 2.0}, "history_decay must be"),
+    ]
+    for who, held_out, recency, words in cases:
+        with pytest.raises(od.OffdiagError, match=words):
+            od.evaluate(who, held_out, "ndcg@10", **recency)
+    leaking = od.split.weak(X)
+    with pytest.warns(od.FutureLeakWarning, match="and EASE uses its order"):
+        od.evaluate(model, leaking.test, "ndcg@10", history_decay=0.5)

@@ -85,3 +85,35 @@ def test_a_metric_that_was_not_measured_is_refused():
     with pytest.raises(od.OffdiagError, match="expected one of ndcg@10, received 'hit@1'"):
         over.refit_after("hit@1")
     assert "verdict" in over._repr_html_()
+
+
+ORDERED = {"l2": 5.0, "dropout": 0.2, "mix": 0.3, "history_decay": 0.8, "user_power": 0.5, "dtype": "float64"}
+
+
+@pytest.mark.parametrize("kind", [{"decay": 0.7}, {"half_life": 20.0 * DAY}, {"decay": 0.7, "neighbours": 5}], ids=str)
+@pytest.mark.parametrize("data", [steady, drifting], ids=["pairs", "events"])
+def test_a_model_of_order_is_one_fitted_on_everything_before(kind, data):
+    """By exact updates, or with neighbours by new fits: the same lists either way."""
+    X, model = data(), od.NextItem(**ORDERED, **kind)
+    times = X.times if X.events is None else X.events.times
+    cut, length = float(np.quantile(times, 0.5)), float(np.ptp(times)) / 9
+    over = od.evaluate_over_time(model, X, cut, every=length, exclude_seen=False)
+    assert len(over.periods) > 2
+    for period in over.periods:
+        split = od.split.by_time(X, period.start)
+        fresh = od.NextItem(**model.get_params()).fit(split.train)
+        within = (times >= period.start) & (times < period.end)
+        ahead = (X.select_entries(within) if X.events is None else X.select_events(within)).matrix
+        held_out = od.split.HeldOut(split.train.matrix, ahead, X.user_ids, X.item_ids, split.train)
+        expected = od.evaluate(fresh, held_out, "ndcg@10", exclude_seen=False)
+        np.testing.assert_allclose(period.updated.per_user["ndcg@10"], expected.per_user["ndcg@10"], atol=1e-9)
+
+
+def test_a_model_of_order_is_updated_where_it_can_be(monkeypatch):
+    fits, fit = [], od.NextItem.fit
+    monkeypatch.setattr(od.NextItem, "fit", lambda model, *data, **words: fits.append(1) or fit(model, *data, **words))
+    for neighbours, expected in ((None, 1), (5, 5)):
+        fits.clear()
+        model = od.NextItem(**ORDERED, decay=0.7, neighbours=neighbours)
+        over = od.evaluate_over_time(model, drifting(), 7 * DAY, every=7 * DAY)
+        assert (len(over.periods), len(fits)) == (5, expected)

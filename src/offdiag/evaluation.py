@@ -1,11 +1,12 @@
 """Evaluate a model on held-out users: means with standard errors, values per user, paired comparison."""
 
 import difflib
+import inspect
 import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -203,14 +204,17 @@ def evaluate(
     metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
     *,
     exclude_seen: bool = True,
+    history_decay: float | None = None,
+    history_half_life: float | None = None,
     batch: int = 16_384,
     progress: Progress | bool | None = None,
 ) -> Result:
     """Recommend for every held-out user with targets and measure the lists.
 
     Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
-    for an empty place). Memory: one batch of lists. Users without targets are left out and counted. A model that uses
-    the order of events gets a FutureLeakWarning where targets are older than the history.
+    for an empty place). Memory: one batch of lists. Users without targets are left out and counted.
+    `history_decay` and `history_half_life` are as in `recommend` of a linear model; the split must have times or
+    events. Where the order is used and targets are older than the history, there is a FutureLeakWarning.
 
     Example:
         >>> import offdiag as od
@@ -218,9 +222,15 @@ def evaluate(
         >>> split = od.split.strong(X, held_out=0.2)
         >>> sorted(od.evaluate(od.EASE().fit(split.train), split.test, "ndcg@10").mean)
         ['ndcg@10']
+        >>> timed = od.split.last_out(od.synthetic.interactions(300, 40, 3_000, times=True, seed=0))
+        >>> recent = od.evaluate(od.EASE().fit(timed.train), timed.test, "ndcg@10", history_decay=0.8)
+        >>> recent.n_users
+        291
     """
     progress = reporter(progress)
     start = time.perf_counter()
+    given = {"history_decay": history_decay, "history_half_life": history_half_life}
+    recency: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     wanted = [parse_metric(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
     if not wanted:
         raise OffdiagError("expected at least one metric, received none: pass for example metrics=['ndcg@100']")
@@ -229,9 +239,7 @@ def evaluate(
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
-    ordered = getattr(held_out, "ordered", None) if getattr(model, "knows_order", False) else None
-    if ordered is not None:
-        _warn_of_the_future(model, held_out)
+    ordered = _ordered_histories(model, held_out, by_age=bool(recency))
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
     rows = np.flatnonzero(n_targets)
@@ -250,7 +258,7 @@ def evaluate(
             progress("evaluate", lo / rows.size)
         users = rows[lo : lo + batch]
         asked = histories[users] if ordered is None else ordered.select_users(positions=users)
-        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen)
+        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen, **recency)
         indices = _validate_indices(answer.indices, users.size, n_items)
         hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:
@@ -367,6 +375,31 @@ def _validate_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.in
             f", received shape {out.shape} with columns from {out.min(initial=0)} to {out.max(initial=0)}"
         )
     return out
+
+
+def _ordered_histories(model: Ranker, held_out: HasTargets, *, by_age: bool) -> Any:
+    """The histories as Interactions with their order, where it is used; None where only the items count."""
+    if not by_age and not getattr(model, "knows_order", False):
+        return None
+    words = inspect.signature(model.recommend).parameters
+    if by_age and "history_decay" not in words and not any(word.kind == word.VAR_KEYWORD for word in words.values()):
+        raise OffdiagError(
+            f"expected a model whose recommend takes history_decay, such as od.EASE, received {type(model).__name__}; "
+            "leave history_decay and history_half_life out"
+        )
+    ordered = getattr(held_out, "ordered", None)
+    if ordered is None:
+        if by_age:
+            raise OffdiagError(
+                "expected held-out histories in order for history_decay and history_half_life, received rows without "
+                "one; split Interactions with times or events (od.read(…, time=<column>))"
+            )
+        return None
+    _warn_of_the_future(model, held_out)
+    ids, columns = getattr(model, "item_ids_", None), getattr(held_out, "item_ids", None)
+    if ids is not None and columns is not None and not np.array_equal(ids, columns):
+        ordered = replace(ordered, item_ids=ids)  # fitted on a bare matrix, so its ids are the columns
+    return ordered
 
 
 def _warn_of_the_future(model: Ranker, held_out: HasTargets) -> None:

@@ -19,6 +19,8 @@ from offdiag.data.interactions import Interactions
 from offdiag.data.moments import moment_of
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate, parse_metric
+from offdiag.living.exact_change import exchange_users
+from offdiag.living.past import can_follow
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress, reporter
 
@@ -227,30 +229,38 @@ def _starts(times: NDArray[Any], cut: float, every: Any) -> NDArray[np.float64]:
 
 
 def _fit(model: Recommender, past: Interactions) -> Recommender:
-    """An unfitted model with the same settings, fitted; on bare rows if it will be updated.
+    """An unfitted model with the same settings, fitted; on the bare rows of users with events if it will be updated.
 
-    With Interactions a changing model would drop items that lose their users; the columns must stay those of the data.
+    With Interactions, which only a model of order needs, a changing model drops items that lose their users. None
+    does here: histories only grow, and the longer ones are added first.
     """
     learner = dataclasses.replace(model)  # type: ignore[type-var]
-    if not _updates(model):
+    if not can_follow(model):
         return learner.fit(past)
-    return learner.fit(past.matrix[np.flatnonzero(np.diff(past.matrix.indptr))])
-
-
-def _updates(model: Recommender) -> bool:
-    return model.can_change and not model.knows_order
+    there = np.flatnonzero(np.diff(past.matrix.indptr))
+    return learner.fit(past.select_users(positions=there) if model.knows_order else past.matrix[there])
 
 
 def _brought_up_to_date(
     model: Recommender, fitted: Recommender, before: Interactions, past: Interactions, shared: bool
 ) -> Recommender:
     """The model with everything in ``past``, of which it has learned ``before``; ``shared``: others use it, too."""
-    if not _updates(model):
+    if not can_follow(model):
         return _fit(model, past)
     now = copy.copy(fitted) if shared else fitted
-    changed = np.flatnonzero(np.abs(past.matrix - before.matrix).sum(axis=1))
+    changed = _changed_users(before, past)
+    if not len(changed):
+        return now
     old = changed[np.diff(before.matrix.indptr)[changed] > 0]
-    now.update(past.matrix[changed])  # first, so that the model is never without users
-    if len(old):
-        now.forget(before.matrix[old])
+    pieces = [one.select_users(positions=some) for one, some in ((past, changed), (before, old))]
+    come, gone = pieces if model.knows_order else [piece.matrix for piece in pieces]
+    exchange_users(now, come, gone if len(old) else None)
     return now
+
+
+def _changed_users(before: Interactions, past: Interactions) -> NDArray[np.int64]:
+    """Users with other rows or more events in ``past``; events of one user are only ever added."""
+    other = np.abs(past.matrix - before.matrix).sum(axis=1) > 0
+    if before.events is not None and past.events is not None:
+        other |= before.events.lengths != past.events.lengths
+    return np.flatnonzero(other)

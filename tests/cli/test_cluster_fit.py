@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import offdiag as od
+from offdiag import cli
 from offdiag.cli import cluster_fit, console
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.models.sparse import SparseEDLAE
@@ -31,6 +32,18 @@ def test_the_command_chooses_the_settings_of_one_machine(tmp_path, name):
     assert {fact["stage"] for fact in cluster_fit.facts(reports)} >= {"reading"}
 
 
+def test_a_model_of_order_is_that_of_one_machine(tmp_path, capsys):
+    files = write_parts(tmp_path / "parts", cut(table(), 3))
+    inter = od.prepare.min_counts(od.read(files, time="time", keep="events"), items=3)
+    settings = {"mix": 0.3, "l2": 5.0, "dropout": 0.3, "decay": 0.8, "history_decay": 0.8, "user_power": 0.0}
+    options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    out = str(tmp_path / "next.od")
+    words = ["--model", "next-item", "--time", "time", "--min-items", "3", "--cluster", "local:1", *options]
+    assert cli.main(["fit", str(tmp_path / "parts"), "--out", out, *words]) == 0, capsys.readouterr().err
+    here = od.NextItem(**settings).fit(inter)
+    np.testing.assert_allclose(od.load(out).weights_.toarray(), here.weights_.toarray(), atol=1e-5)
+
+
 @pytest.fixture
 def folder(tmp_path):
     pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]}).write_parquet(tmp_path / "table.parquet")
@@ -42,5 +55,6 @@ def test_the_command_reports_each_mistake_in_one_line(fails):
     assert "no Dask scheduler answered" in fails(*fit, "tcp://127.0.0.1:9")
     assert "add --value COLUMN" in fails(*fit, "local:1", "--at-least", "3")
     assert "--cluster fits edlae" in fails(*fit, "local:1", "--model", "popularity")
+    assert "add --time COLUMN" in fails(*fit, "local:1", "--model", "next-item")
     assert "--keep is for full-rank models" in fails(*fit, "local:1", "--model", "sparse", "--keep", "3")
     assert "is for text files" in fails(*fit, "local:1", "--separator", ";")

@@ -64,6 +64,30 @@ def test_evaluate_takes_targets_from_a_file(json_of, folder):
     assert found["models"][0]["n_users"] > 50
 
 
+def test_recent_choices_can_count_for_more(json_of, run, folder):
+    lines = (folder / "new.csv").read_text().splitlines()[1:]
+    rows = [f"{line},{at}" for at, line in enumerate(sorted(lines, key=lambda line: line.split(",")[1]))]
+    (folder / "timed.csv").write_text("\n".join(["user,item,rating,at", *rows]))
+    inter = od.read(folder / "timed.csv", time="at", keep="events")
+    split = od.split.last_out(inter, validation=False)
+    for name, part in (("past", split.train.matrix), ("next", split.test.targets)):
+        users = np.repeat(inter.user_ids, np.diff(part.indptr))
+        wanted = pl.DataFrame({"user": users, "item": inter.item_ids[part.indices]})
+        pl.read_csv(folder / "timed.csv").join(wanted, on=["user", "item"]).write_csv(folder / f"{name}.csv")
+    words = ["evaluate", "past.csv", "ease.od", "--targets", "next.csv", "--time", "at", "--metric", "ndcg@10"]
+    model = od.load("ease.od")
+    histories = [inter.history(user)[:-1] for user in inter.user_ids]
+    truth = [inter.history(user)[-1] for user in inter.user_ids]
+    for more, recency in (([], {}), (["--history-decay", "0.4"], {"history_decay": 0.4})):
+        found = json_of(*words, *more, notes=True)["models"][0]["mean"]["ndcg@10"]
+        lists = model.recommend(histories, k=10, **recency).items
+        hits = lists == np.array(truth)[:, None]
+        assert found == pytest.approx(np.where(hits.any(axis=1), 1 / np.log2(2 + hits.argmax(axis=1)), 0.0).mean())
+    code, _, err = run("evaluate", "timed.csv", "ease.od", "--time", "at", "--history-half-life", "100")
+    assert code == 0
+    assert "a history that continues after a target" in " ".join(err.split())
+
+
 def test_evaluate_reports_the_items_it_leaves_out(run, folder):
     (folder / "odd.csv").write_text((folder / "new.csv").read_text() + "999,Nobody knows this,5\n")
     code, _, err = run("evaluate", "odd.csv", "model.od")
@@ -84,6 +108,8 @@ def test_evaluate_reports_the_items_it_leaves_out(run, folder):
         (["new.csv", "model.od", "--out", "new.csv"], "itself"),
         (["new.csv", "model.od", "--out", "x.csv", "--json"], "exclude each other"),
         (["new.csv", "new.csv"], "new.csv"),
+        (["new.csv", "model.od", "--history-half-life", "3"], "needs the time of each choice"),
+        (["new.csv", "model.od", "--history-decay", "3"], "history_decay must be"),
     ],
 )
 def test_a_wrong_call_is_one_line(fails, args, words):

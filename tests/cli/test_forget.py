@@ -7,7 +7,7 @@ import os
 import pytest
 
 import offdiag as od
-from tests.fixtures.event_logs import KINDS, THREE, check_same_model, write_log
+from tests.fixtures.event_logs import KINDS, ORDERS, THREE, check_same_model, write_log
 
 IDS = ["--users", "ids.txt", "--events", "log.csv"]
 
@@ -17,7 +17,7 @@ def folder(log_folder):
     return log_folder
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", (KINDS | ORDERS).values(), ids=KINDS | ORDERS)
 @pytest.mark.parametrize("given", [["--users", "three.csv"], IDS], ids=["rows", "ids"])
 def test_forgetting_gives_the_model_of_the_others(json_of, untouched, fit, folder, kind, given):
     fit("log.csv", "model.od", *kind)

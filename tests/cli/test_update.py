@@ -6,7 +6,7 @@ import offdiag as od
 from offdiag import persist
 from offdiag.files import switch
 from offdiag.living import certificate
-from tests.fixtures.event_logs import KINDS, N_USERS, SETTINGS, check_same_model, write_log
+from tests.fixtures.event_logs import KINDS, N_USERS, ORDERS, SETTINGS, check_same_model, write_log
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def folder(log_folder):
     return log_folder
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", (KINDS | ORDERS).values(), ids=KINDS | ORDERS)
 def test_a_growing_log_gives_the_model_of_the_whole_log(text_of, json_of, fit, folder, kind):
     fit("half.csv", "model.od", *kind)
     found = json_of("update", "model.od", "log.csv")
@@ -81,3 +81,33 @@ def test_a_tuned_model_can_be_updated_and_forget(text_of, folder):
     found = od.load("tuned.od")
     settings = {name: found.settings_[name] for name in ("dropout", "l2", "user_power")}
     assert certificate.difference(found.weights_, od.EDLAE(**settings).fit(od.read("others.csv")).weights_) <= 1e-5
+
+
+@pytest.mark.parametrize("repeats", [True, False], ids=["events", "pairs"])
+def test_a_model_of_order_saved_in_python_follows_a_log(text_of, folder, repeats):
+    keep = {"keep": "events" if repeats else "pairs"}
+    settings = {"l2": 8.0, "mix": 0.3, "decay": 0.7, "history_decay": 0.8, "dropout": 0.4, "dtype": "float64"}
+    for name in ("half", "log"):
+        inter = od.read(folder / f"{name}.csv", time="at", **keep)
+        od.NextItem(**settings, user_power=0.0).fit(inter).save(folder / f"{name}.od", updatable=True)
+    text_of("update", "half.od", "log.csv", "--time", "at")
+    a, b = od.load("half.od", verify=True), od.load("log.od", verify=True)
+    assert {n: x.tobytes() for n, x in a.gram_.arrays().items()} == {
+        n: x.tobytes() for n, x in b.gram_.arrays().items()
+    }
+    assert certificate.difference(a.weights_, b.weights_) <= 1e-12
+    text_of("forget", "half.od", "--users", "three.csv", "--time", "at")
+
+
+def test_a_model_of_order_needs_an_order_and_all_columns(fit, fails, untouched, folder, rows):
+    order = ["--model", "next-item"]
+    assert "in-order" in fails("fit", "log.csv", "--out", "m.od", "--updatable", *order)
+    neighbours = fails("fit", "log.csv", "--out", "m.od", "--updatable", *order, "--time", "at", "--neighbours", "5")
+    assert "a NextItem with neighbours cannot be updated" in neighbours
+    assert not (folder / "m.od").exists()
+    fit("half.csv", "model.od", *ORDERS["half-life"])
+    write_log(folder / "new.csv", [(*row[:2], *row[3:]) for row in rows[-40:]], ("user", "item", "at", "id"))
+    assert "who are in the model already" in untouched("update", "model.od", "new.csv")
+    write_log(folder / "untimed.csv", rows, ("user", "item"))
+    for call in (["update", "model.od", "untimed.csv"], ["forget", "model.od", "--users", "untimed.csv"]):
+        assert "'at'" in untouched(*call)

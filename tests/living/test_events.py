@@ -10,7 +10,7 @@ import offdiag as od
 from offdiag.data.columns import Roles
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
-from offdiag.living import events
+from offdiag.living import events, log_rows
 from offdiag.living.ledger import Ledger, Recipe
 
 ROW = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2))
@@ -41,7 +41,7 @@ def table(rows, kind, names=str):
 
 
 def recipe(rows, kind):
-    return events.recipe_of(table(rows, kind), None, kind.get("duplicates"), kind.get("at_least"))
+    return log_rows.recipe_of(table(rows, kind), None, kind.get("duplicates"), kind.get("at_least"))
 
 
 def expected(rows, kind):
@@ -264,7 +264,7 @@ def test_the_ledger_of_interactions_is_that_of_their_rows():
     inter = od.synthetic.interactions(30, 12, 150, seed=3)
     ledger = events.ledger_of_data(inter)
     assert (ledger.n_users, ledger.n_events) == (30, 150)
-    rows = events.table_of(inter.select_users(np.array([4, 9])))
+    rows = log_rows.table_of(inter.select_users(np.array([4, 9])))
     gone = events.plan_forget(ledger, rows).remove
     assert np.array_equal(gone.user_ids, inter.user_ids[[4, 9]])
     assert gone.nnz == inter.select_users(np.array([4, 9])).nnz

@@ -13,7 +13,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag.data.table import Table
 from offdiag.errors import OffdiagError
-from offdiag.living import events
+from offdiag.living import events, log_rows
 from offdiag.living.ledger import Ledger, Roll
 from tests.laws.strategies import interactions
 
@@ -168,7 +168,7 @@ LOG = Table(
 
 
 def ledger_of_log():
-    return events.read_first(LOG, events.recipe_of(LOG))[1]
+    return events.read_first(LOG, log_rows.recipe_of(LOG))[1]
 
 
 def test_a_ledger_is_restored_from_its_arrays():

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag.cli import main
 from offdiag.gramian import layout
 from offdiag.gramian.order import count_order
+from offdiag.living.exact_change import exchange_users
 from tests.fixtures.ordered_histories import chains, inter_log, log_of, small
 from tests.laws.strategies import ordered
 
+TIMED = {"time": "time", "keep": "events"}
 LIMIT = {"float32": 1e-5, "float64": 1e-11}
 
 
@@ -171,6 +172,28 @@ def test_sparse_columns_are_not_changed():
         model.update(inter)
 
 
+def test_longer_histories_replace_shorter_ones_in_one_solve(monkeypatch):
+    log = inter_log(chains())
+    early = od.read(log.filter(pl.col("time") < 4), time="time", keep="events")
+    grown = set(log.filter(pl.col("time") >= 4)["user"].to_list())
+    model, fresh = small().fit(early), small().fit(od.read(log, time="time", keep="events"))
+    before, B = sums_of(model), model.weights_.toarray()
+    with pytest.raises(od.OffdiagError, match="no user in it has the history of"):
+        exchange_users(model, users(log, grown), od.read(log_of([[(0, 1), (0, 2), (5, 3), (0, 4)]]), **TIMED))
+    same_sums(before, sums_of(model))
+    np.testing.assert_array_equal(model.weights_.toarray(), B)
+    solved, solve = [], od.NextItem._solve
+    monkeypatch.setattr(od.NextItem, "_solve", lambda *words: solved.append(1) or solve(*words))
+    steps = exchange_users(model, users(log, grown), early.select_users(ids=sorted(grown)))
+    assert [(step.action, step.method, step.users) for step in steps] == [
+        ("update", "sums", len(grown)), ("forget", "refit", len(grown))
+    ]  # fmt: skip
+    assert len(solved) == 1
+    assert steps[1].matches(model)
+    same_sums(sums_of(model), sums_of(fresh))
+    np.testing.assert_allclose(model.weights_.toarray(), fresh.weights_.toarray(), atol=1e-5)
+
+
 def test_a_copy_is_not_changed_with_its_original():
     inter = chains()
     model = small().fit(inter)
@@ -181,17 +204,12 @@ def test_a_copy_is_not_changed_with_its_original():
     assert other.forget(inter.select_users(positions=np.arange(5)), prove=True).proof == 0.0
 
 
-def test_the_command_line_says_that_it_would_lose_the_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "1000")
-    inter = chains()
-    inter_log(inter).write_csv("log.csv")
-    words = ["--model", "next-item", "--time", "time", "--in-order", "--updatable", "--key-file", "key"]
-    assert main(["fit", "log.csv", "--out", "next.od", *words]) == 2
-    assert "but NextItem learned their order" in " ".join(capsys.readouterr().err.split())
-    small().fit(inter).save("next.od", updatable=True, key="key")
-    assert main(["update", "next.od", "log.csv", "--key-file", "key"]) == 2
-    assert "change it in Python" in " ".join(capsys.readouterr().err.split())
+def test_no_number_depends_on_users_who_have_left():
+    """A unit chosen from the users of the fit would tell that one of them had few events."""
+    log = log_of([[(0, 1), (1, 2), (2, 3)], [(1, 1), (0, 2), (1, 5)], [(2, 1), (0, 2)]])
+    model = small(user_power=1.0).fit(od.read(log, time="time", keep="events"))
+    model.forget(users(log, [2]))
+    same_sums(sums_of(model), sums_of(small(user_power=1.0).fit(users(log, [0, 1]))))
 
 
 def test_a_pair_is_not_explained_by_a_model_without_order():

@@ -30,6 +30,7 @@ MODELS = {
     "LowRankEDLAE": od.LowRankEDLAE(rank=4, dropout=0.3, l2=5.0),
     "Spectral": od.Spectral(rank=4),
     "Popularity": od.Popularity(),
+    "NextItem": od.NextItem(l2=5.0, mix=0.3, dropout=0.2, decay=0.7, history_decay=0.8, user_power=1.0),
 }
 
 
@@ -107,12 +108,14 @@ def test_files_do_not_reveal_whether_a_user_was_in_the_model(people, tmp_path, m
 @pytest.mark.parametrize("name", MODELS)
 def test_no_item_of_the_forgotten_is_left_in_any_file(name, tmp_path):
     """An item that only they had, and every number that differs from a model that never saw them."""
-    inter = od.synthetic.interactions(120, 25, 1_200, seed=3)
+    inter = od.synthetic.interactions(120, 25, 1_200, times=True, seed=3)
     diary = "the diary of user 3"
     X = sparse.csr_array(sparse.hstack([inter.matrix, sparse.csr_array(np.eye(1, 120, 3).T)]).astype(np.float32))
     ids = np.concatenate([inter.item_ids, [diary]])
     order = np.argsort(ids)
-    everyone = od.Interactions(sparse.csr_array(X[:, order]), inter.user_ids, ids[order])
+    X = sparse.csr_array(X[:, order])
+    when = np.random.default_rng(0).permutation(X.nnz)
+    everyone = od.Interactions(X, inter.user_ids, ids[order], times=when)
     path = tmp_path / "model.od"
     model = type(MODELS[name])(**MODELS[name].get_params()).fit(everyone)
     model.save(path, updatable=True)
@@ -122,7 +125,7 @@ def test_no_item_of_the_forgotten_is_left_in_any_file(name, tmp_path):
     (tmp_path / "certificate.json").write_text(json.dumps(certificate.to_dict()))
     for file in tmp_path.iterdir():
         assert b"diary" not in file.read_bytes(), file
-    rest = inter.select_users(np.setdiff1d(np.arange(120), [3]))
+    rest = everyone.select_users(np.setdiff1d(np.arange(120), [3])).select_items(ids=inter.item_ids)
     refitted(model, rest).save(tmp_path / "fresh.od", updatable=True)
     _, ours, _ = sealed.read(switch.living_path(path), keys.keys_of(), "it")
     _, theirs, _ = sealed.read(switch.living_path(tmp_path / "fresh.od"), keys.keys_of(), "it")

@@ -185,3 +185,30 @@ def test_misuse_is_reported_in_one_line(words, message, split):
     with pytest.raises(od.OffdiagError, match=message) as error:
         od.tune(**{"model": od.EDLAE, "split": split} | words)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "searched"),
+    [
+        ({"fixed": {"half_life": 3e6}}, {"mix", "l2", "dropout", "history_decay"}),
+        ({"fixed": {"history_half_life": 3e6}}, {"mix", "l2", "dropout", "decay"}),
+        ({"fixed": {"half_life": None}}, {"mix", "l2", "dropout", "decay", "history_decay"}),
+        ({"space": {"half_life": (1e6, 1e7, "log")}}, {"mix", "l2", "dropout", "history_decay", "half_life"}),
+    ],
+    ids=str,
+)
+def test_a_setting_that_is_replaced_is_not_searched(words, searched):
+    """A half-life takes the place of a decay; both at once could not be fitted."""
+    split = od.split.last_out(od.synthetic.interactions(200, 20, 2_000, times=True, seed=0), validation=True)
+    tuned = od.tune(od.NextItem, split, "ndcg@10", trials=3, **words)
+    assert [trial.state for trial in tuned.trials] == ["complete"] * 3
+    assert {name for trial in tuned.trials for name in trial.settings} == searched
+    assert tuned.gain(split).metric == "ndcg@10"
+
+
+def test_bounds_for_a_setting_and_its_replacement_are_refused():
+    split = od.split.last_out(od.synthetic.interactions(50, 20, 500, times=True, seed=0), validation=True)
+    for words in ({"space": {"decay": (0.1, 0.9)}}, {"fixed": {"decay": 0.5}}):
+        space = {"half_life": (1.0, 9.0)} | words.get("space", {})
+        with pytest.raises(od.OffdiagError, match="decay is not used where its replacement has bounds"):
+            od.tune(od.NextItem, split, "ndcg@10", **words | {"space": space})

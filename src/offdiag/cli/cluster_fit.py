@@ -11,6 +11,7 @@ from offdiag.cli import console, inputs
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data import formats, places, remote, sql
 from offdiag.data.columns import Cleaning
+from offdiag.data.table import Keep
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -31,19 +32,24 @@ def learn(
     import offdiag as od
 
     fit = _fit_of(learner, keep)
+    keep_rows: Keep = "events" if learner.knows_order else "pairs"
     partitioned = _is_partitioned(data) and inputs.cleaning(columns) == Cleaning()
     inputs.check_threshold("" if partitioned else data, columns)
+    if partitioned and learner.knows_order and not columns.in_order:
+        raise OffdiagError(
+            f"{type(learner).__name__} learns from the order of events; add --time COLUMN, or --in-order if rows are"
+        )
     reports: list[Report] = []
     work.begin(f"connecting to {address}")
     with od.cluster.connect(address) as client:
         work.begin(f"reading {inputs.name_of(data)}")
         if partitioned:
             parts = od.cluster.read(
-                data, **_column_arguments(columns), duplicates=columns.duplicates,  # type: ignore[arg-type]
+                data, **_column_arguments(columns), duplicates=columns.duplicates, keep=keep_rows,  # type: ignore[arg-type]
                 text_ids=columns.text_ids, client=client, progress=work, reports=reports,
             )  # fmt: skip
         else:
-            parts = od.cluster.read(inputs.read(data, columns), client=client)
+            parts = od.cluster.read(inputs.read(data, columns), keep=keep_rows, client=client)
         least = {"min_users": max(columns.min_users, 1), "min_items": max(columns.min_items, 1)}
         parts = od.cluster.prepare(parts, at_least=columns.at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
@@ -68,14 +74,15 @@ def facts(reports: list[Report]) -> list[dict[str, Any]]:
 def _fit_of(learner: Recommender, keep: int | None) -> Any:
     import offdiag as od
 
-    if learner.cluster_fit == "sparse":
+    if learner.cluster_fit in ("sparse", "order"):
         if keep is not None:
             raise OffdiagError("--keep is for full-rank models; sparse ones have --neighbours")
-        return od.cluster.fit_sparse
+        return od.cluster.fit_sparse if learner.cluster_fit == "sparse" else od.cluster.fit_next_item
     if learner.cluster_fit == "full rank":
         return functools.partial(od.cluster.fit_full_rank, keep=keep)
     raise OffdiagError(
-        f"--cluster fits edlae, dlae, ease, rdlae and sparse models, received {type(learner).__name__}; leave it out"
+        "--cluster fits edlae, dlae, ease, rdlae, next-item and sparse models, received "
+        f"{type(learner).__name__}; leave it out"
     )
 
 

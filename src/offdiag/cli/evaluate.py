@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from offdiag.cli import console, inputs, model_inputs, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
 from offdiag.cli.model_inputs import ModelColumns
 from offdiag.cli.outputs import mean_and_error, number
+from offdiag.cli.recency_options import HistoryDecay, HistoryHalfLife
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def evaluate(
     ] = FOLD_IN,
     metric: Metrics = None,
     include_seen: IncludeSeen = False,
+    history_decay: HistoryDecay = None,
+    history_half_life: HistoryHalfLife = None,
     seed: Seed = 0,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table to FILE: .parquet, .csv, .jsonl or .ndjson.")
@@ -62,6 +65,7 @@ def evaluate(
         evaluation = measure(
             [(file, od.load(file)) for file in models], data, columns, metric or DEFAULT_METRICS, work,
             seed=seed, targets=targets, fold_in=fold_in, exclude_seen=not include_seen,
+            history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
     evaluation.notes.append(
         "these figures hold only if the models did not learn from these users; a model file holds no users, "
@@ -157,6 +161,7 @@ class Evaluation:
 def measure(
     models: Sequence[tuple[str, Recommender]], data: str, columns: ModelColumns, metrics: Sequence[str],
     work: console.Work, *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
+    history_decay: float | None = None, history_half_life: float | None = None,
 ) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
@@ -165,6 +170,9 @@ def measure(
     _check_same_items(models)
     evaluation = Evaluation(data, [file for file, _ in models], [type(model).__name__ for _, model in models])
     first = models[0][1]
+    by_age = history_decay is not None or history_half_life is not None
+    in_order = by_age or any(model.knows_order for _, model in models)
+    columns = replace(columns, in_order=columns.in_order or in_order)
     work.begin(f"reading {inputs.name_of(data)}")
     inter = _known_items(model_inputs.read_for(first, data, columns), first, data, evaluation.notes)
     if targets is None:
@@ -173,6 +181,11 @@ def measure(
         hidden = model_inputs.read_for(first, targets, columns)
         given = od.split.given(inter, _known_items(hidden, first, targets, evaluation.notes))
         part, items = given.test, given.train.item_ids
+    if in_order and (later := part.users_with_later_history()):
+        evaluation.notes.append(
+            f"{later:,} of {len(part.user_ids):,} users have a history that continues after a target: where the order "
+            "counts, models are asked about the past; give later items to predict with --targets"
+        )
     for file, model in models:
         work.begin(f"evaluating {Path(file).name}")
         histories, wanted = (
@@ -180,7 +193,11 @@ def measure(
             for matrix in (part.histories, part.targets)
         )
         held_out = type(part)(histories, wanted, part.user_ids, ordered=part.ordered)
-        evaluation.results.append(od.evaluate(model, held_out, metrics, exclude_seen=exclude_seen, progress=work))
+        result = od.evaluate(
+            model, held_out, metrics, exclude_seen=exclude_seen, history_decay=history_decay,
+            history_half_life=history_half_life, progress=work,
+        )  # fmt: skip
+        evaluation.results.append(result)
     return evaluation
 
 

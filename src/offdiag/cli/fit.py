@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_change, model_options, outputs, products
+from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs, products
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -86,7 +87,8 @@ def fit(
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
         raise OffdiagError(f"--cluster and {option} do not go together; leave one of them out")
-    check_updatable(type(learner), updatable, event, columns, key_file)
+    columns = with_events(columns, learner)
+    check_updatable(learner, updatable, event, columns, key_file)
     if checkpoint is not None:
         BlockCheckpoints.refuse(checkpoint, out)
     start = time.perf_counter()
@@ -101,7 +103,7 @@ def fit(
             inter, reports = cluster_fit.learn(learner, data, columns, cluster, work, keep=keep)
         else:
             work.begin(f"reading {inputs.name_of(data)}")
-            inter, ledger = read(data, columns, updatable, event)
+            inter, ledger = read(data, columns, learner, updatable, event)
             if shop is not None:
                 with products.hints("--catalogue-columns"):
                     check_catalogue(shop, inter.item_ids)  # before the long part
@@ -153,15 +155,25 @@ def fit(
         outputs.show_metrics(f"Measured on {result.n_users:,} users held out of a first fit", result.to_dict())
 
 
-def read(data: str, columns: FilteredColumns, updatable: bool, event: str | None) -> tuple[Interactions, Ledger | None]:
+def with_events(columns: FilteredColumns, learner: Recommender) -> FilteredColumns:
+    """Every event counts for a model of order, as in Python, if times say in which; otherwise --in-order says so."""
+    every = learner.knows_order and columns.time is not None and columns.negative != "net"
+    return replace(columns, in_order=columns.in_order or every)
+
+
+def read(
+    data: str, columns: FilteredColumns, learner: Recommender, updatable: bool, event: str | None
+) -> tuple[Interactions, Ledger | None]:
     """The interactions, and the ledger of an updatable model."""
     if updatable:
-        return log_inputs.read_first(data, columns, event)
+        from offdiag.living.order import order_of
+
+        return log_inputs.read_first(data, columns, event, order_of(learner))
     return inputs.read_filtered(data, columns), None
 
 
 def check_updatable(
-    cls: type[Recommender], updatable: bool, event: str | None, columns: FilteredColumns, key_file: str | None
+    learner: Recommender, updatable: bool, event: str | None, columns: FilteredColumns, key_file: str | None
 ) -> None:
     """Check that later events can be counted in the same way, and that there is a place for the key."""
     if not updatable:
@@ -170,11 +182,14 @@ def check_updatable(
         if key_file is not None:
             raise OffdiagError("--key-file is for what --updatable stores; add --updatable")
         return
+    from offdiag.living import past
+
     keys.keys_of(key_file)
-    if not cls.can_change:
-        raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
-    if cls.knows_order:
-        raise OffdiagError(model_change.no_order(cls.__name__) + ", and leave --updatable out")
+    name = type(learner).__name__
+    if not learner.can_change:
+        raise OffdiagError(f"{name} cannot be updated; leave --updatable out")
+    if not past.can_follow(learner):
+        raise OffdiagError(f"a {name} with neighbours cannot be updated; leave --neighbours or --updatable out")
     if max(columns.min_users, columns.min_items) > 1:
         raise OffdiagError(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "

@@ -33,17 +33,20 @@ class LogColumns(inputs.Source):
     event: str | None = option("--event", "Column of event ids, if the fit had one. Default: as in the fit.")
 
 
-def read_first(source: str, columns: FilteredColumns, event: str | None) -> tuple[Interactions, Ledger]:
-    """The data of a fit, and the ledger of counted events."""
+def read_first(
+    source: str, columns: FilteredColumns, event: str | None, order: str | None = None
+) -> tuple[Interactions, Ledger]:
+    """The data of a fit, and the ledger of counted events; ``order`` as in its recipe."""
     import offdiag as od
     from offdiag.data.cleaning import check as check_cleaning
     from offdiag.data.read import read_table
-    from offdiag.living import events
+    from offdiag.living import events, log_rows
 
     if inputs.is_dataset(source):
         if event is not None:
             raise OffdiagError(f"--event is for tables of your own, received the data set {source}; leave it out")
-        table = events.table_of(od.datasets.load(source))
+        inter = od.datasets.load(source)
+        table, keep = log_rows.table_of(inter, order), log_rows.kept_of(inter, order)
         names = None
     else:
         inputs.check_threshold(source, columns)
@@ -54,8 +57,9 @@ def read_first(source: str, columns: FilteredColumns, event: str | None) -> tupl
             raise OffdiagError(
                 "--negative net joins rows, but --updatable counts each of them; leave one of the two out"
             )
+        keep = "events" if columns.in_order and order is not None else "pairs"
         table = read_table(source, names, options)
-    recipe = events.recipe_of(table, names, columns.duplicates, columns.at_least)
+    recipe = log_rows.recipe_of(table, names, columns.duplicates, columns.at_least, keep=keep, order=order)
     if names is not None:  # weights of actions make values, of which the source has no column
         recipe = replace(recipe, columns=names, cleaning=options.cleaning)
     inter, ledger = events.read_first(table, recipe)
@@ -80,8 +84,8 @@ def read_rows(source: str, recipe: Recipe, columns: LogColumns, ids: NDArray[Any
     try:
         return _read(source, recipe, columns, roles, ids)
     except OffdiagError:
-        # Times decide which of several values counts; otherwise rows of users, items and values are enough.
-        needed = recipe.duplicates == "once" and roles.value is not None
+        # Times decide the order, and which of several values counts; otherwise users, items and values are enough.
+        needed = recipe.order is not None or (recipe.duplicates == "once" and roles.value is not None)
         spare = ("event",) if needed else ("event", "time")
         fewer = roles.without(*(role for role in spare if getattr(columns, role) is None))
         if fewer == roles:

@@ -39,14 +39,6 @@ def target_of(model: str, out: str | None, sources: list[str]) -> str:
     return out
 
 
-def no_order(model: str) -> str:
-    """Why a model of order is not changed from here, and what to do."""
-    return (
-        f"offdiag update and forget read a log as sets of items, but {model} learned their order; change it in Python: "
-        "model.update and model.forget, saved with model.save(…, updatable=True)"
-    )
-
-
 @contextmanager
 def open_model(model: str, out: str | None, sources: list[str], key_file: str | None) -> Iterator[ModelChange]:
     """A saved model and its ledger, with the lock held; the change of a killed run is completed first."""
@@ -61,8 +53,6 @@ def open_model(model: str, out: str | None, sources: list[str], key_file: str | 
     with switch.changing(target) as unchanged, console.working() as work:
         work.begin(f"reading {os.path.basename(model)}")
         fitted: Recommender = load(model, key=key_file)
-        if fitted.knows_order:
-            raise OffdiagError(no_order(type(fitted).__name__))
         ledger = ledger_of(fitted)
         if ledger is None:
             raise OffdiagError(
@@ -92,22 +82,13 @@ class ModelChange:
         rotate_key: bool = False,
         note: Callable[[list[Certificate]], switch.Note] | None = None,
     ) -> list[Certificate]:
-        """Change the model and save it; `note` records the change until both files are in place.
-
-        Both halves of the plan: add first, then remove, so that no item is lost in between.
-        """
+        """Change the model and save it; `note` records the change until both files are in place."""
+        from offdiag.living.exact_change import exchange_users
         from offdiag.living.state import REVEALED
         from offdiag.persist import save
 
-        steps = []
-        if plan.add is not None:
-            self.work.begin("updating")
-            last = self.fitted.update(plan.add, progress=self.work).last_change
-            assert last is not None
-            steps.append(last)
-        if plan.remove is not None:
-            self.work.begin("forgetting")
-            steps.append(self.fitted.forget(plan.remove, prove=prove, progress=self.work))
+        self.work.begin("forgetting" if plan.add is None else "updating")
+        steps = exchange_users(self.fitted, plan.add, plan.remove, prove=prove, progress=self.work)
         self.fitted._past = replace(self.fitted._past, ledger=plan.ledger)
         self.work.begin("saving")
         first_format = self.fitted._past.first_format

@@ -84,13 +84,15 @@ def tune(
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
-    fit.check_updatable(cls, updatable, event, columns, key_file)
+    learner = cls(**held | {name: 1.0 for name in space if name == "half_life"})  # then times count, whatever it is
+    columns = fit.with_events(columns, learner)
+    fit.check_updatable(learner, updatable, event, columns, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
-        inter, ledger = fit.read(data, columns, updatable, event)
+        inter, ledger = fit.read(data, columns, learner, updatable, event)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":

@@ -81,7 +81,7 @@ def unseen_user_l2(
 
 def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64], float, float, float, int]:
     """Sum of squares per item, its weighted total, entries, weighted entries, and the number of users with entries."""
-    data, indices, indptr, _ = part
+    data, indices, indptr = part.data, part.indices, part.indptr
     squares = np.ones(len(indices)) if data is None else data.astype(np.float64) ** 2
     n_u = np.diff(indptr)
     weight = weights_of(n_u, user_power)
@@ -93,7 +93,7 @@ def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64]
 def _popular(part: Part, m: int, top: NDArray[np.int64], user_power: float) -> tuple[Any, ...]:
     """The columns of popular items, and the weight of each user."""
     rows = sparse.csr_array(matrix_of(part, m)[:, top])
-    return rows.data, rows.indices, rows.indptr, weights_of(np.diff(part[2]), user_power)
+    return rows.data, rows.indices, rows.indptr, weights_of(np.diff(part.indptr), user_power)
 
 
 def _able(rows: tuple[Any, ...]) -> int:

@@ -63,7 +63,7 @@ def gram(
     wide = dtype if exact else np.dtype(np.float64)
     n_bytes = layout.size(m) * wide.itemsize
     workers = max(len(session.workers_of(client)), 1)  # 0 while the only worker is being restarted
-    groups = _groups(parts.entries, min(workers, len(parts.futures)))
+    groups = in_groups(parts.entries, min(workers, len(parts.futures)))
     rows = 3 * parts.nbytes // len(groups)
     less = "use od.cluster.fit_full_rank, which never holds the whole Gram, or keep fewer items"
     session.require(client, IDLE + n_bytes * 17 // 16 + 10 * SEGMENT + rows, f"the Gram of {m:,} items", less)
@@ -72,7 +72,7 @@ def gram(
         counted = [
             work.submit(_count, [parts.futures[at] for at in group], m, float(user_power), wide.str) for group in groups
         ]
-        segments = _segments(layout.size(m), max(workers, -(-n_bytes // SEGMENT)))
+        segments = in_segments(layout.size(m), max(workers, -(-n_bytes // SEGMENT)))
         sums = [tree(work, total, [work.submit(_segment, G, lo, hi) for G in counted]) for lo, hi in segments]
         about = [work.submit(itemgetter(1, 2, 3), G) for G in counted]
         small = work.gather(about, 0.0, 0.9)
@@ -86,14 +86,14 @@ def gram(
     return Gram(values, *total_counts(small), float(user_power))
 
 
-def _groups(entries: NDArray[np.int64], groups: int) -> list[list[int]]:
+def in_groups(entries: NDArray[np.int64], groups: int) -> list[list[int]]:
     """The parts in consecutive groups of about equal size."""
     place = (np.cumsum(entries) - entries / 2) * groups / max(int(entries.sum()), 1)
     of = np.minimum(place.astype(np.int64), groups - 1)
     return [np.flatnonzero(of == group).tolist() for group in range(groups) if (of == group).any()]
 
 
-def _segments(size: int, pieces: int) -> list[tuple[int, int]]:
+def in_segments(size: int, pieces: int) -> list[tuple[int, int]]:
     edges = np.unique(np.linspace(0, size, max(pieces, 1) + 1).astype(np.int64)).tolist()
     return list(pairwise(edges))
 

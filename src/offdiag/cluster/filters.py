@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import checks
-from offdiag.cluster.parts import Part, Parts, collect
+from offdiag.cluster.parts import Part, Parts, collect, matrix_of
 from offdiag.cluster.placement import total, tree
+from offdiag.cluster.sources import Events
 from offdiag.cluster.stages import stage
 from offdiag.data.prepare import nothing_left, threshold
 from offdiag.data.sparse_rows import positions_of_rows
@@ -52,13 +53,17 @@ def prepare(
 
 
 def _at_least(part: Part, least: np.float32) -> Part:
-    data, indices, indptr, user_ids = part
-    picked = np.flatnonzero((np.ones(len(indices), np.float32) if data is None else data) >= least)
-    return None, indices[picked], np.searchsorted(picked, indptr), user_ids
+    kept = np.full(len(part.indices), least <= 1) if part.data is None else part.data >= least
+    picked, events = np.flatnonzero(kept), part.events
+    if events is not None and not kept.all():
+        sequences = part.sequences()
+        m = int(part.indices.max(initial=0)) + 1  # no event has an item that no pair has
+        events = Events.of(sequences.select_events(kept[sequences.pair_of_events(matrix_of(part, m))]))
+    return Part(None, part.indices[picked], np.searchsorted(picked, part.indptr), part.user_ids, events)
 
 
 def _item_counts(part: Part, m: int) -> NDArray[np.int64]:
-    return np.bincount(part[1], minlength=m).astype(np.int64)
+    return np.bincount(part.indices, minlength=m).astype(np.int64)
 
 
 def _new_columns(counts: NDArray[np.int64], least: int) -> NDArray[np.int32]:
@@ -67,13 +72,14 @@ def _new_columns(counts: NDArray[np.int64], least: int) -> NDArray[np.int32]:
 
 
 def _filtered(part: Part, column: NDArray[np.int32], min_users: int) -> Part:
-    data, indices, indptr, user_ids = part
-    moved = column[indices]
+    user_ids, moved = part.user_ids, column[part.indices]
     picked = np.flatnonzero(moved >= 0)
-    indptr, indices = np.searchsorted(picked, indptr), moved[picked]
-    data = None if data is None else data[picked]
+    indptr, indices = np.searchsorted(picked, part.indptr), moved[picked]
+    data = None if part.data is None else part.data[picked]
+    sequences = None if part.events is None else part.sequences().renumber_items(column)
     users = np.flatnonzero(np.diff(indptr) >= min_users)
     if len(users) < len(user_ids):
         indptr, rows = positions_of_rows(indptr, users)
         data, indices, user_ids = None if data is None else data[rows], indices[rows], user_ids[users]
-    return data, indices, indptr, user_ids
+        sequences = sequences and sequences.select_users(users)
+    return Part(data, indices, indptr, user_ids, Events.of(sequences))

@@ -15,7 +15,7 @@ from offdiag import checks
 from offdiag.cluster import auto, session, tiles
 from offdiag.cluster.auto import Model
 from offdiag.cluster.counting import IDLE
-from offdiag.cluster.parts import Parts, check_entries, read, total_counts
+from offdiag.cluster.parts import Part, Parts, check_entries, read, total_counts
 from offdiag.cluster.placement import Homes, in_batches
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
@@ -100,7 +100,7 @@ def solve(
     m, dtype = parts.n_items, np.dtype(dtype)
     edges = _edges(m, tile)
     _check_memory(parts, edges, dtype)
-    about = _totals(parts, settings["user_power"], progress)
+    about = totals(parts, settings["user_power"], progress)
     check_entries(parts)
     with stage(parts.client, "counting pairs", progress, reports, LESS) as work:
         A = _count(work, parts, edges, settings["user_power"], dtype)
@@ -141,18 +141,17 @@ def _check_memory(parts: Parts, edges: NDArray[np.int64], dtype: Any) -> None:
     session.require(parts.client, needed, f"a full-rank model of {m:,} items on {workers} workers", LESS)
 
 
-def _totals(parts: Parts, user_power: float, progress: Progress | None) -> Gram:
+def totals(parts: Parts, user_power: float, progress: Progress | None) -> Gram:
     """Users by activity, users and sums per item."""
     with stage(parts.client, "counting items", progress) as work:
         found = work.gather([work.submit(_part_totals, part, parts.n_items) for part in parts.futures])
     return Gram(np.zeros(0, dtype=np.float32), *total_counts(found), user_power)
 
 
-def _part_totals(part: Any, m: int) -> tuple[Any, Any, Any]:
-    data, indices, indptr, _ = part
-    counts = np.bincount(indices, minlength=m)
-    sums = counts.astype(np.float64) if data is None else np.bincount(indices, weights=data, minlength=m)
-    return np.bincount(np.diff(indptr)), counts, sums
+def _part_totals(part: Part, m: int) -> tuple[Any, Any, Any]:
+    counts = np.bincount(part.indices, minlength=m)
+    sums = counts.astype(np.float64) if part.data is None else np.bincount(part.indices, weights=part.data, minlength=m)
+    return np.bincount(np.diff(part.indptr)), counts, sums
 
 
 def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> tiles.Tiles:

@@ -6,38 +6,54 @@ import os
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import memory
+from offdiag import checks, memory
 from offdiag.cluster import session, sources
 from offdiag.cluster.placement import tree
-from offdiag.cluster.sources import Raw, Wanted
+from offdiag.cluster.sources import Events, Raw, Wanted
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.data.columns import Roles
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read as read_here
+from offdiag.data.sequences import Sequences, sequences_of
 from offdiag.data.sparse_rows import csr, positions_of_rows
-from offdiag.data.table import Duplicates, check_duplicates
+from offdiag.data.table import Duplicates, Keep, check_duplicates
 from offdiag.errors import OffdiagError
 from offdiag.progress import Progress, reporter
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# (values or None when all are 1, columns, row pointer, user ids): arrays, so that Dask knows the size of a part
-Part = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any]]
 BYTES_PER_ROW = 64  # bytes per row of a table while it is read and sorted
 SAMPLE = 256  # user ids sampled from a part to choose the ranges
 IN_TASK = 8 << 20  # bytes of a matrix that are sent with one task
 
 
+class Part(NamedTuple):
+    """Some users: a tuple of arrays, so that Dask knows its size."""
+
+    data: NDArray[np.float32] | None  # None when all values are 1
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    user_ids: NDArray[Any]
+    events: Events | None = None
+
+    def sequences(self) -> Sequences:
+        """Its events in order."""
+        assert self.events is not None
+        return Sequences(*self.events)
+
+
 @dataclass(frozen=True, eq=False)
 class Parts:
     """Interactions on a cluster. Part p holds ``users[p]`` rows and ``entries[p]`` interactions.
+
+    ``events[p]`` is the number of its events if they are kept in order, otherwise None.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -52,6 +68,7 @@ class Parts:
     users: NDArray[np.int64]
     entries: NDArray[np.int64]
     binary: bool  # every value is 1
+    events: NDArray[np.int64] | None = None
 
     @property
     def n_items(self) -> int:
@@ -67,15 +84,21 @@ class Parts:
 
     @property
     def nbytes(self) -> int:
-        """Approximate size of the matrices: columns, row pointers and, unless all are 1, values."""
-        return self.nnz * (4 if self.binary else 8) + self.n_users * 16
+        """Approximate size of the matrices: columns, row pointers and, unless all are 1, values; and of the events."""
+        events = 0 if self.events is None else 12 * int(self.events.sum())
+        return self.nnz * (4 if self.binary else 8) + self.n_users * 16 + events
 
     def gather(self) -> Interactions:
         """All interactions on this machine, as od.read returns them: users in ascending order."""
         memory.require(4 * self.nbytes, "the whole of the interactions", "leave them on the cluster")
         with stage(self.client, "gathering") as work:
-            matrix, user_ids = by_user(work.gather(self.futures), self.n_items)
-        return Interactions(matrix, user_ids, self.item_ids)
+            parts = work.gather(self.futures)
+        matrix, user_ids = by_user(parts, self.n_items)
+        events = None
+        if self.events is not None:
+            order = np.argsort(np.concatenate([part.user_ids for part in parts]), kind="stable")
+            events = stack_events(parts).select_users(order)
+        return Interactions(matrix, user_ids, self.item_ids, events=events)
 
     def __repr__(self) -> str:
         return (
@@ -92,8 +115,8 @@ def check_entries(parts: Parts) -> None:
 
 def matrix_of(part: Part, m: int) -> sparse.csr_array:
     """The rows of a part as a canonical matrix."""
-    data, indices, indptr, _ = part
-    return csr(np.ones(len(indices), dtype=np.float32) if data is None else data, indices, indptr, (len(indptr) - 1, m))
+    data = np.ones(len(part.indices), dtype=np.float32) if part.data is None else part.data
+    return csr(data, part.indices, part.indptr, (len(part.indptr) - 1, m))
 
 
 def stack(parts: list[Part], m: int) -> sparse.csr_array:
@@ -102,9 +125,18 @@ def stack(parts: list[Part], m: int) -> sparse.csr_array:
     return csr(X.data, X.indices, X.indptr, X.shape)
 
 
+def stack_events(parts: list[Part]) -> Sequences:
+    """The events of several parts, users one after another."""
+    found = [part.sequences() for part in parts]
+    lengths = np.concatenate([one.lengths for one in found])
+    times = [one.times for one in found if one.times is not None]
+    items = np.concatenate([one.items for one in found])
+    return Sequences(np.concatenate([[0], np.cumsum(lengths)]), items, np.concatenate(times) if times else None)
+
+
 def by_user(parts: list[Part], m: int) -> tuple[sparse.csr_array, NDArray[Any]]:
     """The rows of several parts in ascending order of user ids, and these ids."""
-    X, user_ids = stack(parts, m), np.concatenate([part[3] for part in parts])
+    X, user_ids = stack(parts, m), np.concatenate([part.user_ids for part in parts])
     if (user_ids[1:] < user_ids[:-1]).any():
         order = np.argsort(user_ids, kind="stable")
         indptr, picked = positions_of_rows(X.indptr, order)
@@ -129,6 +161,7 @@ def read(
     time: str | int | None = None,
     *,
     duplicates: Duplicates | None = None,
+    keep: Keep = "pairs",
     text_ids: bool = False,
     verify: bool = False,
     client: Client | None = None,
@@ -139,7 +172,8 @@ def read(
 
     ``source``: a folder, pattern or list of Parquet files that every worker can read, a Dask DataFrame, or (for small
     data) Interactions or a sparse matrix. Ids, values, duplicates and errors are those of od.read. Users whose rows
-    are in several partitions are merged; times decide between duplicates and are then dropped.
+    are in several partitions are merged; times decide between duplicates and are then dropped. ``keep="events"`` keeps
+    every row as an event in order, as od.read does, for od.cluster.fit_next_item; of Interactions, the order they have.
     ``verify=True`` also compares the pages of Parquet files with the checksums stored in them, which costs a second
     read by pyarrow and finds nothing if the writer stored no checksums.
 
@@ -153,10 +187,12 @@ def read(
     client = session.current(client)
     if isinstance(source, Parts):
         return source
+    if checks.choice("keep", keep, ("pairs", "events")) == "events":
+        duplicates = duplicates or "once"
     if isinstance(source, Interactions) or sparse.issparse(source):
-        return _spread(client, read_here(source))
+        return _spread(client, read_here(source), keep)
     check_duplicates(duplicates)
-    wanted = Wanted(Roles(user, item, value, time), duplicates, text_ids, verify)
+    wanted = Wanted(Roles(user, item, value, time), duplicates, text_ids, verify, keep)
     found: list[Any]
     if hasattr(source, "to_delayed") and hasattr(source, "npartitions"):
         found = client.compute(source.to_delayed())
@@ -191,7 +227,7 @@ def _read(work: Stage, found: list[tuple[Any, str]], wanted: Wanted) -> Parts:
         raws = []  # released before the rows are read again
         split = [work.submit(sources.split_by_user, f, where, wanted, bounds, ids) for f, where in found]
         pieces = [[work.submit(itemgetter(at), pieces) for pieces in split] for at in range(len(bounds) + 1)]
-        joined = [work.submit(sources.join_pieces, wanted.duplicates, piece) for piece in pieces]
+        joined = [work.submit(sources.join_pieces, wanted.duplicates, wanted.keep, piece) for piece in pieces]
         futures = [work.submit(_numbered, raw) for raw in joined]
     else:
         futures = [work.submit(_numbered, raw, ids) for raw in raws]
@@ -204,18 +240,22 @@ def collect(work: Stage, futures: list[Future], item_ids: NDArray[Any], start: f
     about = np.array(work.gather([work.submit(_about, part) for part in futures], start, 1.0), dtype=np.int64)
     full = about[:, 0] > 0
     futures = [future for future, some in zip(futures, full, strict=True) if some]
-    return Parts(work.client, futures, item_ids, about[full, 0], about[full, 1], bool(about[full, 2].all()))
+    users, entries, binary, events = about[full].T
+    in_order = None if (events < 0).any() else events
+    return Parts(work.client, futures, item_ids, users, entries, bool(binary.all()), in_order)
 
 
-def _about(part: Part) -> tuple[int, int, int]:
-    return len(part[2]) - 1, len(part[1]), int(part[0] is None)
+def _about(part: Part) -> tuple[int, int, int, int]:
+    events = -1 if part.events is None else len(part.events.items)
+    return len(part.indptr) - 1, len(part.indices), int(part.data is None), events
 
 
 def _numbered(raw: Raw, item_ids: NDArray[Any] | None = None) -> Part:
     """A partition with the columns common to all partitions; without ``item_ids`` its own ids are these columns."""
-    data, indices, indptr, user_ids, own = raw
-    columns = own if item_ids is None else np.searchsorted(item_ids, own)
-    return data, columns.astype(np.int32)[indices], indptr, user_ids
+    data, indices, indptr, user_ids, own, events = raw
+    columns = (own if item_ids is None else np.searchsorted(item_ids, own)).astype(np.int32)
+    events = events and events._replace(items=columns[events.items])
+    return Part(data, columns[indices], indptr, user_ids, events)
 
 
 def _span(raw: Raw) -> tuple[Any, Any, NDArray[Any]]:
@@ -256,9 +296,14 @@ def _any_repeated(ids: list[NDArray[Any]]) -> bool:
     return bool((together[1:] == together[:-1]).any())
 
 
-def _spread(client: Client, inter: Interactions) -> Parts:
+def _spread(client: Client, inter: Interactions, keep: Keep) -> Parts:
     """A matrix of this process, split into at least one part per worker; the scheduler keeps them in case of loss."""
-    X = inter.matrix
+    X, all_events = inter.matrix, sequences_of(inter) if keep == "events" else None
+    if keep == "events" and all_events is None:
+        raise OffdiagError(
+            "expected Interactions with times or events for keep='events', received some without an order; read the "
+            "table with time=<column>, or with keep='events' if its rows are in order"
+        )
     binary = bool((X.data == 1).all())
     parts = max(len(session.workers_of(client)), -(-8 * X.nnz // IN_TASK), 1)
     inner = np.searchsorted(X.indptr, np.linspace(0, X.nnz, parts + 1)[1:-1])
@@ -267,7 +312,8 @@ def _spread(client: Client, inter: Interactions) -> Parts:
         for lo, hi in pairwise(np.unique([0, *inner, X.shape[0]]).tolist()):
             a, b = X.indptr[lo], X.indptr[hi]
             data = None if binary else X.data[a:b]
-            part = data, X.indices[a:b], X.indptr[lo : hi + 1] - a, inter.user_ids[lo:hi]
+            events = Events.of(all_events and all_events.select_users(np.arange(lo, hi)))
+            part = Part(data, X.indices[a:b], X.indptr[lo : hi + 1] - a, inter.user_ids[lo:hi], events)
             futures.append(work.submit(same, part))
         return collect(work, futures, inter.item_ids)
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from offdiag.data.columns import Roles
 from offdiag.data.frames import columns_of_frame, find_columns, is_frame
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
-from offdiag.data.table import Duplicates, Table, assemble
+from offdiag.data.sequences import Sequences
+from offdiag.data.table import Duplicates, Keep, Table, assemble
 from offdiag.errors import OffdiagError
 
 
@@ -29,6 +30,7 @@ class Wanted:
     duplicates: Duplicates | None = None
     text_ids: bool = False
     verify: bool = False  # compare pages with their checksums
+    keep: Keep = "pairs"
 
 
 def files(source: Any) -> list[str]:
@@ -133,19 +135,31 @@ def load(source: Any, where: str, wanted: Wanted) -> Table:
     return columns_of_frame(frame, named, wanted.text_ids, where)
 
 
-Raw = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+class Events(NamedTuple):
+    """The arrays of Sequences."""
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    times: NDArray[Any] | None
+
+    @classmethod
+    def of(cls, sequences: Sequences | None) -> Events | None:
+        return None if sequences is None else cls(sequences.indptr, sequences.items, sequences.times)
+
+
+Raw = tuple[NDArray[np.float32] | None, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Events | None]
 Piece = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None, NDArray[Any] | None]
 
 
 def read_partition(source: Any, where: str, wanted: Wanted) -> Raw:
-    """(values or None when all are 1, columns, row pointer, user ids, item ids) of one partition, as in od.read."""
-    inter = assemble(load(source, where, wanted), wanted.duplicates)
+    """(values or None when all are 1, columns, row pointer, user ids, item ids, events), read as od.read does."""
+    inter = assemble(load(source, where, wanted), wanted.duplicates, wanted.keep)
     return _raw(inter, inter.user_ids)
 
 
 def _raw(inter: Interactions, user_ids: NDArray[Any]) -> Raw:
-    X = inter.matrix
-    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, user_ids, inter.item_ids
+    X, events = inter.matrix, Events.of(inter.events)
+    return None if (X.data == 1).all() else X.data, X.indices, X.indptr, user_ids, inter.item_ids, events
 
 
 def split_by_user(
@@ -173,14 +187,15 @@ def split_by_user(
     return tuple(pieces)
 
 
-def join_pieces(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
+def join_pieces(duplicates: Duplicates | None, keep: Keep, pieces: list[Piece]) -> Raw:
     """The pieces of one range of users from all partitions, joined in order; item ids are columns here."""
     import polars as pl
 
     pieces = [piece for piece in pieces if len(piece[1])]
     if not pieces:
-        none = np.zeros(0, dtype=np.int64)
-        return None, none.astype(np.int32), np.zeros(1, dtype=np.int64), none, none
+        none, start = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        events = Events(start, none.astype(np.int32), None) if keep == "events" else None
+        return None, none.astype(np.int32), start, none, none, events
     user_ids = union(*[piece[0] for piece in pieces])
     users = np.concatenate([np.searchsorted(user_ids, ids)[codes] for ids, codes, *_ in pieces])
     items, value, time = (
@@ -189,7 +204,7 @@ def join_pieces(duplicates: Duplicates | None, pieces: list[Piece]) -> Raw:
     )
     assert items is not None
     table = Table(pl.Series(users), items.cast(pl.Int64), value, time, "the partitions")
-    return _raw(assemble(table, duplicates), user_ids)
+    return _raw(assemble(table, duplicates, keep), user_ids)
 
 
 def union(*ids: NDArray[Any]) -> NDArray[Any]:

@@ -53,7 +53,7 @@ def column_blocks(part: Part, edges: NDArray[np.int64], first_user: int, user_po
             users + first_user,
             np.concatenate([[0], np.cumsum(counts)]),
             (X.indices[picked] - edges[at]).astype(np.int32),
-            None if part[0] is None else X.data[picked],
+            None if part.data is None else X.data[picked],
             None if weight is None else weight[users],
         ))  # fmt: skip
     return tuple(blocks)

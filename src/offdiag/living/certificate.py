@@ -43,7 +43,7 @@ class Certificate:
     n_items: int  # after
     new_items: list[Any]
     gone_items: list[Any]
-    method: str  # "woodbury", "columns", "warm restart", "refit"
+    method: str  # "woodbury", "columns", "warm restart", "refit", "sums"
     residual: float
     tolerance: float  # largest accepted residual, whichever users change
     weight_error: float

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.data import prepare
-from offdiag.data.columns import Roles
 from offdiag.data.ids import checked_ids, number
 from offdiag.data.interactions import Interactions
 from offdiag.data.sparse_rows import row_pointer
-from offdiag.data.table import Table, assemble, concatenate, select_rows
+from offdiag.data.table import Keep, Table, assemble, concatenate
 from offdiag.errors import OffdiagError
 from offdiag.living import digests
 from offdiag.living.digests import Digests
 from offdiag.living.ledger import Entries, Ledger, Recipe
+from offdiag.living.log_rows import Rows, distinct, filter_rows, recipe_of, table_of
+from offdiag.living.order import Histories, ordered_events
 
 SHOWN = 3  # ids named in a message
 
@@ -41,38 +42,13 @@ class LogPlan:
     request: str | None = None  # keyed digest of the forgotten users
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The distinct events of a log."""
-
-    table: Table
-    user_ids: NDArray[Any]  # ascending
-    users: NDArray[np.int32]  # the user of each row
-    owners: Digests  # of each user
-    place: NDArray[np.int64]  # of each user in the ledger, −1 for those not in it
-    events: Digests  # of each row
-    counted: NDArray[np.bool_]  # whether the ledger holds each row as an event of its user
-
-    def select(self, users: NDArray[np.bool_], mask: NDArray[np.bool_] | None = None) -> Rows:
-        """The rows of some users, limited to the mask; users who are left without rows are dropped."""
-        keep = users[self.users] if mask is None else users[self.users] & mask
-        present, codes = np.unique(self.users[keep], return_inverse=True)
-        return Rows(
-            _filter_rows(self.table, keep),
-            self.user_ids[present],
-            codes.astype(np.int32),
-            self.owners[present],
-            self.place[present],
-            self.events[keep],
-            self.counted[keep],
-        )
-
-
 def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     """The histories to fit, without empty users and items, and the ledger that counts these events."""
     ledger = Ledger.empty(recipe)
-    rows = _distinct(ledger, table)
+    rows = distinct(ledger, table)
     inter = _histories(rows.table, recipe)
+    if recipe.order is not None:
+        ordered_events(inter, "this model", timed=recipe.order == "time")
     ledger = ledger.replace_users(ledger.entries.users, _entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
 
@@ -83,38 +59,32 @@ def ledger_of_data(inter: Interactions) -> Ledger:
     return read_first(table, recipe_of(table))[1]
 
 
-def recipe_of(
-    table: Table, columns: Roles | None = None, duplicates: str | None = None, at_least: float | None = None
-) -> Recipe:
-    """How this table is read, for the ledger; `columns` are the column names used."""
-    import polars as pl
-
-    names = {role: role for role in vars(Roles())} | (columns or Roles()).present()
-    present = Roles(**{role: name for role, name in names.items() if getattr(table, role) is not None})
-    text_users, text_items = (
-        checked_ids(column, noun, table.where).dtype == pl.String
-        for noun, column in (("user", table.user), ("item", table.item))
-    )
-    rule = duplicates or ("once" if table.value is None else "sum")
-    return Recipe(text_users, text_items, rule, at_least, present)
+def ledger_of_histories(inter: Interactions, histories: Histories) -> Ledger:
+    """The same of a model of order, which learned these histories of the users of ``inter``."""
+    table = table_of(replace(inter, events=histories.sequences), histories.order)
+    keep: Keep = "events" if histories.every_event else "pairs"
+    return read_first(table, recipe_of(table, keep=keep, order=histories.order))[1]
 
 
 def plan_update(ledger: Ledger, table: Table) -> LogPlan:
     """The changes that the log implies. It may hold new events only, the whole past, or anything in between.
 
     A user whose history changes is removed with the old history and added with the new one, so the log must also hold
-    the events counted before; the ledger checks that these are the same.
+    the events counted before; the ledger checks that these are the same, and in the same order if that was learned.
     """
-    rows = _distinct(ledger, table)
+    rows = distinct(ledger, table)
     counted, place = rows.counted, rows.place
     old_events = int(counted.sum())
-    if counted.all():
-        return LogPlan(ledger, old_events=old_events)
     touched = np.zeros(len(rows.owners), dtype=bool)
     touched[rows.users[~counted]] = True
     known = touched & (place >= 0)
     there = np.bincount(rows.users[counted], minlength=len(place))
-    missing = known & (there != ledger.event_counts(place))
+    whole = there == ledger.event_counts(place)
+    if ledger.recipe.order is not None:  # otherwise the same events are the same history
+        _old_histories(ledger, rows.select(whole & ~touched, counted))
+    if counted.all():
+        return LogPlan(ledger, old_events=old_events)
+    missing = known & ~whole
     if missing.any():
         raise OffdiagError(
             f"expected the whole history of every user whose history changes, received only new events of "
@@ -142,17 +112,26 @@ def _compare(ledger: Ledger, later: Ledger, before: Rows) -> tuple[NDArray[np.bo
     """Which users keep their history, and the old histories of the others."""
     if not len(before.owners):
         return np.zeros(0, dtype=bool), None
+    old = _old_histories(ledger, before)
+    assert old is not None
+    same = ledger.histories(old) == later.entries.histories[later.places(before.owners)]
+    return same, _drop_empty(old.select_users(~same))
+
+
+def _old_histories(ledger: Ledger, before: Rows) -> Interactions | None:
+    """The histories of users whose counted events these are; None without users. They must be as the ledger says."""
+    if not len(before.owners):
+        return None
     old = _histories(before.table, ledger.recipe)
-    prints = ledger.histories(old)
-    altered = prints != ledger.entries.histories[before.place]
+    altered = ledger.histories(old) != ledger.entries.histories[before.place]
     if altered.any():
+        other = "other ones" if ledger.recipe.order is None else "them with other values or in another order"
         raise OffdiagError(
-            f"expected counted events to stay as they are, received other ones of {int(altered.sum()):,} users "
+            f"expected counted events to stay as they are, received {other} of {int(altered.sum()):,} users "
             f"(for example {_examples(before.user_ids[altered])}) in {before.table.where}; put the log right, or fit "
             "again (nothing was changed)"
         )
-    same = prints == later.entries.histories[later.places(before.owners)]
-    return same, _drop_empty(old.select_users(~same))
+    return old
 
 
 def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -> LogPlan:
@@ -171,7 +150,7 @@ def plan_forget(ledger: Ledger, table: Table, ids: NDArray[Any] | None = None) -
             f"expected users of the model, received {int(unknown.sum()):,} who are not in it (for example "
             f"{_examples(wanted[unknown])}): never there, or forgotten already (nothing was changed)"
         )
-    right, parts = _match(ledger, _filter_rows(table, np.isin(found, wanted)[codes]), wanted, place)
+    right, parts = _match(ledger, filter_rows(table, np.isin(found, wanted)[codes]), wanted, place)
     if not right.all():
         absent = ~np.isin(wanted, found)
         what = "no rows" if absent[~right].all() else "other rows than the model has counted"
@@ -242,7 +221,7 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
         owners = ledger.hashes.users(user_ids)
         no_events, uncounted = np.zeros(len(users), digests.DIGEST), np.zeros(len(users), dtype=bool)
         return [Rows(table, user_ids, users, owners, ledger.places(owners), no_events, uncounted)]
-    rows = _distinct(ledger, table, one_owner_each=False)  # events not counted yet do not matter
+    rows = distinct(ledger, table, one_owner_each=False)  # events not counted yet do not matter
     everyone = np.ones(len(rows.owners), dtype=bool)
     return [rows, rows.select(everyone, rows.counted)]
 
@@ -250,65 +229,6 @@ def _readings(ledger: Ledger, table: Table) -> list[Rows]:
 def _examples(ids: NDArray[Any]) -> str:
     """The first few ids, for a message."""
     return ", ".join(repr(name) for name in ids[:SHOWN].tolist())
-
-
-def table_of(inter: Interactions) -> Table:
-    """One row for each stored entry; values only where they are not all 1."""
-    import polars as pl
-
-    def column(ids: NDArray[Any], places: NDArray[Any]) -> pl.Series:
-        return pl.Series(ids.tolist(), dtype=pl.String if ids.dtype.kind == "U" else pl.Int64).gather(places)
-
-    users = np.repeat(np.arange(inter.n_users), np.diff(inter.matrix.indptr))
-    return Table(
-        column(inter.user_ids, users),
-        column(inter.item_ids, inter.matrix.indices),
-        pl.Series(inter.matrix.data) if bool((inter.matrix.data != 1).any()) else None,
-        None if inter.times is None else pl.Series(inter.times),
-        "the data",
-    )
-
-
-def _distinct(ledger: Ledger, table: Table, *, one_owner_each: bool = True) -> Rows:
-    """Each event once: the first row of its user with its id. ``one_owner_each`` makes an id of two users an error."""
-    where = table.where
-    if not len(table.user):
-        raise OffdiagError(f"expected at least one event, received none in {where}; is it complete?")
-    # Users without events are dropped.
-    user, item = checked_ids(table.user, "user", where), checked_ids(table.item, "item", where)
-    table = replace(table, user=user, item=item, all_users=None)
-    user_ids, users = number(table.user)
-    owners = ledger.hashes.users(user_ids)
-    if ledger.recipe.columns.event is None:
-        table = replace(table, event=None)
-    events = ledger.hashes.events(table, user_ids, users, ledger.recipe.duplicates)
-    if digests.any_twice(events):  # much faster than finding the row of each
-        keep = np.zeros(len(events), dtype=bool)
-        keep[np.unique(digests.pairs(events, owners[users]), return_index=True)[1]] = True
-        table, users, events = _filter_rows(table, keep), users[keep], events[keep]
-    if one_owner_each and table.event is not None and digests.any_twice(events):
-        _, first, again = np.unique(events, return_index=True, return_inverse=True)
-        row = np.flatnonzero(first[again] != np.arange(len(events)))[0]
-        two = sorted(user_ids[users[[first[again[row]], row]]].tolist())
-        raise OffdiagError(_two_owners(table, row, f"of the users {two[0]!r} and {two[1]!r}"))
-    place = ledger.places(owners)
-    counted = ledger.counted(events, owners[users], place)
-    if one_owner_each and table.event is not None:  # without ids, an event is hashed with its user
-        new = np.flatnonzero(~counted)
-        foreign = new[ledger.holds(events[new])]
-        if len(foreign):
-            who = f"of the user {user_ids[users[foreign[0]]].item()!r}, counted before for another one,"
-            raise OffdiagError(_two_owners(table, foreign[0], who))
-    return Rows(table, user_ids, users, owners, place, events, counted)
-
-
-def _two_owners(table: Table, row: Any, whose: str) -> str:
-    """The error message for an event id that two users have."""
-    event = "" if table.event is None else repr(table.event[int(row)])
-    return (
-        f"expected every event id to be one event of one user, received {event} {whose} in "
-        f"{table.where}; number events over all users, or fit again without --event (nothing was changed)"
-    )
 
 
 def _entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
@@ -322,16 +242,10 @@ def _entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
 
 def _histories(table: Table, recipe: Recipe) -> Interactions:
     """Rows to histories as in the first fit; every user stays, even without any counted row."""
-    inter = assemble(table, recipe.duplicates)  # type: ignore[arg-type]
+    inter = assemble(table, recipe.duplicates, recipe.keep)  # type: ignore[arg-type]
     return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
 
 
 def _drop_empty(inter: Interactions) -> Interactions | None:
     """Without empty users and items; None if nothing is left."""
     return prepare.min_counts(inter) if inter.nnz else None
-
-
-def _filter_rows(table: Table, keep: NDArray[np.bool_]) -> Table:
-    import polars as pl
-
-    return replace(select_rows(table, pl.Series(keep, dtype=pl.Boolean)), all_users=None)

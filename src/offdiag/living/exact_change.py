@@ -7,6 +7,7 @@ changed Gram.
 
 from __future__ import annotations
 
+import copy
 import secrets
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from offdiag.living.order import Histories
     from offdiag.models.recommender import Recommender
 
+SUMS_ONLY = "sums"  # what was changed for users who were added; the weights follow with those who leave
 SMALL, LARGE = 2_000, 5_000  # items of a change: from SMALL on, half the catalogue means a new fit; from LARGE on, any
 
 
@@ -116,8 +118,13 @@ class Outcome:
     fresh: Recommender | None = None
 
 
-def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress: Progress | None) -> Certificate:
-    """Add (+1) or remove (−1) users; an error or an interrupt leaves the model unchanged."""
+def change_users(
+    model: Recommender, X: Any, sign: int, *, prove: bool, progress: Progress | None, solve: bool = True
+) -> Certificate:
+    """Add (+1) or remove (−1) users; an error or an interrupt leaves the model unchanged.
+
+    Without ``solve`` only the sums of a model of order are changed: another change must follow.
+    """
     begin = time.perf_counter()
     past.check_changeable(model)
     G = past.gram_of(model, progress)
@@ -126,11 +133,34 @@ def change_users(model: Recommender, X: Any, sign: int, *, prove: bool, progress
     before = digest_of(plan.roll, nonce, past.fingerprint_of(model))
     with Shield() as shield:
         shield.release()
-        outcome = compute(model, plan, shield, prove=prove, progress=progress)
+        if solve:
+            outcome = compute(model, plan, shield, prove=prove, progress=progress)
+        else:
+            outcome = Outcome(plan.sums_after(), NewWeights({}, SUMS_ONLY, 0.0, 0.0))
+            shield.hold()
         commit(model, plan, outcome)
         certificate = _certify(model, plan, outcome, nonce, before, begin)
         model._past = replace(model._past, certificate=certificate)
     return certificate
+
+
+def exchange_users(
+    model: Recommender, come: Any, gone: Any, *, prove: bool = False, progress: Progress | None = None
+) -> list[Certificate]:
+    """Add users and then remove others, either None; in this order no item is lost in between.
+
+    A model of order is solved once for both, so the first certificate is about its sums alone.
+    """
+    both = model.knows_order and come is not None and gone is not None
+    now = copy.copy(model) if both else model  # an error leaves no model with sums of one kind and weights of another
+    steps = []
+    if come is not None:
+        steps.append(change_users(now, come, 1, prove=False, progress=progress, solve=not both))
+    if gone is not None:
+        steps.append(change_users(now, gone, -1, prove=prove, progress=progress))
+    if both:
+        vars(model).update(vars(now))
+    return steps
 
 
 def make_plan(model: Recommender, G: Gram | SparseGram, X: Any, sign: int) -> Plan:

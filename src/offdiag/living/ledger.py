@@ -19,6 +19,7 @@ from scipy import sparse
 
 from offdiag.data.columns import Cleaning, Roles
 from offdiag.data.interactions import Interactions
+from offdiag.data.sequences import sequences_of
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.living import digests
 from offdiag.living.digests import Digests, Hashes, Hashing
@@ -78,6 +79,13 @@ class Recipe:
     at_least: float | None = None
     columns: Roles = field(default_factory=Roles)
     cleaning: Cleaning = field(default_factory=Cleaning)
+    keep: str = "pairs"  # or "events": every row is an event, also a repeated one
+    order: str | None = None  # what makes up a history in order: the "place" of each event, or also its "time"
+
+    @property
+    def event_rule(self) -> str:
+        """Whether equal rows are one event ("once"), or events of their own."""
+        return "sum" if self.keep == "events" else self.duplicates
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +163,15 @@ class Ledger:
         return digests.places(self.entries.events, events) >= 0
 
     def histories(self, inter: Interactions) -> Digests:
-        """One digest for the history of each row."""
-        return self.hashes.histories(inter.matrix, inter.item_ids)
+        """One digest for the history of each row, in its order if that was learned."""
+        if self.recipe.order is None:
+            return self.hashes.histories(inter.matrix, inter.item_ids)
+        sequences = sequences_of(inter)
+        assert sequences is not None  # as ``read_first`` has checked
+        assert isinstance(self.hashes, Hashes)  # models of order are younger than any other kind
+        if self.recipe.order == "place":
+            sequences = replace(sequences, times=None)
+        return self.hashes.sequences(sequences, inter.item_ids)
 
     def roll(self) -> Roll:
         """The digests of the histories alone."""
@@ -180,6 +195,8 @@ class Ledger:
         about = asdict(self.recipe) | {"columns": self.recipe.columns.present()}
         if self.recipe.cleaning == Cleaning():
             del about["cleaning"]
+        if self.recipe.order is None:  # as earlier versions wrote and read it
+            del about["keep"], about["order"]
         return about
 
     @classmethod
@@ -203,4 +220,6 @@ def read_recipe(about: dict[str, Any]) -> Recipe:
         raise ValueError("the ledger has no number for the least value")
     if recipe.duplicates not in ("sum", "once"):
         raise ValueError("the ledger says no way of reading rows")
+    if recipe.keep not in ("pairs", "events") or recipe.order not in (None, "place", "time"):
+        raise ValueError("the ledger says no way of reading histories in order")
     return recipe

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import Sequences, sequences_of
 from offdiag.errors import OffdiagError
 from offdiag.gramian import exact, layout
-from offdiag.gramian.order import Ageing, count_units, examples_of, unit_of
+from offdiag.gramian.order import UNIT_BITS, Ageing, count_units, examples_of
 from offdiag.gramian.order_gram import OrderGram
 from offdiag.gramian.packed import gram
 from offdiag.gramian.sparse import SparseGram
@@ -24,6 +24,10 @@ from offdiag.living.ledger import Roll
 from offdiag.living.user_rows import Sums, exact_sums
 from offdiag.progress import Progress
 
+if TYPE_CHECKING:
+    from offdiag.models.recommender import Recommender
+
+UNIT = 2.0**-UNIT_BITS  # whoever is in the model: a unit chosen from its first users would be a trace of them
 MANY_ITEMS = "fit it again on the changed data, or keep fewer items with od.prepare.min_counts(items=...)"
 
 
@@ -34,6 +38,12 @@ class Histories:
     sequences: Sequences
     ageing: Ageing
     later: bool
+    every_event: bool = True  # False: each pair of user and item once, at its latest time
+
+    @property
+    def order(self) -> str:
+        """What identifies a history besides its items: their "place", or also the "time" of each if that counts."""
+        return "place" if self.ageing.half_life is None else "time"
 
     def over(self, ids: NDArray[Any], item_ids: NDArray[Any]) -> Histories:
         """The same over another catalogue that has all their items."""
@@ -41,7 +51,7 @@ class Histories:
 
     def digested(self) -> Sequences:
         """What identifies these histories: the items in order, and the times if they count."""
-        return self.sequences if self.ageing.half_life is not None else replace(self.sequences, times=None)
+        return self.sequences if self.order == "time" else replace(self.sequences, times=None)
 
     def checksum(self) -> tuple[float, ...]:
         """Numbers that detect a later change of the arrays."""
@@ -57,14 +67,13 @@ def count(
     m, sequences = matrix.shape[1], histories.sequences
     memory.require(16 * m * m, f"adding to or taking from a model of {m:,} items exactly", MANY_ITEMS)
     pairs, low = exact.count(gram(matrix, user_power, progress=progress), matrix)
-    unit = unit_of(sequences, user_power)
-    sums = count_units(sequences, m, histories.ageing, unit, later=histories.later, user_power=user_power)
+    sums = count_units(sequences, m, histories.ageing, UNIT, later=histories.later, user_power=user_power)
     hashes = Hashes()
     found = hashes.sequences(histories.digested(), item_ids)
     roll = Roll(hashes, np.sort(found[sequences.lengths > 0]))
     G = OrderGram(
         **pairs.arrays(), user_power=user_power, sources=sums.A, targets=sums.K, examples=examples_of(sequences),
-        unit=np.array([unit]),
+        unit=np.array([UNIT]),
     )  # fmt: skip
     return G, low, roll
 
@@ -81,6 +90,13 @@ def sums_after(sums: Sums, rows: sparse.csr_array, histories: Histories, sign: i
         sequences, m, histories.ageing, float(G.unit[0]), later=histories.later, user_power=G.user_power
     )
     return replace(pairs, G=G.with_users(pairs.G, theirs, examples_of(sequences), sign))
+
+
+def order_of(model: Recommender) -> str | None:
+    """What identifies a history of this model, fitted or not, as in ``Histories.order``; None if only its items do."""
+    if not (model.knows_order and model.can_change):
+        return None
+    return "place" if model.get_params()["half_life"] is None else "time"
 
 
 def ordered_events(X: Any, name: str, *, timed: bool) -> Sequences:

@@ -92,6 +92,11 @@ def _sums(matrix: sparse.csr_array) -> SourceSums:
     )
 
 
+def can_follow(model: Recommender) -> bool:
+    """Whether users can be added to and removed from a fit of this model; some of its settings may rule that out."""
+    return model.can_change and not (model.knows_order and model.get_params().get("neighbours") is not None)
+
+
 def check_changeable(model: Recommender) -> None:
     """Check that users can be added to and removed from this model exactly."""
     name, source = type(model).__name__, model._past.source
@@ -99,7 +104,7 @@ def check_changeable(model: Recommender) -> None:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
     if not model.can_change:
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
-    if model.settings_.get("neighbours") is not None and model.knows_order:
+    if not can_follow(model):
         raise OffdiagError(
             f"a {name} with neighbours cannot be updated or made to forget: fit it again on the changed data"
         )

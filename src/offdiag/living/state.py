@@ -155,14 +155,18 @@ def _is_number(value: Any) -> bool:
 
 def _ledger_of(model: Recommender) -> Ledger | None:
     """The ledger of the model, or that of the users it was fitted on, if their ids are known."""
-    user_ids = None if model.knows_order else model._past.user_ids  # a ledger knows nothing of the order of events
+    user_ids, histories = model._past.user_ids, model._past.histories
     if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, model.item_ids_):
         from offdiag.data.interactions import Interactions
         from offdiag.living import events
 
         matrix = model._past.matrix()
         assert matrix is not None  # a Gram has no user ids
-        past.keep_ledger(model, events.ledger_of_data(Interactions(matrix, user_ids, model.item_ids_)))
+        inter = Interactions(matrix, user_ids, model.item_ids_)
+        if histories is None:
+            past.keep_ledger(model, events.ledger_of_data(inter))
+        else:
+            past.keep_ledger(model, events.ledger_of_histories(inter, histories))
     return model._past.ledger
 
 

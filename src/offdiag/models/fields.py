@@ -66,6 +66,7 @@ class Setting:
     size: bool = False  # a number of bytes: the command line also takes 20MB
     layout: bool = False  # how numbers are stored, not what is learned: not in ``settings_``
     search: Search | None = None  # range of od.tune by default; None: it leaves the setting alone
+    replaces: str = ""  # another setting that is not used where this one is given, and not searched then
 
     def check(self, model: str, name: str, value: Any) -> Any:
         """The value as a plain number, word or flag; "auto" stays for the fit to resolve."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import Sequences
 from offdiag.errors import OffdiagError
 from offdiag.gramian.order import Ageing, OrderSums, count_order
@@ -56,6 +57,7 @@ class NextItem(Recommender):
     l2_of_ease = True
     knows_order = True
     can_change = True
+    cluster_fit = "order"
 
     mix: float | Auto = fields.setting(
         "auto", low=0, high=1, search=fields.Range(0.0, 0.8), auto=order_defaults.RULE,
@@ -70,7 +72,7 @@ class NextItem(Recommender):
         "1: the whole history counts alike, in any order.",
     )  # fmt: skip
     history_half_life: float | None = fields.setting(
-        None, low=0, above=True,
+        None, low=0, above=True, replaces="history_decay",
         help="A choice counts half in a recommendation if it is this much older than the last one. In the unit of the "
         "times, which histories must then have; it replaces history_decay.",
     )  # fmt: skip
@@ -79,7 +81,7 @@ class NextItem(Recommender):
         help="The same while learning: the weight of an earlier choice, compared with the choice after it.",
     )  # fmt: skip
     half_life: float | None = fields.setting(
-        None, low=0, above=True,
+        None, low=0, above=True, replaces="decay",
         help="While learning, a choice counts half if it is this much older than what is predicted. "
         "In the unit of the times, seconds if they were dates; it replaces decay.",
     )  # fmt: skip
@@ -121,23 +123,36 @@ class NextItem(Recommender):
         """
         progress = reporter(progress)
         used = self._validate()
-        if used.half_life is not None and self.decay != "auto":
-            raise OffdiagError(f"expected decay or half_life, received both ({self.decay!r}, {self.half_life!r})")
-        if used.history_half_life is not None and self.history_decay != "auto":
-            both = f"({self.history_decay!r}, {self.history_half_life!r})"
-            raise OffdiagError(f"expected history_decay or history_half_life, received both {both}")
+        used._check_ageing()
         timed = used.half_life is not None or used.history_half_life is not None
         sequences, matrix, source = read_ordered(X, reading, "NextItem", timed=timed)
         used._check_memory(matrix, sequences)
         order_defaults.resolve(used, matrix, sequences, progress)
         weights = (used._dense if used.neighbours is None else used._sparse)(matrix, sequences, progress)
-        settings = used._settings()
-        del settings["block_bytes"]  # it does not change what is learned
+        pairs_only = isinstance(X, Interactions) and X.events is None
+        past = source.past.in_order(replace(used._histories(sequences), every_event=not pairs_only))
+        return self._store(weights, **vars(replace(source, past=past)), settings=used._used_settings())
+
+    def _check_ageing(self) -> None:
+        for name, known in fields.settings_of(self).items():
+            value, other = getattr(self, name), getattr(self, known.replaces or name)
+            if known.replaces and value is not None and other != "auto":
+                raise OffdiagError(f"expected {known.replaces} or {name}, received both ({other!r}, {value!r})")
+
+    def _choose_settings(self, inter: Interactions, progress: Progress | None) -> None:
+        """Replace every "auto", for a fit on a cluster."""
+        assert inter.events is not None
+        order_defaults.resolve(self, as_pairs(inter).matrix, inter.events, progress)
+
+    def _used_settings(self) -> dict[str, Any]:
+        """The settings that decided what was learned."""
+        settings = self._settings()
+        del settings["block_bytes"]
         settings = {name: value for name, value in settings.items() if value is not None}
-        if used.history_half_life is not None:
-            del settings["history_decay"]
-        past = source.past.in_order(used._histories(sequences))
-        return self._store(weights, **vars(replace(source, past=past)), settings=settings)
+        for name, known in fields.settings_of(self).items():
+            if known.replaces and name in settings:
+                del settings[known.replaces]
+        return settings
 
     def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
         sums = count_order(

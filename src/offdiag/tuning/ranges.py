@@ -23,6 +23,8 @@ def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str,
         raise OffdiagError(f"space must map settings to bounds, received {type(given).__name__}")
     for setting in [*fixed, *(given or {})]:
         check_setting(cls, setting)
+    if both := sorted(replaced(cls, given or {}) & {*fixed, *(given or {})}):
+        raise OffdiagError(f"{both[0]} is not used where its replacement has bounds; leave one of the two out")
     bounds: Space = {}
     for setting, wanted in (given or {}).items():
         if setting in fixed:
@@ -34,14 +36,18 @@ def given_bounds(cls: type, given: Mapping[str, Any] | None, fixed: Mapping[str,
 
 
 def space_of(cls: type, scale: Scale, fixed: Mapping[str, Any], given: Space) -> Space:
-    """The searched settings of a model class with their bounds; ``given`` replaces or adds some."""
+    """The searched settings of a model class with their bounds; ``given`` replaces or adds some.
+
+    A setting that another one replaces, held or searched, is left out.
+    """
     if not given and not settings_of(cls) and dataclasses.fields(cls):
         raise OffdiagError(
             f"expected one of {', '.join(model_list.MODELS)} or a space for {cls.__name__}, received none; "
             "pass space={'setting': (low, high), …}"
         )
     space: Space = _bounds(cls, scale) | given
-    return {setting: what for setting, what in space.items() if setting not in fixed}
+    without = {*fixed, *replaced(cls, {**fixed, **given})}
+    return {setting: what for setting, what in space.items() if setting not in without}
 
 
 def _bounds(cls: Any, scale: Scale) -> Space:
@@ -124,6 +130,12 @@ def check_setting(cls: type, name: str) -> None:
     fields = getattr(cls, "__dataclass_fields__", {})
     if name not in fields:
         raise OffdiagError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(fields) or 'none'}")
+
+
+def replaced(cls: Any, given: Mapping[str, Any]) -> set[str]:
+    """The settings that one of the given settings replaces, unless that one is None."""
+    known = settings_of(cls)
+    return {known[name].replaces for name, value in given.items() if name in known and value is not None} - {""}
 
 
 def searched(cls: Any) -> tuple[str, ...]:

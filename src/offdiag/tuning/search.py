@@ -76,7 +76,7 @@ def tune(
     }  # fmt: skip
     journal = Journal(study, header)
     try:
-        first, fixed, scale = _automatic(cls, bench, fixed, clock)
+        first, fixed, scale = _automatic(cls, bench, fixed, wanted, clock)
     except _OutOfTime:
         if any(trial.state == COMPLETE for trial in journal.trials):
             return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
@@ -315,7 +315,7 @@ def _class_and_fixed(
 
 
 def _automatic(
-    cls: type[Learner], bench: Bench, fixed: dict[str, Any], clock: _Clock
+    cls: type[Learner], bench: Bench, fixed: dict[str, Any], wanted: ranges.Space, clock: _Clock
 ) -> tuple[dict[str, Any], dict[str, Any], ranges.Scale]:
     """The settings the model would choose itself, those held fixed, and the scale of the data.
 
@@ -337,7 +337,8 @@ def _automatic(
             settings |= known
             fixed = fixed | {name: value for name, value in known.items() if name in fixed}
     scale = ranges.Scale(bench.matrix.shape[1], bench.matrix.nnz, float(n_u[n_u > 0].mean()), l2)
-    return {name: value for name, value in settings.items() if name not in fixed}, fixed, scale
+    without = {*fixed, *ranges.replaced(cls, {**fixed, **wanted})}
+    return {name: value for name, value in settings.items() if name not in without}, fixed, scale
 
 
 def _start(cls: type[Learner], settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from tests.fixtures.browser import expect, listed, titles_of
+from tests.fixtures.browser import Watched, expect, listed, titles_of
+from tests.fixtures.serving import Service
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +117,43 @@ def test_reasons_are_bars_with_the_exact_contributions(visit, exact, popular, ti
     assert similar == [titles[str(i)] for i in exact.similar(best, k=8).items[0].tolist()]
     row.locator(".title").click()
     expect(panel).to_be_hidden()
+
+
+def test_the_panel_says_what_an_item_counts_for_because_of_its_age(browser, tmp_path):
+    X = od.synthetic.interactions(300, 30, 3_000, times=True, names=False, seed=0)
+    settings = {"mix": 0.3, "l2": 5.0, "dropout": 0.2, "decay": 0.7, "history_decay": 0.8, "user_power": 0.0}
+    model = od.NextItem(**settings).fit(X)
+    model.save(tmp_path / "next.od")
+    history = X.item_ids[[4, 9, 2]].tolist()
+    best = model.recommend([history], k=1).items[0, 0].item()
+    reason = model.explain([history], best)
+    with Service(tmp_path, "next.od") as running, Watched(browser) as window:
+        page = window.open(running.url, h=[*history[:2], 9_999, history[2]], o=[best])  # the unknown one takes no place
+        panel = page.locator(f'#results [data-id="{best}"] .panel')
+        expect(panel).to_contain_text("Older choices count for less.")
+        lines = panel.locator(".bars > li")
+        expect(lines).to_have_count(3)
+        texts = {history[0]: "2 choices earlier: × 0.64", history[1]: "one choice earlier: × 0.8"}
+        for line, item in zip(lines.all(), reason.items.tolist(), strict=True):
+            assert line.locator(".aged").all_inner_texts() == [texts[item] for item in {item} & texts.keys()]
+        assert window.complaints == []
+
+
+def test_a_model_that_counts_by_time_takes_all_items_as_chosen_at_once(browser, tmp_path):
+    X = od.synthetic.interactions(300, 30, 3_000, times=True, names=False, seed=0)
+    settings = {"mix": 0.3, "l2": 5.0, "dropout": 0.2, "decay": 0.7, "user_power": 0.0}
+    model = od.NextItem(**settings, history_half_life=86_400.0).fit(X)
+    model.save(tmp_path / "half.od")
+    history = X.item_ids[[4, 9, 2]].tolist()
+    best = model.recommend([[(item, 0) for item in history]], k=1).items[0, 0].item()
+    with Service(tmp_path, "half.od") as running, Watched(browser) as window:
+        page = window.open(running.url, h=history, o=[best])
+        assert listed(page)[0] == str(best)
+        expect(page.locator("#lists-note")).to_contain_text("here all items were chosen at once")
+        panel = page.locator(f'#results [data-id="{best}"] .panel')
+        expect(panel.locator(".bars > li")).to_have_count(3)
+        assert panel.locator(".aged").count() == 0
+        assert window.complaints == []
 
 
 def test_negative_contributions_are_drawn_to_the_left(visit, exact):

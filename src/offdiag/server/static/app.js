@@ -22,6 +22,7 @@ const narrow = matchMedia("(max-width: 620px)"); // as in app.css
 let unknown = new Set(); // ids of the address that this model does not know
 let state = parse(location.hash);
 let models = [];
+let timed = false; // whether a model on the page counts by time, of which the page knows nothing
 let notice = "";
 let shown = null; // the answer on the page, and the model it compares with
 let retry = 0;
@@ -30,6 +31,7 @@ let working = 0;
 const left = (ids, id) => ids.filter((one) => keyOf(one) !== keyOf(id));
 const modelName = () => state.model ?? models[0];
 const otherName = () => (state.other && state.other !== modelName() ? state.other : null);
+const timesOf = (ids) => (timed ? { times: ids.map(() => 0) } : {}); // all at once, in the order of the list
 const say = (text) => { $("status").textContent = text; };
 const titleOf = (id) => (titles.get(keyOf(id)) ?? String(id)) + (unknown.has(keyOf(id)) ? " (not in this catalogue)" : "");
 const pickedAgain = () => showPicked(state, titleOf, act);
@@ -105,6 +107,7 @@ async function showModels() {
   }
   const shown = [modelName(), otherName()].filter(Boolean);
   const abouts = await Promise.all(shown.map((model) => (model === first.name ? first : get("model", { model }, signal))));
+  timed = abouts.some((about) => about.settings.history_half_life);
   choices($("model"), models, modelName());
   choices($("other"), ["", ...left(models, modelName())], otherName() ?? "");
   $("model-field").hidden = $("other-field").hidden = models.length < 2;
@@ -121,7 +124,7 @@ async function showLists() {
   const signal = beginList();
   $("results").setAttribute("aria-busy", "true");
   await during(async () => {
-    const body = { history: state.history, k: state.k, block: state.block };
+    const body = { history: state.history, ...timesOf(state.history), k: state.k, block: state.block };
     const other = otherName();
     const reply = other
       ? await post("compare", { ...body, models: [modelName(), other] }, signal)
@@ -179,6 +182,7 @@ function render(reply, other) {
     notice,
     popular ? `${state.history.length ? "Nothing in your history is known to this model" : "Nothing is chosen yet"}; these are the most popular items.` : `For the ${n === 1 ? "one item" : `${count(n)} items`} in your history.`,
     lost && !popular ? `${lost === 1 ? "One more is" : `${count(lost)} more are`} not in this catalogue and left out.` : "",
+    timed && n > 1 && !popular ? "This model counts by time; here all items were chosen at once." : "",
     other ? `${popularSides(reply)} ${count(reply.shared)} of ${count(length)} are in both lists. ${narrow.matches
       ? "Numbers are the ranks in each." : "▲ higher here than there, ▼ lower."}`
       : popular || !length ? "" : withoutReasons.has(modelName()) ? "This model gives no reasons."
@@ -194,7 +198,7 @@ async function openPanel(item, model, button, panel) {
   button.setAttribute("aria-expanded", "true");
   panel.hidden = false;
   await during(
-    () => fillPanel(panel, item, { history: state.history, model, act, learn }),
+    () => fillPanel(panel, item, { history: state.history, ...timesOf(state.history), model, act, learn }),
     (error) => panel.replaceChildren(h("p", { class: "soft" }, error.message)),
   );
 }

@@ -9,11 +9,11 @@ const REASONS = 12; // bars before the rest is summed up
 const THROUGH = 5;
 
 /** Fills `panel` for an item; `history` may be empty, `act` is what the page can do with an item. */
-export async function fillPanel(panel, item, { history, model, act, learn }) {
+export async function fillPanel(panel, item, { history, times, model, act, learn }) {
   panel.replaceChildren(h("p", { class: "soft" }, "Looking it up…"));
   const inHistory = history.some((id) => keyOf(id) === keyOf(item.id));
   const parts = await Promise.all([
-    history.length && !inHistory ? attempt(post("explain", { history, item: item.id, model })) : null,
+    history.length && !inHistory ? attempt(post("explain", { history, times, item: item.id, model })) : null,
     attempt(post("similar", { item: item.id, k: SIMILAR, model })),
   ]);
   const [reasons, alike] = parts;
@@ -22,21 +22,22 @@ export async function fillPanel(panel, item, { history, model, act, learn }) {
   if (reasons?.reply) learn(reasons.reply.contributions);
   if (alike.reply) learn(alike.reply.items);
   panel.replaceChildren(
-    ...(reasons ? explanation(reasons, model) : []),
+    ...(reasons ? explanation(reasons, model, history) : []),
     ...similar(alike, act, item),
   );
 }
 
 const attempt = (question) => question.then((reply) => ({ reply }), (error) => ({ error }));
 
-function explanation({ reply, error }, model) {
+function explanation({ reply, error }, model, history) {
   if (error) return [h("h4", {}, "Why?"), h("p", { class: "soft" }, error.message)];
   const parts = reply.contributions;
   const scale = scaleOf(parts.map((part) => part.contribution));
   const shown = parts.slice(0, parts.length > REASONS + 1 ? REASONS : parts.length);
   const rest = parts.slice(shown.length);
   const write = column(parts.map((part) => part.contribution));
-  const line = (part) => contribution(part, reply, scale, write, model);
+  const ages = agesOf(parts, history);
+  const line = (part) => contribution(part, reply, scale, write, model, ages.get(keyOf(part.id)));
   const lines = shown.map(line);
   if (rest.length) {
     const sum = rest.reduce((total, part) => total + part.contribution, 0);
@@ -56,12 +57,22 @@ function explanation({ reply, error }, model) {
   return [
     h("h4", {}, "Why?"),
     h("p", { class: "soft" }, `${place}. What each item of your history adds; together the score of ${number(reply.score)}.`
+      + (ages.size ? " Older choices count for less." : "")
       + (parts[0]?.rank_without === null ? " The history is too long for ranks without each." : "")),
     h("ul", { class: "bars" }, lines),
   ];
 }
 
-function contribution(part, reply, scale, write, model) {
+/** What an item counts for because of its age, as text by its key; without those that count in full. */
+function agesOf(parts, history) {
+  const weights = new Map(parts.map((part) => [keyOf(part.id), part.age_weight ?? 1]));
+  const known = history.map(keyOf).filter((key) => weights.has(key)); // what a model does not know takes no place
+  const text = (back, weight) => `${back === 1 ? "one choice" : `${count(back)} choices`} earlier: × ${number(weight)}`;
+  return new Map(known.map((key, at) => [key, weights.get(key), known.length - 1 - at])
+    .filter(([, weight]) => weight !== 1).map(([key, weight, back]) => [key, text(back, weight)]));
+}
+
+function contribution(part, reply, scale, write, model, age) {
   const detail = h("div", { class: "pair", hidden: true });
   const button = h("button", {
     type: "button", class: "link name", "aria-expanded": "false",
@@ -74,7 +85,7 @@ function contribution(part, reply, scale, write, model) {
   }, part.title);
   return h("li", {}, button, bar(part.contribution, ...scale),
     h("span", { class: "amount" }, write(part.contribution)),
-    h("span", { class: "without" }, without(reply.rank, part.rank_without)), detail);
+    h("span", { class: "without" }, age && h("span", { class: "aged" }, age), without(reply.rank, part.rank_without)), detail);
 }
 
 function without(rank, other) {
