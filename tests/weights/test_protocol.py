@@ -14,6 +14,7 @@ from offdiag.weights import (
     Compressed,
     Constant,
     Dense,
+    Grouped,
     ImplicitFactors,
     LowRank,
     Network,
@@ -44,6 +45,18 @@ def packed(m, rng, dtype, empty):
     if empty:
         scale[0] = own[0] = 0  # a column of zeros
     return Packed(rng.standard_normal(layout.size(m)).astype(dtype), scale, own)
+
+
+def grouped(m, rng, dtype, empty):
+    group = rng.integers(0, max(m // 2, 1), m)
+    _, group = np.unique(group, return_inverse=True)
+    blocks = [(block + block.T).reshape(-1) for block in (rng.random((s, s)) for s in np.bincount(group))]
+    scale = rng.standard_normal(m)
+    if empty:
+        scale[0] = 0
+    numbers = (rng.standard_normal(layout.size(m)), scale, np.concatenate(blocks))
+    C, scale, blocks = (part.astype(dtype) for part in numbers)
+    return Grouped(C, scale, group.astype(np.int64), blocks)
 
 
 def low_rank(m, rng, dtype, empty):
@@ -87,6 +100,7 @@ def attention(m, rng, dtype, empty):
 
 MAKE = {
     "packed": packed,
+    "grouped": grouped,
     "dense": lambda m, rng, dtype, empty: Dense(matrix(m, rng, dtype, empty)),
     "low_rank": low_rank,
     "symmetric": symmetric,

@@ -156,6 +156,7 @@ def supports(rows, events, window, later, repeats, share, scale, penalty, fill, 
     gram, acc, touched = np.zeros(m), np.zeros(m), np.empty(m + 1, np.uint32)
     scores, best = np.empty(k), np.empty(k, np.int64)
     indptr, items, first, step, _, weight, col_ptr, users, positions = events
+    alone = np.empty(0, np.int64)
     for i in range(lo, hi):
         n = add_users(*rows, i, True, gram, touched)
         n = _add_targets(
@@ -167,7 +168,7 @@ def supports(rows, events, window, later, repeats, share, scale, penalty, fill, 
         r = i - lo
         barred = m if repeats else i
         parent[r], below[r] = best_supports(
-            i, barred, gram, touched[:n], penalty, fill, scores, best, who[r], values[r]
+            i, barred, gram, touched[:n], penalty, alone, fill, scores, best, who[r], values[r]
         )
         for t in range(n):
             gram[touched[t]] = 0.0
