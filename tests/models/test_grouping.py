@@ -162,3 +162,74 @@ def test_contributions_of_grouped_models_add_up_to_the_score():
     parts = dict(zip(reasons.items.tolist(), reasons.contributions.tolist(), strict=True))
     assert reasons.score == pytest.approx(float(model.predict([history])[0, 4]), rel=1e-5)
     assert [parts[at] for at in parts if at in X.item_ids[3:6].tolist()] == [0, 0, 0]
+
+
+def one_of_each(scores, seen, group, k):
+    """By a stable sort and a set: the slow twin of ``one_per_group``."""
+    out, met = [], set()
+    for item in sorted(np.flatnonzero(~seen), key=lambda i: (-scores[i], i)):
+        if group[item] not in met:
+            met.add(group[item])
+            out.append(int(item))
+    return out[:k]
+
+
+@given(interactions(max_users=8, min_items=2), st.integers(1, 9), st.integers(0, 4), dtypes)
+def test_a_list_has_the_best_item_of_each_of_the_best_groups(X, k, n_groups, dtype):
+    m = X.shape[1]
+    group = np.arange(m) % (n_groups + 2)
+    model = od.EDLAE(dropout=0.3, l2=1.0, dtype=dtype).fit(X, groups=group)
+    lists = model.recommend(X, k=k, one_per_group=True)
+    scores, rows = model.predict(X), X.toarray()
+    for u in range(X.shape[0]):
+        values = scores[u] if rows[u].any() else model.popularity_
+        wanted = one_of_each(values, rows[u] > 0, group, min(k, m))
+        assert lists.indices[u, : lists.lengths[u]].tolist() == wanted
+
+
+def test_a_list_reaches_beyond_the_first_candidates_to_fill_its_places():
+    X = od.synthetic.interactions(50, 400, 8_000, seed=2)
+    popular = np.argsort(-np.bincount(X.matrix.indices, minlength=400), kind="stable")
+    group = np.arange(400)
+    group[popular[:390]] = 0  # nearly all belong together
+    lists = od.EDLAE(l2=5.0).fit(X, groups=group).recommend(X, k=10, one_per_group=True)
+    left = [len(set(group[np.setdiff1d(np.arange(400), X.matrix[[u]].indices)])) for u in range(50)]
+    assert lists.lengths.tolist() == np.minimum(left, 10).tolist()
+    assert all(len(set(group[row[row >= 0]])) == (row >= 0).sum() for row in lists.indices)
+
+
+def test_groups_of_a_catalogue_serve_any_model(tmp_path):
+    X = od.synthetic.interactions(60, 20, 500, seed=1)
+    shop = od.Catalogue.of(X.item_ids.tolist(), {"group": [str(n // 4) for n in range(20)]})
+    for model in (od.Popularity(), od.LowRankEDLAE(rank=3), od.EASE(l2=3.0)):
+        lists = model.fit(X).with_catalogue(shop).recommend(X, k=5, one_per_group=True)
+        assert all(len(set(row // 4)) == len(row) for row in (r[r >= 0] for r in lists.indices))
+    varied = od.Reranked(od.EASE(l2=3.0).fit(X).with_catalogue(shop), diversity=0.3)
+    assert all(len(set(row // 4)) == len(row) for row in varied.recommend(X, k=3, one_per_group=True).indices)
+    written = model.with_catalogue(shop).recommend_to(tmp_path / "top.csv", X, k=5, one_per_group=True)
+    assert written.n_rows == int(lists.lengths.sum())
+
+
+def test_lists_of_one_per_group_need_groups_and_no_other_quota():
+    X = od.synthetic.interactions(60, 20, 500, seed=1)
+    model = od.EASE(l2=3.0).fit(X)
+    with pytest.raises(od.OffdiagError, match="one_per_group needs groups, and this EASE has none"):
+        model.recommend(X, one_per_group=True)
+    with pytest.raises(od.OffdiagError, match="one_per_group"):
+        model.recommend(X, one_per_group="yes")
+    kinds = {item: n % 3 for n, item in enumerate(X.item_ids.tolist())}
+    model = od.EASE(l2=3.0).fit(X, groups=kinds)
+    with pytest.raises(od.OffdiagError, match="two quotas"):
+        od.Reranked(model, at_most=2, categories=kinds).recommend(X, one_per_group=True)
+
+
+def test_tuning_fits_every_trial_with_the_groups():
+    X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+    kinds = {item: n // 2 for n, item in enumerate(X.item_ids.tolist())}
+    split = od.split.strong(X, held_out=0.2)
+    tuned = od.tune(od.EDLAE, split, trials=2, groups=kinds, metric="ndcg@10")
+    again = od.evaluate(tuned.model.fit(split.train, groups=kinds), split.validation, ["ndcg@10"])
+    assert again.mean["ndcg@10"] == pytest.approx(tuned.value, rel=1e-3)
+    assert tuned.gain(split).tuned.n_users == 60
+    with pytest.raises(od.OffdiagError, match="DLAE does not learn from groups"):
+        od.tune(od.DLAE, split, trials=1, groups=kinds)

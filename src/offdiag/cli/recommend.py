@@ -59,6 +59,9 @@ def recommend(
         str | None, Option(metavar="FILE", help="A table of items and their categories, for --at-most.")
     ] = None,
     per: Annotated[str, Option(metavar="COLUMN", help="Column of --categories.")] = "category",
+    one_per_group: Annotated[
+        bool, Option("--one-per-group", help="Only the best of each group of items, e.g. one size of a shirt.")
+    ] = False,
     reasons: Annotated[bool, Option("--reasons", help="Also the item of the history that adds most.")] = False,
     titles: products.Titles = None,
     also: products.With = None,
@@ -122,6 +125,7 @@ def recommend(
         block=blocked,
         strict=strict,
         with_reasons=reasons,
+        one_per_group=one_per_group,
         history_decay=history_decay,
         history_half_life=history_half_life,
     )

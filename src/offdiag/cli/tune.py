@@ -13,7 +13,7 @@ import numpy as np
 from typer import Option
 
 from offdiag import checks, wording
-from offdiag.cli import console, fit, inputs, model_options, outputs
+from offdiag.cli import console, fit, group_options, inputs, model_options, outputs
 from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
@@ -60,6 +60,8 @@ def tune(
         str | None,
         Option("--out", "-o", metavar="MODEL", help="Fit the best settings on all users; save the model there."),
     ] = None,
+    groups: group_options.Groups = None,
+    group_column: group_options.GroupColumn = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
@@ -84,6 +86,7 @@ def tune(
     if both := sorted(set(held) & set(space)):
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
+    group_options.check(model_options.new_model(model, held, seed), groups, group_column)
     fit.check_updatable(cls, updatable, event, columns, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
@@ -92,6 +95,7 @@ def tune(
         work.begin(f"reading {inputs.name_of(data)}")
         inter, ledger = fit.read(data, columns, updatable, event)
         given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
+        given["groups"] = group_options.read(groups, group_column, inter.item_ids)
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
             console.note(f"interrupted after {len(tuned.trials):,} trials; continuing with the best of them")
@@ -102,7 +106,9 @@ def tune(
             gain = tuned.gain(split, progress=work)
             if out is not None:
                 work.begin(f"fitting {cls.__name__} on everyone")
-                fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, gain.tuned, work)
+                also: dict[str, Any] = {} if given["groups"] is None else {"groups": given["groups"]}
+                learner = cls(**tuned.settings).fit(inter, progress=work, **also)
+                fit.save(learner, out, ledger, key_file, gain.tuned, work)
         except KeyboardInterrupt:  # the results of the search are kept
             console.note(f"the settings chosen: {', '.join(outputs.settings_list(tuned.settings))}")
             raise

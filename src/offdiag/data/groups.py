@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from offdiag import wording
 from offdiag.data.catalogue import Catalogue
-from offdiag.data.columns import Options
+from offdiag.data.columns import Column, Options
 from offdiag.data.frames import is_frame
 from offdiag.data.ids import is_whole_text, of_type
 from offdiag.data.product_cells import LONGEST
@@ -24,13 +24,14 @@ from offdiag.errors import OffdiagError
 _LOG = logging.getLogger("offdiag")
 
 
-def read_groups(groups: Any, item_ids: NDArray[Any]) -> Catalogue:
+def read_groups(groups: Any, item_ids: NDArray[Any], column: Column | None = None) -> Catalogue:
     """The group of each item that has one, as a catalogue of groups alone; rows of unknown items are kept.
 
     ``groups`` is a dict or a pandas Series of item id to group, a sequence with a group for each item in their order, a
-    Catalogue with groups, or a table or file that ``od.read_catalogue`` could read. None, NaN and "" are no group.
+    Catalogue with groups, or a table or file that ``od.read_catalogue`` could read, where ``column`` names the one of
+    groups. None, NaN and "" are no group.
     """
-    found = _any_form(groups, item_ids)
+    found = _any_form(groups, item_ids, column)
     labelled = np.array([label is not None for label in found.column("group", found.items)], dtype=np.bool_)
     found = Catalogue.of(found.items[labelled], {"group": found.column("group", found.items[labelled])})
     known = found.places(item_ids) >= 0
@@ -59,7 +60,7 @@ def group_numbers(groups: Catalogue, item_ids: NDArray[Any]) -> NDArray[np.int64
     return np.array(listed, dtype=np.int64)
 
 
-def _any_form(groups: Any, item_ids: NDArray[Any]) -> Catalogue:
+def _any_form(groups: Any, item_ids: NDArray[Any], column: Column | None) -> Catalogue:
     if isinstance(groups, Catalogue):
         if "group" not in groups.columns:
             raise OffdiagError(
@@ -70,7 +71,7 @@ def _any_form(groups: Any, item_ids: NDArray[Any]) -> Catalogue:
     if isinstance(groups, Mapping) and not {"group", "item"} <= groups.keys():
         return _of_pairs(list(groups), groups.values())
     if isinstance(groups, str | os.PathLike | Mapping) or is_frame(groups):
-        return _of_table(groups)
+        return _of_table(groups, column)
     if hasattr(groups, "index") and hasattr(groups, "to_list") and not isinstance(groups, Sequence):  # pandas
         return _of_pairs(list(groups.index), groups.to_list())
     if isinstance(groups, set | frozenset) or not isinstance(groups, Iterable):
@@ -87,9 +88,10 @@ def _any_form(groups: Any, item_ids: NDArray[Any]) -> Catalogue:
     return _of_pairs(item_ids.tolist(), labels)
 
 
-def _of_table(source: Any) -> Catalogue:
-    frame, where, notes = read_whole(source, Options())
-    roles, found = find_product_columns(list(frame.columns), {}, where)
+def _of_table(source: Any, column: Column | None) -> Catalogue:
+    named = {} if column is None else {"group": column}
+    frame, where, notes = read_whole(source, Options(), tuple(named.values()))
+    roles, found = find_product_columns(list(frame.columns), named, where)
     if "group" not in roles:
         raise OffdiagError(
             f"expected a column of groups in {where}, received {', '.join(frame.columns)}; call it group, or name it: "

@@ -16,6 +16,7 @@ from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
     from offdiag.models.recommender import Recommender
+    from offdiag.models.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +55,16 @@ def grouping_of(model: Recommender, groups: Any, item_ids: NDArray[Any]) -> Grou
     check_taken(model)
     catalogue = read_groups(groups, item_ids)
     return Grouping(catalogue, group_numbers(catalogue, item_ids))
+
+
+def listed_groups(model: Scores) -> NDArray[np.int64]:
+    """The group of each item for ``one_per_group``: that of the fit, or else that of the catalogue."""
+    groups = model.groups_
+    if groups is None and model.catalogue_ is not None and "group" in model.catalogue_.columns:
+        groups = model.catalogue_
+    if groups is None:
+        raise OffdiagError(
+            f"one_per_group needs groups, and this {type(model).__name__} has none; fit it with groups=…, or give it a "
+            "catalogue with a group column: model.with_catalogue(…)"
+        )
+    return group_numbers(groups, model.item_ids_)

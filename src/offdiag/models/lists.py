@@ -43,6 +43,7 @@ class Lists:
         block: Any = None,
         strict: bool = False,
         reasons: bool = False,
+        one_per_group: bool = False,
         history_decay: float | None = None,
         history_half_life: float | None = None,
     ) -> Recommendations:
@@ -52,7 +53,8 @@ class Lists:
         may also be a table of events, which is read with the columns of the fit, or else those called user and item.
         ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
         (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
-        history that adds most to each score, and its share of all that is added.
+        history that adds most to each score, and its share of all that is added. ``one_per_group=True`` lists only the
+        best item of each group: those of the fit, or else of the catalogue (docs/groups.md).
 
         Recent choices can count for more, with any linear model: ``history_decay`` is what a choice counts for compared
         with the one after it, in (0, 1], and ``history_half_life`` is the age at which it counts half. Histories then
@@ -79,7 +81,7 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
         ordered = question.recency is not None
         lists = ranking.recommend(question, self._chosen(histories, users, data, ordered), strict=strict)
@@ -98,6 +100,7 @@ class Lists:
         block: Any = None,
         strict: bool = False,
         reasons: bool = False,
+        one_per_group: bool = False,
         titles: Mapping[Any, str] | None = None,
         columns: Sequence[str] = ("title",),
         rows_per_file: int | None = None,
@@ -121,7 +124,7 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
         return ranking.write(
             question, self._chosen(histories, users, data, question.recency is not None), path,

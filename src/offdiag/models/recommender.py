@@ -52,7 +52,6 @@ class Recommender(Estimator):
     counts_users_: bool  # whether popularity_ is the number of users of each item, as it is for 0/1 data
     compressed_: dict[str, Any]  # what od.compress did, in a model that it returned
     _catalogue: Catalogue | None = None
-    _groups: Catalogue | None = None
     _past: Past = Past()  # what it remembers of its users; never in a pickle or a model file
 
     def fit(
@@ -165,11 +164,6 @@ class Recommender(Estimator):
         if catalogue is not None:
             check_catalogue(catalogue, self._require_fit().item_ids_)
         self._catalogue = catalogue
-
-    @property
-    def groups_(self) -> Catalogue | None:
-        """The groups of items that it was fitted with: items of one group never explain each other (docs/groups.md)."""
-        return self._groups
 
     def with_catalogue(self, catalogue: Any) -> Self:
         """The same fit with the titles and other columns of its items; ``None`` takes them away.

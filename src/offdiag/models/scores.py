@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import ranking
+from offdiag import checks, ranking, rerank
+from offdiag.data.catalogue import Catalogue
 from offdiag.errors import OffdiagError, not_fitted
 from offdiag.models import wide_frames
+from offdiag.models.grouping import listed_groups
 from offdiag.models.lists import Lists
 from offdiag.weights import Weights
 
@@ -24,7 +26,13 @@ class Scores(Lists):
 
     weights_: Weights
     item_ids_: NDArray[Any]
+    _groups: Catalogue | None = None
     popularity_: NDArray[np.float64]  # column sums of the training data
+
+    @property
+    def groups_(self) -> Catalogue | None:
+        """The groups of items that it was fitted with: items of one group never explain each other (docs/groups.md)."""
+        return self._groups
 
     def predict(
         self, X: Any, *, history_decay: float | None = None, history_half_life: float | None = None
@@ -84,7 +92,13 @@ class Scores(Lists):
         return recency
 
     def ask(
-        self, k: int, *, history_decay: float | None = None, history_half_life: float | None = None, **words: Any
+        self,
+        k: int,
+        *,
+        one_per_group: bool = False,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
+        **words: Any,
     ) -> ranking.Question:
         """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
 
@@ -97,6 +111,8 @@ class Scores(Lists):
         """
         model = self._require_fit()
         recency = self._chosen_recency(history_decay, history_half_life)
+        if checks.flag("one_per_group", one_per_group):
+            words["reranked"] = rerank.with_one_per_group(words.get("reranked"), listed_groups(model))
         return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=recency, **words)
 
     def similar(
