@@ -229,9 +229,11 @@ def evaluate(
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
-    ordered = getattr(held_out, "ordered", None) if getattr(model, "knows_order", False) else None
-    if ordered is not None:
+    ordered = getattr(held_out, "ordered", None)
+    if ordered is not None and getattr(model, "knows_order", False):
         _warn_of_the_future(model, held_out)
+    elif getattr(ordered, "dislikes", None) is None:
+        ordered = None  # plain rows say as much, unless there are dislikes, which no list should have
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
     rows = np.flatnonzero(n_targets)

@@ -13,11 +13,11 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto, fields
+from offdiag.models import auto, dislikes, fields
 from offdiag.models.fields import Auto, number
 from offdiag.models.grouping import Grouping, grouping_of
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Reading, Source, check_gram, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, data_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky, grouped
 from offdiag.solvers.products import item_l2
@@ -106,10 +106,18 @@ class FullRankModel(_Settings):
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X, reading)
-        kinds = grouping_of(used, groups, source.item_ids)
-        self._check_memory(matrix.shape[1])
+        X = data_of(X, reading)
+        matrix, source = read_data(X)
+        kinds, disliked = grouping_of(used, groups, source.item_ids), dislikes.dislikes_of(used, X)
+        self._check_memory(matrix.shape[1] + (0 if disliked is None else len(np.unique(disliked.indices))))
         auto.from_data(matrix, used, progress=progress)
+        if disliked is not None:
+            rarity = inverse_propensity(source.popularity, used.propensity_power)
+            weights, penalty, objective = dislikes.solve(used, matrix, disliked, kinds, rarity, progress)
+            return self._store(
+                weights, **vars(source), settings=used._settings(), penalty_=penalty, objective_=objective,
+                _groups=kinds and kinds.catalogue,
+            )  # fmt: skip
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
         return self._solve(G, used, source, kinds, progress)
 
@@ -121,6 +129,7 @@ class FullRankModel(_Settings):
         used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)
+        dislikes.dislikes_of(used, G)
         kinds = grouping_of(used, groups, source.item_ids)
         self._check_memory(G.n_items)
         auto.from_gram(G, used)
@@ -197,6 +206,7 @@ class EASE(FullRankModel):
     """
 
     l2: float | Auto = fields.l2()
+    dislike_weight: float = fields.dislike_weight()
 
 
 @fields.model
@@ -246,6 +256,7 @@ class EDLAE(FullRankModel):
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
     kept_weight: float = fields.kept_weight()
+    dislike_weight: float = fields.dislike_weight()
 
 
 @fields.model

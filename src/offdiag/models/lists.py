@@ -38,6 +38,7 @@ class Lists:
         *,
         users: Any = None,
         data: Any = None,
+        disliked: Any = None,
         exclude_seen: bool = True,
         allow: Any = None,
         block: Any = None,
@@ -55,6 +56,9 @@ class Lists:
         (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
         history that adds most to each score, and its share of all that is added. ``one_per_group=True`` lists only the
         best item of each group: those of the fit, or else of the catalogue (docs/groups.md).
+
+        ``disliked`` holds a list of ids for each history (Interactions may have ``dislikes`` of their own). They are
+        never recommended; a model that was fitted with ``dislike_weight`` also learns from them (docs/dislikes.md).
 
         Recent choices can count for more, with any linear model: ``history_decay`` is what a choice counts for compared
         with the one after it, in (0, 1], and ``history_half_life`` is the age at which it counts half. Histories then
@@ -84,7 +88,8 @@ class Lists:
             one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
         ordered = question.recency is not None
-        lists = ranking.recommend(question, self._chosen(histories, users, data, ordered), strict=strict)
+        chosen = self._chosen(histories, users, data, ordered)
+        lists = ranking.recommend(question, chosen, strict=strict, disliked=disliked)
         return lists.with_catalogue(self.catalogue_)
 
     def recommend_to(
@@ -95,6 +100,7 @@ class Lists:
         *,
         users: Any = None,
         data: Any = None,
+        disliked: Any = None,
         exclude_seen: bool = True,
         allow: Any = None,
         block: Any = None,
@@ -129,7 +135,7 @@ class Lists:
         return ranking.write(
             question, self._chosen(histories, users, data, question.recency is not None), path,
             rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), columns=columns,
-            strict=strict, progress=reporter(progress),
+            strict=strict, disliked=disliked, progress=reporter(progress),
         )  # fmt: skip
 
     def _read(self, histories: Any, ordered: bool = False) -> Any:

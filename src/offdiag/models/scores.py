@@ -14,6 +14,7 @@ from offdiag.errors import OffdiagError, not_fitted
 from offdiag.models import wide_frames
 from offdiag.models.grouping import listed_groups
 from offdiag.models.lists import Lists
+from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
@@ -66,9 +67,11 @@ class Scores(Lists):
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting {m} features as input: a matrix "
                 "has a column for each item of the fit; give Interactions or lists of item ids to match items by id"
             )
-        rows, unknown = ranking.encode(self._read(X, recency is not None), model.item_ids_, recency)
+        X = self._read(X, recency is not None)
+        rows, unknown = ranking.encode(X, model.item_ids_, recency)
         ranking.report_unknown(unknown, stacklevel=stacklevel)
-        return rows
+        found = encode_dislikes(X, None, model.item_ids_, rows.shape[0]) if model.weights_.takes_dislikes else None
+        return rows if found is None else signed_rows(rows, found[0])
 
     def _require_fit(self) -> Self:
         if not hasattr(self, "weights_"):
@@ -147,12 +150,19 @@ class Scores(Lists):
         return lists.with_catalogue(self.catalogue_)
 
     def explain(
-        self, history: Any, item: Any, *, history_decay: float | None = None, history_half_life: float | None = None
+        self,
+        history: Any,
+        item: Any,
+        *,
+        disliked: Any = None,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
     ) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
         ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history. Where age
         counts (``history_decay`` and ``history_half_life`` are as in ``recommend``), ``.age_weights`` says how much.
+        ``disliked`` items contribute too, if the model learned from dislikes.
 
         Example:
             >>> import offdiag as od
@@ -163,5 +173,5 @@ class Scores(Lists):
         """
         model = self._require_fit()
         recency = self._chosen_recency(history_decay, history_half_life)
-        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, recency)
+        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, recency, disliked)
         return found.with_catalogue(self.catalogue_)

@@ -52,6 +52,7 @@ class Reading(TypedDict, total=False):
     where: str | None
     action: str | int | None
     weights: Mapping[str, float] | None
+    dislike_below: float | None
 
 
 @dataclass(frozen=True, eq=False)

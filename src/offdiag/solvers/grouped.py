@@ -62,9 +62,20 @@ class Solution:
 
 
 def solve(
-    values: Floats, m: int, group: Ints, *, dropout: float, l2: float | Doubles, progress: Progress | None = None
+    values: Floats,
+    m: int,
+    group: Ints,
+    *,
+    dropout: float,
+    l2: float | Doubles,
+    targets: int | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
-    """From packed G, which is overwritten by C; ``group`` is the number of each item's group."""
+    """From packed G, which is overwritten by C; ``group`` is the number of each item's group.
+
+    With ``targets``, only the first so many items are predicted, and the others are inputs (``models.dislikes``): the
+    columns of B do not depend on each other, so that changes the objective alone.
+    """
     members = Members(group)
     where = layout.diagonal_positions(m)
     g = values[where].astype(np.float64)
@@ -76,7 +87,8 @@ def solve(
         values[_places(m, rows[:, a], rows[:, b])] *= 1 / (1 - dropout)  # 1 + c
     cholesky.invert(values, m, progress)
     blocks = _inverse_blocks(values, m, members)
-    return Solution(values, blocks, _objective(blocks, members, g, cholesky.penalties(g, dropout, l2)))
+    column = _objective(blocks, members, g, cholesky.penalties(g, dropout, l2))
+    return Solution(values, blocks, float(column[:targets].sum()))
 
 
 def _places(m: int, i: Ints, j: Ints) -> Ints:
@@ -105,10 +117,10 @@ def _inverse_blocks(C: Floats, m: int, members: Members) -> Floats:
     return out
 
 
-def _objective(blocks: Floats, members: Members, g: Doubles, penalty: Doubles) -> float:
-    """Item i contributes g_i − r·β = D_ii − Λ_i."""
+def _objective(blocks: Floats, members: Members, g: Doubles, penalty: Doubles) -> Doubles:
+    """The share of each item in the objective: g_i − r·β = D_ii − Λ_i."""
     diagonal = np.empty(len(g))
     for s in np.unique(members.sizes).tolist():
         groups, rows = members.of_size(s)
         diagonal[rows] = blocks[members.block_starts[groups][:, None] + np.arange(s) * (s + 1)]
-    return float(np.sum((diagonal - penalty)[g > 0]))
+    return np.where(g > 0, diagonal - penalty, 0.0)

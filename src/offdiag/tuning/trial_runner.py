@@ -105,6 +105,7 @@ class Bench:
     def _by_gram(self, model: Learner) -> TypeGuard[GramLearner]:
         power = getattr(model, "user_power", None)
         wanted = getattr(model, "learns_from_gram", False) and not getattr(model, "prefers_data", False)
+        wanted = wanted and not getattr(model, "dislike_weight", 0.0)  # no Gram has dislikes
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Learner) -> float | None:

@@ -12,6 +12,7 @@ from offdiag.weights.packed import Packed as Packed
 from offdiag.weights.protocol import Scorer as Scorer
 from offdiag.weights.protocol import Tile as Tile
 from offdiag.weights.protocol import Weights as Weights
+from offdiag.weights.signed import Signed as Signed
 from offdiag.weights.sparse import Sparse as Sparse
 from offdiag.weights.sparse_low_rank import Smoothed as Smoothed
 from offdiag.weights.symmetric import Symmetric as Symmetric
