@@ -40,7 +40,11 @@ def test_a_file_is_read_as_a_table(tmp_path):
 
 
 def test_ids_and_their_text_are_the_same_items():
-    assert group_numbers(read_groups({"1": "x", 2: "x"}, np.array([1, 2, 3])), np.array([1, 2, 3])).tolist() == [0, 0, 1]
+    assert group_numbers(read_groups({"1": "x", 2: "x"}, np.array([1, 2, 3])), np.array([1, 2, 3])).tolist() == [
+        0,
+        0,
+        1,
+    ]
 
 
 def test_groups_of_unknown_items_are_kept_for_an_update(caplog):

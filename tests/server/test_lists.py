@@ -195,7 +195,9 @@ def test_a_batch_needs_times_for_each_history(ordered):
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ids=st.lists(st.integers(0, 29), max_size=8), k=st.integers(1, 12), blocked=st.lists(st.integers(0, 29), max_size=3))
+@given(
+    ids=st.lists(st.integers(0, 29), max_size=8), k=st.integers(1, 12), blocked=st.lists(st.integers(0, 29), max_size=3)
+)
 def test_one_item_per_group_as_in_the_library(grouped, ids, k, blocked):
     models, app = grouped
     for name, words in (("groups", {"block": blocked}), ("groups", {"allow": list(range(3, 30))}), ("shop", {})):

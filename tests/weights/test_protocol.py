@@ -20,6 +20,7 @@ from offdiag.weights import (
     Network,
     Packed,
     SelfAttention,
+    Signed,
     Smoothed,
     Sparse,
     Symmetric,
@@ -57,6 +58,14 @@ def grouped(m, rng, dtype, empty):
     numbers = (rng.standard_normal(layout.size(m)), scale, np.concatenate(blocks))
     C, scale, blocks = (part.astype(dtype) for part in numbers)
     return Grouped(C, scale, group.astype(np.int64), blocks)
+
+
+def signed(m, rng, dtype, empty):
+    disliked = np.flatnonzero(rng.random(m) < 0.5)
+    B = rng.standard_normal((m + len(disliked), m))
+    if empty:
+        B[0] = B[:, -1] = 0
+    return Signed(B.astype(dtype), disliked)
 
 
 def low_rank(m, rng, dtype, empty):
@@ -101,6 +110,7 @@ def attention(m, rng, dtype, empty):
 MAKE = {
     "packed": packed,
     "grouped": grouped,
+    "signed": signed,
     "dense": lambda m, rng, dtype, empty: Dense(matrix(m, rng, dtype, empty)),
     "low_rank": low_rank,
     "symmetric": symmetric,
@@ -275,9 +285,9 @@ def test_constant_weights_have_no_pairs():
     assert not W.diagonal().any()
 
 
-def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
+def test_only_compressed_weights_are_lossy_and_only_sums_compound():
     assert [kind for kind, shape in KINDS.items() if shape.lossy] == [Compressed.kind]
-    assert [kind for kind, shape in KINDS.items() if shape.compound] == [Smoothed.kind]
+    assert [kind for kind, shape in KINDS.items() if shape.compound] == [Signed.kind, Smoothed.kind]
 
 
 @pytest.mark.parametrize("storage", ["packed", "dense"])

@@ -10,7 +10,17 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, group_options, inputs, log_inputs, model_change, model_options, outputs, products
+from offdiag.cli import (
+    cluster_fit,
+    console,
+    group_options,
+    inputs,
+    log_inputs,
+    model_change,
+    model_options,
+    outputs,
+    products,
+)
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -86,7 +96,12 @@ def fit(
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
     group_options.check(learner, groups, group_column)
-    local = {"--groups": groups is not None, "--checkpoint": checkpoint is not None, "--validate": validate, "--updatable": updatable}
+    local = {
+        "--groups": groups is not None,
+        "--checkpoint": checkpoint is not None,
+        "--validate": validate,
+        "--updatable": updatable,
+    }
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
         raise OffdiagError(f"--cluster and {option} do not go together; leave one of them out")

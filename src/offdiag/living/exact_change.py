@@ -249,9 +249,7 @@ def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, befor
     )
 
 
-def refit(
-    model: Recommender, G: Gram | SparseGram, item_ids: NDArray[Any], progress: Progress | None
-) -> NewWeights:
+def refit(model: Recommender, G: Gram | SparseGram, item_ids: NDArray[Any], progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram: always right, never cheap."""
     fresh = model._refit(G, progress, item_ids)
     apart = ("item_ids_", "popularity_", "n_users_", "counts_users_", "settings_", "columns_")

@@ -135,9 +135,7 @@ class FullRankModel(_Settings):
         auto.from_gram(G, used)
         return self._solve(G.astype(self.dtype), used, source, kinds, progress)
 
-    def _solve(
-        self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None
-    ) -> Self:
+    def _solve(self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None) -> Self:
         """Overwrite the values of G with the weights."""
         settings = used._settings()
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched

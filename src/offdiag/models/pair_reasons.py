@@ -27,7 +27,13 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     if a == b:
         raise OffdiagError(f"a pair is two different items, received {item!r} twice")
     settings, W = model.settings_, model.weights_
-    if "l2" not in settings or isinstance(model, WeightDecayLAE) or model.knows_order or not W.linear or W.takes_dislikes:
+    if (
+        "l2" not in settings
+        or isinstance(model, WeightDecayLAE)
+        or model.knows_order
+        or not W.linear
+        or W.takes_dislikes
+    ):
         raise OffdiagError(
             f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
             f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"

@@ -47,9 +47,7 @@ def by_rows(
     return Columns(data.rank, g, H, supports, solve)
 
 
-def packed_rows(
-    G: Gram, k: int, model: SparseEDLAE, kinds: Grouping | None, progress: Progress | None
-) -> Columns:
+def packed_rows(G: Gram, k: int, model: SparseEDLAE, kinds: Grouping | None, progress: Progress | None) -> Columns:
     m = G.n_items
     rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)

@@ -169,9 +169,7 @@ def write(
     return done
 
 
-def recommend(
-    question: Question, histories: Any, *, strict: bool = False, disliked: Any = None
-) -> Recommendations:
+def recommend(question: Question, histories: Any, *, strict: bool = False, disliked: Any = None) -> Recommendations:
     """The k best items for each history; an empty history gets the most popular items, scored by their share."""
     lists = question.lists(histories, disliked=disliked)
     report_unknown(lists.unknown_in_histories, strict=strict)
