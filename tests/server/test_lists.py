@@ -226,3 +226,20 @@ def test_one_per_group_without_groups_is_refused(grouped):
     (answer,) = call(grouped[1], ("POST", "/recommend", {"history": [1], "one_per_group": True, "model": "none"}))
     one_error(answer, 409)
     assert answer.json()["error"].startswith("one_per_group needs groups")
+
+
+def test_disliked_items_are_left_out_and_weighed(tmp_path):
+    inter = ones()
+    other = sparse.csr_array((np.random.default_rng(0).random(inter.shape) < 0.1).astype(np.float32))
+    rated = od.Interactions(inter.matrix, inter.user_ids, inter.item_ids, dislikes=other)
+    models = {"plain": od.EASE(l2=5.0).fit(inter), "rated": od.EASE(l2=5.0, dislike_weight=1.0).fit(rated)}
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.od")
+    app, ids = create([tmp_path / f"{name}.od" for name in models]), inter.item_ids.tolist()
+    for name, model in models.items():
+        for history, disliked in (([3, 7], [5, 9]), ([], [0, 1]), ([3, 7], [7])):
+            liked, refused = [ids[n] for n in history], [ids[n] for n in disliked]
+            body = {"history": liked, "disliked": refused, "k": 8, "model": name, "reasons": 2}
+            (answer,) = call(app, ("POST", "/recommend", body))
+            wanted = model.recommend([liked], k=8, disliked=[refused])
+            assert [item["id"] for item in answer.json()["items"]] == wanted.items[0].tolist()

@@ -97,6 +97,7 @@ def fit(
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
     group_options.check(learner, groups, group_column)
     local = {
+        "--dislike-below": columns.dislike_below is not None,
         "--groups": groups is not None,
         "--checkpoint": checkpoint is not None,
         "--validate": validate,
@@ -199,6 +200,8 @@ def check_updatable(
         raise OffdiagError(f"{cls.__name__} cannot be updated; leave --updatable out")
     if cls.knows_order:
         raise OffdiagError(model_change.no_order(cls.__name__) + ", and leave --updatable out")
+    if columns.dislike_below is not None:
+        raise OffdiagError("--updatable does not go with --dislike-below: dislikes are not kept; leave one out")
     if max(columns.min_users, columns.min_items) > 1:
         raise OffdiagError(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "

@@ -28,9 +28,13 @@ FALLBACK_REASONS = ("empty", "unknown")  # the history has no items, or none tha
 class Filter:
     """Which items may be in the lists of a request."""
 
-    def __init__(self, served: ServedModel, asked: schemas.ListOptions) -> None:
+    def __init__(self, served: ServedModel, asked: schemas.ListOptions, disliked: list[Id] | None = None) -> None:
         self._served = served
         self.block, unknown = served.columns(asked.block) if asked.block else ([], [])
+        self.disliked: list[int] = []
+        if disliked:
+            self.disliked, strange = served.columns(disliked)
+            self.block, unknown = [*self.block, *self.disliked], [*unknown, *strange]
         self.allow: list[int] | None = None
         others: list[Id] = []
         if asked.allow is not None:
@@ -80,6 +84,15 @@ def row_of(served: ServedModel, ids: list[Id], times: schemas.Moments | None, as
         return served.row(ids, moments, recency)
     except OffdiagError as error:
         raise Refusal(409, str(error)) from None
+
+
+def with_dislikes(
+    history: list[int], values: NDArray[np.floating] | None, disliked: list[int]
+) -> tuple[list[int], NDArray[np.floating]]:
+    """The row with −1 for each disliked item, as the weights of a model that learned from dislikes read it."""
+    counted = dict(zip(history, [1.0] * len(history) if values is None else values.tolist(), strict=True))
+    row = sorted((counted | dict.fromkeys(disliked, -1.0)).items())
+    return [column for column, _ in row], np.array([value for _, value in row], dtype=np.float32)
 
 
 async def best(
@@ -136,6 +149,8 @@ async def make_list(
 ) -> dict[str, Any]:
     history, values, unknown = row_of(served, ids, times, asked)
     unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
+    if only.disliked and served.weights.takes_dislikes:
+        history, values = with_dislikes(history, values, only.disliked)
     if asked.one_per_group:
         found, scores = await best_of_groups(scorer, served, history, values, only, asked)
     else:
@@ -195,11 +210,10 @@ def reasons(
     if not len(history):
         return []
     try:
-        parts = served.weights.column(history, target).astype(np.float64)
+        counted = np.ones(len(history)) if values is None else values
+        parts = served.weights.contributions(history, counted, target)
     except OffdiagError as error:
         raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
-    if values is not None:
-        parts *= values
     strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
     strongest = strongest[parts[strongest] != 0]
     return entries(served, history[strongest], "contribution", parts[strongest])

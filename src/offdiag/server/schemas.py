@@ -89,7 +89,9 @@ class ListOptions(Weighing):
 
 
 class Recommend(ListOptions, OneHistory):
-    pass
+    disliked: Annotated[
+        Ids, about("Ids that the user disliked: never in the list, and weighed if the model learned from dislikes.")
+    ] = []
 
 
 class Batch(ListOptions, ManyHistories):
