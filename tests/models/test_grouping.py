@@ -233,3 +233,13 @@ def test_tuning_fits_every_trial_with_the_groups():
     assert tuned.gain(split).tuned.n_users == 60
     with pytest.raises(od.OffdiagError, match="DLAE does not learn from groups"):
         od.tune(od.DLAE, split, trials=1, groups=kinds)
+
+
+@pytest.mark.parametrize("kind", ["ease", "edlae"])
+def test_a_pair_of_items_is_taken_apart_without_a_rest(kind):
+    X = od.synthetic.interactions(60, 20, 500, seed=1)
+    model = KINDS[kind](dtype="float64").fit(X, groups={item: n // 3 for n, item in enumerate(X.item_ids.tolist())})
+    pair = model.explain_pair(X.item_ids[0], X.item_ids[7])
+    assert pair.together == pytest.approx(pair.direct + pair.amounts.sum())
+    assert abs(pair.rest) < 1e-9
+    assert model.explain_pair(X.item_ids[0], X.item_ids[1]).weight == 0
