@@ -136,7 +136,7 @@ class Arm:
     def data(self, rated: Rated) -> od.Interactions:
         return interactions(self.likes(rated), None if self.dislikes is None else self.dislikes(rated))
 
-    def choose(self, train: Rated, validation: HeldOut) -> tuple[dict[str, float], float]:
+    def choose(self, train: Rated, validation: HeldOut) -> tuple[dict[str, Any], float]:
         """The best of twelve combinations on the validation users."""
         X, history = self.data(train), self.data(validation.known)
         l2 = automatic_l2(X.matrix)
@@ -156,13 +156,13 @@ def automatic_l2(X: Rows) -> float:
     return number(used.l2)
 
 
-def predict(settings: dict[str, float], X: od.Interactions, history: od.Interactions) -> Doubles:
+def predict(settings: dict[str, Any], X: od.Interactions, history: od.Interactions) -> Doubles:
     return od.EDLAE(**settings).fit(X).predict(history)
 
 
 def best(
-    grid: Iterable[dict[str, float]], X: od.Interactions, history: od.Interactions, validation: HeldOut
-) -> tuple[dict[str, float], float]:
+    grid: Iterable[dict[str, Any]], X: od.Interactions, history: od.Interactions, validation: HeldOut
+) -> tuple[dict[str, Any], float]:
     values = []
     for settings in grid:
         values.append((float(validation.score(predict(settings, X, history), METRICS[0]).mean()), settings))
@@ -216,7 +216,7 @@ def one_hot(folder: Path, ids: Doubles) -> Rows:
     return sparse.csr_array(found.to_dummies().to_numpy().astype(np.float32))
 
 
-def with_features(X: Rows, F: Rows, settings: dict[str, float]) -> tuple[Doubles, Doubles]:
+def with_features(X: Rows, F: Rows, settings: dict[str, Any]) -> tuple[Doubles, Doubles]:
     """Weights of items and of features on items: features are inputs that are never predicted."""
     m, weight = X.shape[1], settings["weight"]
     G = gram(sparse.hstack([X, weight * F], format="csr"), 0.5, dtype="float32")
@@ -244,7 +244,7 @@ def new_users(data: Rated, ids: Doubles, folder: Path) -> dict[str, Any]:
     l2 = automatic_l2(X)
     popular = np.asarray(X.sum(axis=0)).ravel() / X.sum()
 
-    def measure(part: HeldOut, rows: Doubles, settings: dict[str, float]) -> dict[int, Doubles]:
+    def measure(part: HeldOut, rows: Doubles, settings: dict[str, Any]) -> dict[int, Doubles]:
         B, N = with_features(X, sparse.csr_array(F[users]), settings)
         found = {}
         for n in LENGTHS:

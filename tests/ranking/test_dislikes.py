@@ -10,7 +10,7 @@ from tests.laws.strategies import interactions
 @given(interactions(min_items=2), interactions(min_items=2))
 def test_a_dislike_is_minus_one_also_where_the_item_is_in_the_history(X, D):
     n, m = min(X.shape[0], D.shape[0]), min(X.shape[1], D.shape[1])
-    likes, dislikes = X[:n, :m].toarray(), D[:n, :m].toarray()
+    likes, dislikes = X[:n, :m].toarray(), (D[:n, :m].toarray() > 0).astype(np.float32)
     rows = signed_rows(sparse.csr_array(likes), sparse.csr_array(dislikes))
     np.testing.assert_array_equal(rows.toarray(), np.where(dislikes > 0, -1, likes))
     assert rows.has_sorted_indices

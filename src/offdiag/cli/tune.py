@@ -94,7 +94,14 @@ def tune(
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
         inter, ledger = fit.read(data, columns, updatable, event)
-        given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
+        given: dict[str, Any] = {
+            "trials": trials,
+            "seconds": seconds,
+            "study": study,
+            "fixed": held,
+            "space": space,
+            "seed": seed,
+        }
         given["groups"] = group_options.read(groups, group_column, inter.item_ids)
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":

@@ -45,7 +45,7 @@ def encode_dislikes(histories: Any, disliked: Any, item_ids: Any, n: int) -> Enc
 
 def signed_rows(X: sparse.csr_array, disliked: sparse.csr_array) -> sparse.csr_array:
     """The rows with −1 for each disliked item, also where it is in the history."""
-    liked = X - X.multiply(disliked != 0)
+    liked = X - X.multiply(disliked)  # where 1 is a dislike
     rows = sparse.csr_array(liked - disliked.astype(X.dtype))
     rows.eliminate_zeros()
     rows.sort_indices()

@@ -162,7 +162,8 @@ def join(parts: list[Supports]) -> Supports:
     """The supports of consecutive ranges of items, joined into one."""
     ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
     others = zip(*((part.rows, part.values, part.parent, part.below) for part in parts), strict=True)
-    return Supports(ptr, *map(np.concatenate, others))
+    rows, values, parent, below = map(np.concatenate, others)
+    return Supports(ptr, rows, values, parent, below)
 
 
 def solve(

@@ -70,7 +70,8 @@ class Signed(Tiled):
         return np.diag(self.B).copy()
 
     def column(self, items: Ints, target: int) -> Floats:
-        return self.B[items, target]
+        found: Floats = self.B[items, target]
+        return found
 
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         found = np.ascontiguousarray(self.B[: self.shape[0], lo:hi].T)
