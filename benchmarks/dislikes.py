@@ -2,8 +2,9 @@
 
 Users are divided into training, validation and test; of held-out users a fifth of the ratings is hidden, and the hidden
 likes are the targets. Everything else that they rated is never recommended, by any model. The settings of each model
-are chosen on the validation users, twelve combinations for each; the test users are measured once. Differences are
-paired. Writes results/dislikes.json and the tables of docs/dislikes.md.
+are chosen on the validation users: from a grid of nine without dislikes, then near the best of these with dislikes.
+The test users are measured once, and differences are paired. Writes results/dislikes.json and the tables of
+docs/dislikes.md.
 
     python benchmarks/dislikes.py [FOLDER WITH DATA SETS] [NAME …]
 """
@@ -35,9 +36,9 @@ from offdiag.weights import Grouped
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "dislikes.json"
-DROPOUTS = (0.3, 0.5, 0.65, 0.8)
+DROPOUTS = (0.3, 0.5, 0.7)
 TIMES_L2 = (0.3, 1.0, 3.0)  # the automatic one
-WEIGHTS = (0.25, 0.5, 1.0, 2.0)  # of dislikes
+WEIGHTS = (0.5, 1.0, 2.0)  # of dislikes
 FEATURE_WEIGHTS = (1.0, 3.0, 10.0)
 LENGTHS = (0, 1, 2, 5, 10, 20)  # of the histories of new users with features
 HIDDEN = 0.2
@@ -66,8 +67,9 @@ def ones(matrix: Rows, kept: Doubles) -> Rows:
 
 
 def read(folder: Path, name: str) -> tuple[Rated, Doubles]:
-    """The ratings of items with five likes or more by users with five likes or more, and the ids of these users."""
+    """The ratings of items with ``least`` likes or more by users with five likes or more, and the ids of these users."""
     like, clear = {"ml-1m": (4, 3)}.get(name, (7, 6))
+    least = 5 if name == "movietweetings" else 20
     if name == "ml-1m":
         frame = pl.read_parquet(folder / "ml-1m" / "ratings_values.parquet").rename({"rating": "value"})
         frame = frame.select(pl.col("userID").alias("user"), pl.col("movieID").alias("item"), "value")
@@ -81,7 +83,9 @@ def read(folder: Path, name: str) -> tuple[Rated, Doubles]:
         frame = pl.DataFrame(cells, schema=["user", "item", "value"], orient="row").cast(pl.Int64)
         frame = frame.with_columns(pl.col("value").clip(lower_bound=1))  # a rating of 0 would be no rating
     rated = od.read(frame, value="value", duplicates="once")
-    liked = od.prepare.min_counts(rated.select_entries(rated.matrix.data >= like), users=5, items=5, until_stable=True)
+    liked = od.prepare.min_counts(
+        rated.select_entries(rated.matrix.data >= like), users=5, items=least, until_stable=True
+    )
     rated = rated.select_users(ids=liked.user_ids.tolist()).select_items(ids=liked.item_ids.tolist())
     return Rated(rated.matrix, like, clear), rated.user_ids
 
@@ -136,17 +140,16 @@ class Arm:
     def data(self, rated: Rated) -> od.Interactions:
         return interactions(self.likes(rated), None if self.dislikes is None else self.dislikes(rated))
 
-    def choose(self, train: Rated, validation: HeldOut) -> tuple[dict[str, Any], float]:
-        """The best of twelve combinations on the validation users."""
+    def choose(self, train: Rated, validation: HeldOut, likes: dict[str, Any] | None) -> tuple[dict[str, Any], float]:
+        """The best on the validation users: of a grid, or near the best settings for ``likes`` alone."""
         X, history = self.data(train), self.data(validation.known)
-        l2 = automatic_l2(X.matrix)
-        grid = [{"dropout": p, "l2": t * l2} for p, t in itertools.product(DROPOUTS, TIMES_L2)]
-        if self.dislikes is None:
+        if self.dislikes is None or likes is None:
+            l2 = automatic_l2(X.matrix)
+            grid = [{"dropout": p, "l2": t * l2} for p, t in itertools.product(DROPOUTS, TIMES_L2)]
             return best(grid, X, history, validation)
-        middle = {"dropout": 0.65, "l2": l2}
-        first, value = best([middle | {"dislike_weight": w} for w in WEIGHTS], X, history, validation)
-        near = [one for one in grid if one != middle and one["dropout"] != min(DROPOUTS)]  # eight
-        other, more = best([one | {"dislike_weight": first["dislike_weight"]} for one in near], X, history, validation)
+        first, value = best([likes | {"dislike_weight": w} for w in WEIGHTS], X, history, validation)
+        near = [first | {"l2": t * first["l2"]} for t in TIMES_L2 if t != 1]
+        other, more = best(near, X, history, validation)
         return (other, more) if more > value else (first, value)
 
 
@@ -191,7 +194,7 @@ def study(data: Rated) -> dict[str, Any]:
     per_user: dict[str, dict[int, Doubles]] = {}
     for arm in ARMS:
         say(f"  {arm.name}")
-        settings, value = arm.choose(train, validation)
+        settings, value = arm.choose(train, validation, models.get("likes only", {}).get("settings"))
         scores = predict(settings, arm.data(train), arm.data(test.known))
         per_user[arm.name] = {k: test.score(scores, k) for k in METRICS}
         models[arm.name] = {"settings": settings, "validation": value}
@@ -279,7 +282,7 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     place = data_folder(words)
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"data": {}}
-    for name in words or ("movietweetings", "ml-1m", "anime"):
+    for name in words or ("ml-1m", "anime", "movietweetings"):
         say(name)
         rated, ids = read(place, name)
         found["data"][name] = study(rated)

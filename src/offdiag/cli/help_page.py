@@ -20,8 +20,8 @@ FAMILIES = {
     "Lists": (
         "--history", "--disliked", "--histories", "--history-decay", "--history-half-life", "--times",
         "--only-users", "--k", "--allow", "--block", "--block-pairs", "--include-seen",
-        "--diversity", "--at-most", "--categories", "--per", "--one-per-group", "--reasons", "--strict", "--all", "--space", "--titles",
-        "--id-column", "--title-column",
+        "--diversity", "--at-most", "--categories", "--per", "--one-per-group", "--reasons",
+        "--strict", "--all", "--space", "--titles", "--id-column", "--title-column",
     ),
     "Size": ("--cluster", "--keep", "--checkpoint", "--storage", "--max-bytes"),
     "Updates": ("--updatable", "--event", "--key-file", "--prove", "--certificate", "--rotate-key"),
