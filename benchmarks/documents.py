@@ -23,6 +23,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "next-item": ("docs/performance.md", ("next_item",)),
     "compression-sizes": ("docs/compression.md", ("compression",)),
     "compression-choices": ("docs/compression.md", ("compression",)),
+    "dislikes": ("docs/dislikes.md", ("dislikes",)),
+    "user-features": ("docs/dislikes.md", ("dislikes",)),
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),
     "completion-ranking": ("docs/theory/completion.md", ("completion",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),

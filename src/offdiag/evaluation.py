@@ -240,6 +240,8 @@ def evaluate(
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
     ordered = _ordered_histories(model, held_out, by_age=bool(recency))
+    if ordered is None and getattr(getattr(held_out, "ordered", None), "dislikes", None) is not None:
+        ordered = getattr(held_out, "ordered", None)  # no list should have what a user dislikes
 
     n_targets = np.diff(targets.indptr).astype(np.int64)
     rows = np.flatnonzero(n_targets)

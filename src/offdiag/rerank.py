@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,15 @@ class Rerank:
         shares = parallel.ranges(n, -(-n // USERS_AT_ONCE))
         parallel.run_parallel(greedy.choose, [(first, last, *words) for first, last in shares])
         return places
+
+
+def with_one_per_group(given: Rerank | None, group: NDArray[np.int64]) -> Rerank:
+    """The same with at most one item of each group; it has no other quota."""
+    if given is None:
+        return Rerank(category=group, at_most=1)
+    if given.at_most is not None:
+        raise OffdiagError("one_per_group and at_most are two quotas for one list; leave one of them out")
+    return replace(given, category=group, at_most=1)
 
 
 def relevance(columns: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -39,28 +39,32 @@ def decode_ids(tensors: dict[str, NDArray[Any]], name: str, dtype: str, n: int) 
     return ids
 
 
-def encode_catalogue(catalogue: Catalogue | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any] | None]:
-    """The products as tensors, and what the header says about them."""
+def encode_catalogue(
+    catalogue: Catalogue | None, kept_as: str = "catalogue"
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any] | None]:
+    """The products as tensors whose names begin with ``kept_as``, and what the header says about them."""
     if catalogue is None:
         return {}, None
-    tensors, ids_dtype = encode_ids(catalogue.items, "catalogue.items")
+    tensors, ids_dtype = encode_ids(catalogue.items, f"{kept_as}.items")
     for name, column in catalogue.data.items():
-        tensor = f"catalogue.{name}"
+        tensor = f"{kept_as}.{name}"
         tensors |= _text_tensors(tensor, column) if isinstance(column, Texts) else {tensor: column}
     return tensors, {"n_rows": len(catalogue), "columns": list(catalogue.columns), "ids_dtype": ids_dtype}
 
 
-def decode_catalogue(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | None) -> Catalogue | None:
+def decode_catalogue(
+    tensors: dict[str, NDArray[Any]], about: dict[str, Any] | None, kept_as: str = "catalogue"
+) -> Catalogue | None:
     """The products; their texts stay in the file until they are read."""
     if about is None:
         return None
     n = about["n_rows"]
-    items = decode_ids(tensors, "catalogue.items", about["ids_dtype"], n)
+    items = decode_ids(tensors, f"{kept_as}.items", about["ids_dtype"], n)
     if np.any(items[1:] <= items[:-1]):
         raise ValueError("the items of the catalogue are not in ascending order")
     data: dict[str, Texts | NDArray[np.float64]] = {}
     for name in (name for name in NAMES if name in about["columns"]):
-        tensor = f"catalogue.{name}"
+        tensor = f"{kept_as}.{name}"
         if tensor in tensors:
             if name != "price" or tensors[tensor].shape != (n,) or tensors[tensor].dtype != np.float64:
                 raise ValueError(f"the column {name} does not fit the catalogue")
@@ -71,7 +75,7 @@ def decode_catalogue(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | N
         data[name] = texts
     found = Catalogue(items, data)
     if found.too_long() is not None:
-        raise ValueError(f"the texts of catalogue.{found.too_long()} are too long")
+        raise ValueError(f"the texts of {kept_as}.{found.too_long()} are too long")
     return found
 
 

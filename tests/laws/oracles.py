@@ -91,6 +91,34 @@ def expected_stochastic_loss(X, B, dropout, a, b):
     return total
 
 
+def same_group(group):
+    """1 within a group, 0 elsewhere."""
+    group = np.asarray(group)
+    return (group[:, None] == group[None, :]).astype(np.float64)
+
+
+def grouped_weights(G, group, dropout, l2):
+    """Column i regressed on the items outside its group, whose noise drops whole groups: no formula of ours is used."""
+    group, B = np.asarray(group), np.zeros(G.shape)
+    H = G + dropout / (1 - dropout) * same_group(group) * G + l2 * np.eye(len(G))
+    for i in range(len(G)):
+        others = np.flatnonzero((group != group[i]) & (np.diag(G) > 0))
+        if G[i, i] > 0 and len(others):
+            B[others, i] = np.linalg.solve(H[np.ix_(others, others)], G[others, i])
+    return B
+
+
+def expected_loss_of_groups(X, B, group, dropout):
+    """E‖A^½ ∘ (X − Z B/q)‖²/p, whole groups dropped and only dropped entries counted: every mask of groups, listed."""
+    X, group = np.asarray(X, dtype=np.float64), np.asarray(group)
+    kinds, q, total = np.unique(group), 1 - dropout, 0.0
+    for mask in itertools.product([0.0, 1.0], repeat=len(kinds)):
+        kept = np.array(mask)[np.searchsorted(kinds, group)]
+        chance = np.prod(np.where(np.array(mask) == 1, q, dropout))
+        total += chance * float(((1 - kept) * (X - (X * kept) @ B / q) ** 2).sum())
+    return total / dropout
+
+
 def top_k(scores, seen, k, allowed=None):
     """Ranked columns per row by a stable sort, -1 where none are left."""
     n, m = scores.shape

@@ -192,3 +192,54 @@ def test_a_batch_needs_times_for_each_history(ordered):
     ):
         one_error(answer, 409)
         assert text in answer.json()["error"]
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ids=st.lists(st.integers(0, 29), max_size=8), k=st.integers(1, 12), blocked=st.lists(st.integers(0, 29), max_size=3)
+)
+def test_one_item_per_group_as_in_the_library(grouped, ids, k, blocked):
+    models, app = grouped
+    for name, words in (("groups", {"block": blocked}), ("groups", {"allow": list(range(3, 30))}), ("shop", {})):
+        wanted = models[name].recommend([ids], k=k, one_per_group=True, **words)
+        body = {"history": ids, "k": k, "one_per_group": True, "model": name, **words}
+        (answer,) = call(app, ("POST", "/recommend", body))
+        assert [item["id"] for item in answer.json()["items"]] == wanted.items[0, : wanted.lengths[0]].tolist()
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory):
+    """Models of 30 items in tens: groups of the fit, groups of the catalogue, and none."""
+    folder = tmp_path_factory.mktemp("grouped")
+    inter = od.synthetic.interactions(250, 30, 2_500, names=False, seed=4)
+    shop = od.Catalogue.of(list(range(30)), {"group": [str(item % 7) for item in range(30)]})
+    models = {
+        "groups": od.EDLAE(l2=5.0).fit(inter, groups=np.arange(30) // 4),
+        "shop": od.EASE(l2=5.0).fit(inter).with_catalogue(shop), "none": od.EASE(l2=5.0).fit(inter),
+    }  # fmt: skip
+    for name, model in models.items():
+        model.save(folder / f"{name}.od")
+    return models, create([folder / f"{name}.od" for name in models])
+
+
+def test_one_per_group_without_groups_is_refused(grouped):
+    (answer,) = call(grouped[1], ("POST", "/recommend", {"history": [1], "one_per_group": True, "model": "none"}))
+    one_error(answer, 409)
+    assert answer.json()["error"].startswith("one_per_group needs groups")
+
+
+def test_disliked_items_are_left_out_and_weighed(tmp_path):
+    inter = ones()
+    other = sparse.csr_array((np.random.default_rng(0).random(inter.shape) < 0.1).astype(np.float32))
+    rated = od.Interactions(inter.matrix, inter.user_ids, inter.item_ids, dislikes=other)
+    models = {"plain": od.EASE(l2=5.0).fit(inter), "rated": od.EASE(l2=5.0, dislike_weight=1.0).fit(rated)}
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.od")
+    app, ids = create([tmp_path / f"{name}.od" for name in models]), inter.item_ids.tolist()
+    for name, model in models.items():
+        for history, disliked in (([3, 7], [5, 9]), ([], [0, 1]), ([3, 7], [7])):
+            liked, refused = [ids[n] for n in history], [ids[n] for n in disliked]
+            body = {"history": liked, "disliked": refused, "k": 8, "model": name, "reasons": 2}
+            (answer,) = call(app, ("POST", "/recommend", body))
+            wanted = model.recommend([liked], k=8, disliked=[refused])
+            assert [item["id"] for item in answer.json()["items"]] == wanted.items[0].tolist()

@@ -15,11 +15,13 @@ from offdiag.weights import (
     Compressed,
     Constant,
     Dense,
+    Grouped,
     ImplicitFactors,
     LowRank,
     Network,
     Packed,
     SelfAttention,
+    Signed,
     Smoothed,
     Sparse,
     Symmetric,
@@ -45,6 +47,26 @@ def packed(m, rng, dtype, empty):
     if empty:
         scale[0] = own[0] = 0  # a column of zeros
     return Packed(rng.standard_normal(layout.size(m)).astype(dtype), scale, own)
+
+
+def grouped(m, rng, dtype, empty):
+    group = rng.integers(0, max(m // 2, 1), m)
+    _, group = np.unique(group, return_inverse=True)
+    blocks = [(block + block.T).reshape(-1) for block in (rng.random((s, s)) for s in np.bincount(group))]
+    scale = rng.standard_normal(m)
+    if empty:
+        scale[0] = 0
+    numbers = (rng.standard_normal(layout.size(m)), scale, np.concatenate(blocks))
+    C, scale, blocks = (part.astype(dtype) for part in numbers)
+    return Grouped(C, scale, group.astype(np.int64), blocks)
+
+
+def signed(m, rng, dtype, empty):
+    disliked = np.flatnonzero(rng.random(m) < 0.5)
+    B = rng.standard_normal((m + len(disliked), m))
+    if empty:
+        B[0] = B[:, -1] = 0
+    return Signed(B.astype(dtype), disliked)
 
 
 def low_rank(m, rng, dtype, empty):
@@ -88,6 +110,8 @@ def attention(m, rng, dtype, empty):
 
 MAKE = {
     "packed": packed,
+    "grouped": grouped,
+    "signed": signed,
     "dense": lambda m, rng, dtype, empty: Dense(matrix(m, rng, dtype, empty)),
     "low_rank": low_rank,
     "symmetric": symmetric,
@@ -265,9 +289,9 @@ def test_constant_weights_have_no_pairs():
     assert not W.diagonal().any()
 
 
-def test_only_compressed_weights_are_lossy_and_only_smoothed_compound():
+def test_only_compressed_weights_are_lossy_and_only_sums_compound():
     assert [kind for kind in MAKE if weights(kind, 4).lossy] == [Compressed.kind]
-    assert [kind for kind in MAKE if weights(kind, 4).compound] == [Smoothed.kind]
+    assert {kind for kind in MAKE if weights(kind, 4).compound} == {Signed.kind, Smoothed.kind}
 
 
 @pytest.mark.parametrize("storage", ["packed", "dense"])

@@ -46,7 +46,7 @@ def relabel_rows(indptr, indices, data, rank, binary, first, last, out, out_data
 
 @compiled
 def supports(
-    indptr, indices, data, weight, col_ptr, users, positions, penalty, fill, lo, hi, who, share, parent, below
+    indptr, indices, data, weight, col_ptr, users, positions, penalty, group, fill, lo, hi, who, share, parent, below
 ):
     """For items lo..hi the k items j of largest G_ji²/H_jj, descending, and their G_ji; -1 after the last.
 
@@ -60,7 +60,9 @@ def supports(
     for i in range(lo, hi):
         n = add_users(indptr, indices, data, weight, col_ptr, users, positions, i, True, acc, touched)
         r = i - lo
-        parent[r], below[r] = best_supports(i, i, acc, touched[:n], penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(
+            i, i, acc, touched[:n], penalty, group, fill, scores, items, who[r], share[r]
+        )
         for t in range(n):
             acc[touched[t]] = 0.0
 
@@ -103,19 +105,25 @@ def _add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):
 
 
 @compiled
-def supports_of_rows(rows, penalty, fill, lo, hi, who, share, parent, below):
+def supports_of_rows(rows, penalty, group, fill, lo, hi, who, share, parent, below):
     """The same from rows lo..hi of the whole G."""
     k = who.shape[1]
     scores, items = np.empty(k), np.empty(k, np.int64)
     for i in range(lo, hi):
         r = i - lo
         touched = np.flatnonzero(rows[r])
-        parent[r], below[r] = best_supports(i, i, rows[r], touched, penalty, fill, scores, items, who[r], share[r])
+        parent[r], below[r] = best_supports(
+            i, i, rows[r], touched, penalty, group, fill, scores, items, who[r], share[r]
+        )
 
 
 @compiled
-def best_supports(i, barred, acc, touched, penalty, fill, scores, items, who, share):
-    """The k best of the touched items but ``barred``; ties go to the more popular one. Returns parent and below."""
+def best_supports(i, barred, acc, touched, penalty, group, fill, scores, items, who, share):
+    """The k best of the touched items but ``barred`` and its group; ties go to the more popular one.
+
+    Returns parent and below. ``group`` is empty if there are no groups.
+    """
+    grouped = len(group) > 0
     m, k = len(penalty), len(scores)
     scores[:] = -np.inf
     items[:] = m
@@ -125,6 +133,9 @@ def best_supports(i, barred, acc, touched, penalty, fill, scores, items, who, sh
         if j == barred:
             continue
         value = acc[j] * (acc[j] * penalty[j])
+        if grouped and group[j] == group[i]:
+            below += j < i  # in the row of the Gram, but not in the support
+            continue
         if value > scores[0] or (value == scores[0] and j < items[0]):
             sift_down(scores, items, 0, k, value, j)
         if j < i:
@@ -139,7 +150,7 @@ def best_supports(i, barred, acc, touched, penalty, fill, scores, items, who, sh
             break
         if at < found and items[at] == j:
             at += 1
-        elif j != barred:
+        elif j != barred and not (grouped and group[j] == group[i]):
             items[n] = j
             n += 1
     for a in range(found):
@@ -191,8 +202,8 @@ def gram_rows(
 
 
 @compiled
-def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):
-    """The lower triangle of H[S, S] by columns, each one slot longer than S.
+def _sub_gram(S, place, ptr, column_ptr, columns, values, H, group, growth, where, A):
+    """The lower triangle of H[S, S] by columns, each one slot longer than S; entries within a group grow by a factor.
 
     S descends, so column a is in the row of S[a]. ``where`` is len(S) for items that are not in S: entries that do not
     belong to A go to the last slot, without a test.
@@ -211,6 +222,10 @@ def _sub_gram(S, place, ptr, column_ptr, columns, values, H, where, A):
             for c in range(a + 1, n):
                 column[c] = row[S[c]]
         column[a] = H[s]
+        if len(group):
+            for c in range(a + 1, n):
+                if group[S[c]] == group[s]:
+                    column[c] *= growth
 
 
 @compiled
@@ -294,7 +309,7 @@ def _cholesky(A, n, b, x, args):
 
 @compiled
 def solve_columns(
-    items, first, last, ptr, rows, values, explained, place, gram_ptr, column_ptr, columns, gram, H, most
+    items, first, last, ptr, rows, values, explained, place, gram_ptr, column_ptr, columns, gram, H, group, growth, most
 ):
     """values = G[S, i] of items[first..last] replaced by β on the support S = rows[ptr[i] : ptr[i + 1]], descending.
 
@@ -323,7 +338,7 @@ def solve_columns(
         for a in range(n):
             where[S[a]] = a
             b[a] = beta[a]
-        _sub_gram(S, place, gram_ptr, column_ptr, columns, gram, H, where, A)
+        _sub_gram(S, place, gram_ptr, column_ptr, columns, gram, H, group, growth, where, A)
         for a in range(n):
             where[S[a]] = n
         steps = np.int64(most * n)

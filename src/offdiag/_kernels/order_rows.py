@@ -178,12 +178,15 @@ def supports(events, ageing, unit, repeats, acc, touched, terms, penalty, fill, 
     """The same as ``column_solves.supports`` for columns lo..hi; with ``repeats`` an item may be in its own support."""
     m, k = len(penalty), who.shape[1]
     scores, best = np.empty(k), np.empty(k, np.int64)
+    alone = np.empty(0, np.int64)
     for i in range(lo, hi):
         n = _add_column(events, ageing, i, acc, touched, terms)
         for t in range(n):
             acc[touched[t]] *= unit
         r = i - lo
         barred = m if repeats else i
-        parent[r], below[r] = best_supports(i, barred, acc, touched[:n], penalty, fill, scores, best, who[r], values[r])
+        parent[r], below[r] = best_supports(
+            i, barred, acc, touched[:n], penalty, alone, fill, scores, best, who[r], values[r]
+        )
         for t in range(n):
             acc[touched[t]] = 0.0

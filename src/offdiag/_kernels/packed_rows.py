@@ -62,15 +62,16 @@ def move_rows(P, h, e, at, new_P, new_h, new_e, first, last):
         if j >= 0 and new_h + j < m:
             i = at[new_h + j]
             for c in range(j + 1):
-                new_P[r, c] = _entry(P, h, e, i, at[new_h + c])
+                new_P[r, c] = entry(P, h, e, i, at[new_h + c])
         if r < new_h:
             i = at[r]
             for c in range(r, m):
-                new_P[r, c + new_e] = _entry(P, h, e, i, at[c])
+                new_P[r, c + new_e] = entry(P, h, e, i, at[c])
 
 
 @compiled
-def _entry(P, h, e, i, j):
+def entry(P, h, e, i, j):
+    """A[i, j], 0 if one of the two is −1."""
     if i < 0 or j < 0:
         return P.dtype.type(0)
     low, high = min(i, j), max(i, j)

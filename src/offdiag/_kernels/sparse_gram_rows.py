@@ -232,7 +232,7 @@ def more_popular(ptr, indices, order, rank, first, last, below):
 
 
 @compiled
-def supports_of_gram(ptr, indices, values, order, rank, penalty, fill, items, who, share, parent, below):
+def supports_of_gram(ptr, indices, values, order, rank, penalty, group, fill, items, who, share, parent, below):
     """The same as ``column_solves.supports`` from G, for any items (numbered by popularity)."""
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
@@ -244,7 +244,7 @@ def supports_of_gram(ptr, indices, values, order, rank, penalty, fill, items, wh
             touched[p - begin] = rank[indices[p]]
             acc[touched[p - begin]] = values[p]
         parent[r], below[r] = best_supports(
-            i, i, acc, touched[: end - begin], penalty, fill, scores, best, who[r], share[r]
+            i, i, acc, touched[: end - begin], penalty, group, fill, scores, best, who[r], share[r]
         )
         for t in range(end - begin):
             acc[touched[t]] = 0.0

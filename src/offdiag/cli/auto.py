@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -57,7 +58,8 @@ def auto(
     shop = products.given(catalogue, catalogue_columns)
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
-        inter, _ = fit.read(data, columns, False, None)
+        every = columns.time is not None and columns.negative != "net"  # models of order learn from every event
+        inter = inputs.read_filtered(data, replace(columns, in_order=columns.in_order or every))
         work.begin("trying models")
         found = od.auto(inter, seconds=60 * minutes, metric=metric, serve=serve, seed=seed, progress=work)
         if found.stopped == "interrupted":

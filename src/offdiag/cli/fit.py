@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_options, outputs, products
+from offdiag.cli import cluster_fit, console, group_options, inputs, log_inputs, model_options, outputs, products
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag fit ratings.csv --catalogue films.csv -o films.od",
+    "offdiag fit orders.csv --groups products.csv --group-column style -o shop.od",
     "offdiag fit ratings.csv --model rdlae --set max_diagonal=0.2 -o films.od",
 )
 
@@ -52,6 +53,8 @@ def fit(
     ] = None,
     catalogue: products.CatalogueFile = None,
     catalogue_columns: products.CatalogueColumns = None,
+    groups: group_options.Groups = None,
+    group_column: group_options.GroupColumn = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
@@ -83,7 +86,14 @@ def fit(
         raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
-    local = {"--checkpoint": checkpoint is not None, "--validate": validate, "--updatable": updatable}
+    group_options.check(learner, groups, group_column)
+    local = {
+        "--dislike-below": columns.dislike_below is not None,
+        "--groups": groups is not None,
+        "--checkpoint": checkpoint is not None,
+        "--validate": validate,
+        "--updatable": updatable,
+    }
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
         raise OffdiagError(f"--cluster and {option} do not go together; leave one of them out")
@@ -107,13 +117,16 @@ def fit(
             if shop is not None:
                 with products.hints("--catalogue-columns"):
                     check_catalogue(shop, inter.item_ids)  # before the long part
+            kinds = group_options.read(groups, group_column, inter.item_ids)
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
-                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work)
+                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work, kinds)
                 popular = gain.measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             also: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+            if kinds is not None:
+                also["groups"] = kinds
             learner.fit(inter, progress=work, **also)
         if shop is not None:
             products.attach(learner, shop)
@@ -129,6 +142,7 @@ def fit(
         "items": inter.n_items,
         "interactions": inter.nnz,
         "catalogue": products.facts(learner),
+        **({} if (kinds_found := group_options.facts(learner)) is None else {"groups": kinds_found}),
         "metrics": None if result is None else result.to_dict(),
         "seconds": time.perf_counter() - start,
         "file": out,
@@ -145,6 +159,7 @@ def fit(
             "learned from": f"{inter.n_users:,} users, {inter.n_items:,} items, {inter.nnz:,} interactions",
             **outputs.outcome_pairs(ended),
             **({} if cluster is None else cluster_fit.pairs(reports)),
+            **({"groups": group_options.facts_text(kinds_found)} if kinds_found else {}),
             **({"catalogue": products.facts_text(facts)} if (facts := about["catalogue"]) else {}),
             "time": wording.seconds(about["seconds"]),
             "saved to": outputs.saved_text(out),
@@ -190,6 +205,8 @@ def check_updatable(
         raise OffdiagError(f"{name} cannot be updated; leave --updatable out")
     if not past.can_follow(learner):
         raise OffdiagError(f"a {name} with neighbours cannot be updated; leave --neighbours or --updatable out")
+    if columns.dislike_below is not None:
+        raise OffdiagError("--updatable does not go with --dislike-below: dislikes are not kept; leave one out")
     if max(columns.min_users, columns.min_items) > 1:
         raise OffdiagError(
             "--updatable does not go with --min-users and --min-items: whether a user or an item counts would depend "

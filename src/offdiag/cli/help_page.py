@@ -14,14 +14,14 @@ INDENT = 2
 NAMES = 24  # columns of the names of options; a longer name has a line of its own
 OPTIONS, OTHER = "Options", "Other"
 FAMILIES = {
-    "Model": ("--model", "--set"),
+    "Model": ("--model", "--set", "--groups", "--group-column"),
     "Search": ("--trials", "--seconds", "--study", "--fixed", "--range", "--held-out"),
     "Measuring": ("--metric", "--validate", "--targets", "--fold-in"),
     "Lists": (
-        "--history", "--histories", "--history-decay", "--history-half-life", "--times",
+        "--history", "--disliked", "--histories", "--history-decay", "--history-half-life", "--times",
         "--only-users", "--k", "--allow", "--block", "--block-pairs", "--include-seen",
-        "--diversity", "--at-most", "--categories", "--per", "--reasons", "--strict", "--all", "--space", "--titles",
-        "--id-column", "--title-column",
+        "--diversity", "--at-most", "--categories", "--per", "--one-per-group", "--reasons",
+        "--strict", "--all", "--space", "--titles", "--id-column", "--title-column",
     ),
     "Size": ("--cluster", "--keep", "--checkpoint", "--storage", "--max-bytes"),
     "Updates": ("--updatable", "--event", "--key-file", "--prove", "--certificate", "--rotate-key"),
@@ -32,7 +32,7 @@ FAMILIES = {
     "Data": (),
     "Cleaning": (
         "--where", "--missing", "--negative", "--decimal", "--date-format", "--normalise-users", "--action",
-        "--weights", "--duplicates", "--text-ids", "--at-least", "--min-users", "--min-items",
+        "--weights", "--duplicates", "--text-ids", "--dislike-below", "--at-least", "--min-users", "--min-items",
     ),
     "Output": ("--out", "--rows-per-file", "--to", "--plot", "--access-log", "--json"),
     OTHER: ("--seed", "--version", "--install-completion", "--show-completion", "--help"),

@@ -61,6 +61,7 @@ class Columns(Source):
     duplicates: str | None = option("--duplicates", "Repeated pairs: once, or sum (only with --value).")
     in_order: bool = option("--in-order", "Keep every row as an event, in order, for models that know it.", False)
     text_ids: bool = option("--text-ids", "Keep ids as text even when all are whole numbers.", False)
+    dislike_below: float | None = option("--dislike-below", "Values below this are dislikes: never recommended.")
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,12 @@ def options(columns: Source) -> Options:
 
 def cleaning(columns: Source, otherwise: Cleaning = Cleaning()) -> Cleaning:  # noqa: B008 - frozen
     """What to do about rows that are not as they should be; options that are not given are as in `otherwise`."""
-    given = {f.name: getattr(columns, f.name) for f in fields(Cleaning)}
+    given = {f.name: getattr(columns, f.name, None) for f in fields(Cleaning)}
     given["action"] = None if columns.action is None else column(columns.action)
     given["weights"] = None if columns.weights is None else parse_weights(columns.weights)
-    return replace(otherwise, **{name: value for name, value in given.items() if value not in (None, False)})
+    return replace(
+        otherwise, **{name: value for name, value in given.items() if value is not None and value is not False}
+    )
 
 
 def parse_weights(text: str) -> dict[str, float]:

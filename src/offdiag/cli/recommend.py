@@ -38,6 +38,10 @@ def recommend(
         list[str] | None,
         Option(metavar="ITEMS", help='Ids or titles separated by commas ("" for none); once per user.'),
     ] = None,
+    disliked: Annotated[
+        list[str] | None,
+        Option(metavar="ITEMS", help="With --history: what that user disliked; never recommended. Once per --history."),
+    ] = None,
     histories: Annotated[str | None, Option(metavar="DATA", help="A table of interactions: one list per user.")] = None,
     only_users: Annotated[
         Path | None, Option(metavar="FILE", help="With --histories: only these users, one id per line.")
@@ -59,6 +63,9 @@ def recommend(
         str | None, Option(metavar="FILE", help="A table of items and their categories, for --at-most.")
     ] = None,
     per: Annotated[str, Option(metavar="COLUMN", help="Column of --categories.")] = "category",
+    one_per_group: Annotated[
+        bool, Option("--one-per-group", help="Only the best of each group of items, e.g. one size of a shirt.")
+    ] = False,
     reasons: Annotated[bool, Option("--reasons", help="Also the item of the history that adds most.")] = False,
     titles: products.Titles = None,
     also: products.With = None,
@@ -83,6 +90,11 @@ def recommend(
         raise OffdiagError(
             "--history-half-life needs times; give the histories with --histories FILE and --time COLUMN"
         )
+    if disliked and len(disliked) != len(history or []):
+        raise OffdiagError(
+            f'expected --disliked once for each --history ("" for none), received {len(disliked)} for '
+            f"{len(history or [])}; for a table use --dislike-below"
+        )
     for option, given in (("--only-users", only_users), ("--block-pairs", block_pairs)):
         if given is not None and histories is None:
             raise OffdiagError(f"{option} names users of a table; add --histories FILE")
@@ -92,6 +104,7 @@ def recommend(
     fitted = od.load(model)
     catalogue, shown = products.shown(fitted, titles, also)
     rows: Any
+    refused: list[Any] | None = None
     if histories is not None:
         aged = history_decay is not None or history_half_life is not None
         rows = model_inputs.read_for(fitted, histories, replace(columns, in_order=columns.in_order or aged))
@@ -100,6 +113,7 @@ def recommend(
     else:
         lookup = Lookup(fitted, catalogue)
         rows = [lookup.history(text) for text in history or []]
+        refused = [lookup.history(text) for text in disliked] if disliked else None
     source: Recommender | Reranked = fitted
     if diversity or at_most is not None:
         kinds = _categories(categories, per, fitted)
@@ -122,16 +136,17 @@ def recommend(
         block=blocked,
         strict=strict,
         with_reasons=reasons,
+        one_per_group=one_per_group,
         history_decay=history_decay,
         history_half_life=history_half_life,
     )
     if json:
-        _show_json(_all(question, rows, strict), catalogue, shown)
+        _show_json(_all(question, rows, strict, refused), catalogue, shown)
     elif wanted is None:
-        lists = _all(question, rows, strict).with_catalogue(catalogue, shown)
+        lists = _all(question, rows, strict, refused).with_catalogue(catalogue, shown)
         _show(lists, numbered=histories is None)
     else:
-        made = question.batches(rows, strict=strict, first=int(histories is None))
+        made = question.batches(rows, strict=strict, first=int(histories is None), disliked=refused)
         batches = (lists.with_catalogue(catalogue, shown) for lists in made)
         with console.working() as work:
             done = wanted.write(batches, work, len(rows) if histories is None else rows.n_users)
@@ -171,10 +186,10 @@ def _show(lists: Recommendations, *, numbered: bool) -> None:
     outputs.show_lists(table)
 
 
-def _all(question: Question, rows: Any, strict: bool) -> Recommendations:
+def _all(question: Question, rows: Any, strict: bool, disliked: list[Any] | None) -> Recommendations:
     from offdiag import ranking
 
-    lists = ranking.recommend(question, rows, strict=strict)
+    lists = ranking.recommend(question, rows, strict=strict, disliked=disliked)
     inputs.note_unknown([item for unknown in lists.unknown_in_histories for item in unknown])
     return lists
 

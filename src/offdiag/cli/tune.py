@@ -13,7 +13,7 @@ import numpy as np
 from typer import Option
 
 from offdiag import checks, wording
-from offdiag.cli import console, fit, inputs, model_options, outputs
+from offdiag.cli import console, fit, group_options, inputs, model_options, outputs
 from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
@@ -60,6 +60,8 @@ def tune(
         str | None,
         Option("--out", "-o", metavar="MODEL", help="Fit the best settings on all users; save the model there."),
     ] = None,
+    groups: group_options.Groups = None,
+    group_column: group_options.GroupColumn = None,
     updatable: Updatable = False,
     event: Event = None,
     key_file: KeyFile = None,
@@ -85,6 +87,7 @@ def tune(
         raise OffdiagError(f"{both[0]} is held by --fixed and searched by --range; give one of the two")
     _check_files(data, out, plot, study)
     learner = cls(**held | {name: 1.0 for name in space if name == "half_life"})  # then times count, whatever it is
+    group_options.check(learner, groups, group_column)
     columns = fit.with_events(columns, learner)
     fit.check_updatable(learner, updatable, event, columns, key_file)
     if updatable and out is None:
@@ -93,7 +96,15 @@ def tune(
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
         inter, ledger = fit.read(data, columns, learner, updatable, event)
-        given = {"trials": trials, "seconds": seconds, "study": study, "fixed": held, "space": space, "seed": seed}
+        given: dict[str, Any] = {
+            "trials": trials,
+            "seconds": seconds,
+            "study": study,
+            "fixed": held,
+            "space": space,
+            "seed": seed,
+        }
+        given["groups"] = group_options.read(groups, group_column, inter.item_ids)
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
             console.note(f"interrupted after {len(tuned.trials):,} trials; continuing with the best of them")
@@ -104,7 +115,9 @@ def tune(
             gain = tuned.gain(split, progress=work)
             if out is not None:
                 work.begin(f"fitting {cls.__name__} on everyone")
-                fit.save(cls(**tuned.settings).fit(inter, progress=work), out, ledger, key_file, gain.tuned, work)
+                also: dict[str, Any] = {} if given["groups"] is None else {"groups": given["groups"]}
+                learner = cls(**tuned.settings).fit(inter, progress=work, **also)
+                fit.save(learner, out, ledger, key_file, gain.tuned, work)
         except KeyboardInterrupt:  # the results of the search are kept
             console.note(f"the settings chosen: {', '.join(outputs.settings_list(tuned.settings))}")
             raise

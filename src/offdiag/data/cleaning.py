@@ -38,6 +38,14 @@ def check(cleaning: Cleaning, roles: Roles, duplicates: str | None = None) -> No
         raise OffdiagError(f"negative={cleaning.negative!r} is about values, but no column was named; add value=")
     if cleaning.negative == "net" and duplicates == "once":
         raise OffdiagError("negative='net' adds up the values of a pair, duplicates='once' does not; leave one out")
+    if cleaning.dislike_below is not None:
+        checks.number("dislike_below", cleaning.dislike_below)
+        if roles.value is None and cleaning.action is None:
+            raise OffdiagError("dislike_below= is about values, but no column was named; add value=")
+        if cleaning.negative != "error":
+            raise OffdiagError(
+                f"dislike_below= and negative={cleaning.negative!r} both say what a low value means; leave one out"
+            )
     if (cleaning.action is None) != (cleaning.weights is None):
         given, other = ("action", "weights") if cleaning.weights is None else ("weights", "action")
         raise OffdiagError(f"{given}= needs {other}=: a column of actions, and a weight for each action; give both")

@@ -42,6 +42,7 @@ class Cleaning:
     where: str | None = None
     action: Column | None = None
     weights: Mapping[str, float] | None = None
+    dislike_below: float | None = None
 
 
 @dataclass(frozen=True)

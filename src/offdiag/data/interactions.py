@@ -29,6 +29,8 @@ class Interactions(tables.Tabular):
     read from a table; selections keep both.
     `events` holds every event in order, repeats included, if it was asked for (`od.read(…, keep="events")`). The
     pairs of the matrix are those of the events; selections keep the two consistent.
+    `dislikes` is a second matrix of the same users and items, 1 where a user disliked an item, if dislikes were read
+    (`od.read(…, dislike_below=3)`, docs/dislikes.md).
 
     Example:
         >>> import offdiag as od
@@ -45,6 +47,7 @@ class Interactions(tables.Tabular):
     notes: tuple[str, ...] = ()
     columns: Roles | None = None
     events: Sequences | None = None
+    dislikes: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
         if self.matrix.dtype != np.float32:  # otherwise a selection, which is float32, would not hold the same values
@@ -69,6 +72,12 @@ class Interactions(tables.Tabular):
         if self.events is not None and self.events.n_users != len(self.user_ids):
             raise OffdiagError(
                 f"expected events of {len(self.user_ids)} users, one sequence per row, received {self.events.n_users}"
+            )
+
+        if self.dislikes is not None and self.dislikes.shape != expected:
+            raise OffdiagError(
+                f"expected dislikes of the same {expected[0]} users x {expected[1]} items, received "
+                f"{self.dislikes.shape[0]} x {self.dislikes.shape[1]}"
             )
 
     @property
@@ -125,7 +134,8 @@ class Interactions(tables.Tabular):
         moved = bool(np.any(np.diff(index) < 0))
         events = self.events and self.events.select_users(index)
         along = self._along(picked, moved)
-        return Interactions(matrix, self.user_ids[index], self.item_ids, *along, *self._origin, events)
+        dislikes = None if self.dislikes is None else self.dislikes[index]
+        return Interactions(matrix, self.user_ids[index], self.item_ids, *along, *self._origin, events, dislikes)
 
     def select_items(
         self, which: Which | None = None, *, ids: Which | None = None, positions: Which | None = None
@@ -157,7 +167,8 @@ class Interactions(tables.Tabular):
         matrix = csr(self.matrix.data[picked], cols, indptr, (self.n_users, len(index)))
         events = self.events and self.events.renumber_items(column)
         along = self._along(picked, moved)
-        return Interactions(matrix, self.user_ids, self.item_ids[index], *along, *self._origin, events)
+        dislikes = None if self.dislikes is None else sparse.csr_array(self.dislikes[:, index])
+        return Interactions(matrix, self.user_ids, self.item_ids[index], *along, *self._origin, events, dislikes)
 
     def select_entries(self, mask: NDArray[np.bool_]) -> Interactions:
         """The stored interactions where the mask (along matrix.data) is true; all users and items stay.
@@ -173,7 +184,7 @@ class Interactions(tables.Tabular):
         matrix = csr(self.matrix.data[picked], self.matrix.indices[picked], indptr, self.matrix.shape)
         events = self.events and self.events.select_events(mask[self._pair_of_events()])
         along = self._along(picked, moved=False)
-        return Interactions(matrix, self.user_ids, self.item_ids, *along, *self._origin, events)
+        return Interactions(matrix, self.user_ids, self.item_ids, *along, *self._origin, events, self.dislikes)
 
     def select_events(self, mask: NDArray[np.bool_]) -> Interactions:
         """The events where the mask (along events.items) is true, and the pairs that they consist of.
@@ -253,6 +264,7 @@ class Interactions(tables.Tabular):
         cells = max(1, self.n_users * self.n_items)
         times = ", with times" if self.times is not None else ""
         times += f", {self.events.n_events:,} events in order" if self.events is not None else ""
+        times += f", {self.dislikes.nnz:,} dislikes" if self.dislikes is not None else ""
         return (
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, {self.nnz:,} interactions, "
             f"{100 * self.nnz / cells:.3g} % filled{times})"

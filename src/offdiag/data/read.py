@@ -15,6 +15,7 @@ from offdiag.data import formats, places, sql
 from offdiag.data.cleaning import check as check_cleaning
 from offdiag.data.cleaning import clean, columns_of, wanted, with_columns
 from offdiag.data.columns import Cleaning, Decimal, Missing, Negative, Options, Roles
+from offdiag.data.dislikes import part_dislikes, with_dislikes
 from offdiag.data.failures import polars_failures
 from offdiag.data.frames import as_frame, columns_of_frame, is_frame
 from offdiag.data.ids import is_whole_text, matrix_ids
@@ -49,6 +50,7 @@ def read(
     where: str | None = None,
     action: str | int | None = None,
     weights: Mapping[str, float] | None = None,
+    dislike_below: float | None = None,
 ) -> Interactions:
     """Read interactions from a file, a database, a data frame or a matrix.
 
@@ -87,6 +89,9 @@ def read(
     - `decimal=","` reads values such as 1.234,50; `date_format` reads times, e.g. `"%d.%m.%Y %H:%M"`.
     - `normalise_users=True` removes white space around user ids, and their case.
     - `where` keeps the rows for which a condition in SQL holds, over any columns: `"event = 'purchase'"`.
+    - `dislike_below` makes values below it dislikes: they are kept apart, in `Interactions.dislikes`, for models that
+      learn from them and as items not to recommend (docs/dislikes.md). Of a pair that is liked and disliked, the latest
+      row counts; dislikes of items that nobody likes are left out.
     - `action` is a column of actions, and `weights` what each counts: `{"view": 1, "purchase": 5}`. A weight
       multiplies the value, if there is one; 0 drops the rows.
 
@@ -112,7 +117,7 @@ def read(
         raise OffdiagError(
             "expected user_ids and item_ids only with a matrix, received a table; name its columns instead"
         )
-    cleaning = Cleaning(missing, negative, decimal, date_format, normalise_users, where, action, weights)
+    cleaning = Cleaning(missing, negative, decimal, date_format, normalise_users, where, action, weights, dislike_below)
     roles = Roles(user, item, value, time)
     check_cleaning(cleaning, roles, duplicates)
     if checks.choice("keep", keep, ("pairs", "events")) == "events":
@@ -121,7 +126,11 @@ def read(
         duplicates = duplicates or "once"
     options = Options(format, separator, header, text_ids, encoding, query, table, cleaning)
     with polars_failures("a table of plain columns", "other content", "convert the columns to numbers, text or dates"):
-        return replace(assemble(read_table(source, roles, options), duplicates, keep), columns=roles)
+        rows = read_table(source, roles, options)
+        if dislike_below is None:
+            return replace(assemble(rows, duplicates, keep), columns=roles)
+        liked, disliked = part_dislikes(rows, dislike_below)
+        return replace(with_dislikes(assemble(liked, duplicates, keep), disliked), columns=roles)
 
 
 if read.__doc__:  # not with python -OO

@@ -93,15 +93,15 @@ def read_catalogue(
     options = Options(format, separator, header, False, encoding, query, table)
     with polars_failures("a table of plain columns", "other content", "convert the columns to numbers or text"):
         frame, where, notes = read_whole(source, options, tuple(named.values()))
-        roles, found = _find(list(frame.columns), named, where)
+        roles, found = find_product_columns(list(frame.columns), named, where)
         notes += found
-        catalogue = _build(frame, roles, where, notes)
+        catalogue = build_catalogue(frame, roles, where, notes)
     for note in catalogue.notes:
         _LOG.info("%s: %s", where, note)
     return catalogue
 
 
-def _find(names: list[str], named: Mapping[str, Column], where: str) -> tuple[dict[str, str], list[str]]:
+def find_product_columns(names: list[str], named: Mapping[str, Column], where: str) -> tuple[dict[str, str], list[str]]:
     """The column of each role, and a note about those that were guessed."""
     roles: dict[str, str] = {}
     for role, column in named.items():
@@ -140,7 +140,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") or "none"
 
 
-def _build(frame: pl.DataFrame, roles: Mapping[str, str], where: str, notes: list[str]) -> Catalogue:
+def build_catalogue(frame: pl.DataFrame, roles: Mapping[str, str], where: str, notes: list[str]) -> Catalogue:
     import polars as pl
 
     ids = plain_ids(frame[roles["item"]])

@@ -47,6 +47,7 @@ class Change:
     before: NDArray[np.float64]  # G[items, items]
     after: NDArray[np.float64]
     places: NDArray[np.int64] | None  # place of every old column in the new catalogue, −1: dropped; None: unchanged
+    item_ids: NDArray[Any]  # the new catalogue
     hold: Callable[[], None] = lambda: None  # defers Ctrl-C from here on: old weights are being overwritten
 
 
@@ -80,6 +81,11 @@ class Plan:
         """Columns of the catalogue that stay."""
         return np.setdiff1d(np.arange(len(self.catalogue.item_ids)), self.gone)
 
+    @property
+    def item_ids(self) -> NDArray[Any]:
+        """The ids of the items that stay."""
+        return self.catalogue.item_ids[self.kept]
+
     def part_after(self, before: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sums]:
         """G[items, items] after the change, and the sums with its remainders."""
         G, rows, items = self.sums.G, self.rows, self.items
@@ -106,6 +112,7 @@ class Plan:
             before[np.ix_(stay, stay)],
             after[np.ix_(stay, stay)],
             _places(self.catalogue.at, self.kept, len(self.catalogue.item_ids)),
+            self.item_ids,
         )
 
 
@@ -200,8 +207,8 @@ def compute(model: Recommender, plan: Plan, shield: Shield, *, prove: bool, prog
     if plan.histories is None and len(plan.items) < min(max(SMALL, plan.sums.G.n_items // 2), LARGE):
         return _compute_part(model, plan, shield, prove, progress)
     sums = plan.sums_after().without(plan.gone)
-    learned = refit(model, sums.G, progress)
-    fresh = model._refit(sums.G, progress) if prove else None
+    learned = refit(model, sums.G, plan.item_ids, progress)
+    fresh = model._refit(sums.G, progress, plan.item_ids) if prove else None
     shield.hold()
     return Outcome(sums, learned, fresh)
 
@@ -219,7 +226,7 @@ def _compute_part(model: Recommender, plan: Plan, shield: Shield, prove: bool, p
         shield.release()
         change = replace(plan.change(sums.G, before, after), hold=shield.hold)
         # The proof comes first: it may fail, and the old numbers are about to be overwritten.
-        fresh = model._refit(sums.G, progress) if prove else None
+        fresh = model._refit(sums.G, progress, plan.item_ids) if prove else None
         learned = model._follow(change, progress)
         shield.hold()
     except BaseException:
@@ -239,7 +246,7 @@ def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
         remembered = replace(remembered, source=None, source_sums=None, histories=None, user_ids=None, ledger=None)
     vars(model).update(
         outcome.learned.attributes,
-        item_ids_=plan.catalogue.item_ids[plan.kept],
+        item_ids_=plan.item_ids,
         popularity_=G.item_sums.copy(),
         n_users_=G.n_users,
         counts_users_=np.array_equal(G.item_sums, G.item_counts),
@@ -272,9 +279,9 @@ def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, befor
     )
 
 
-def refit(model: Recommender, G: Gram | SparseGram, progress: Progress | None) -> NewWeights:
+def refit(model: Recommender, G: Gram | SparseGram, item_ids: NDArray[Any], progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram: always right, never cheap."""
-    fresh = model._refit(G, progress)
+    fresh = model._refit(G, progress, item_ids)
     apart = ("item_ids_", "popularity_", "n_users_", "counts_users_", "settings_", "columns_")
     learned = {name: value for name, value in vars(fresh).items() if name.endswith("_") and name not in apart}
     return NewWeights(learned, "refit", 0.0, 0.0)

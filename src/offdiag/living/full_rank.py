@@ -30,12 +30,12 @@ def follow(model: FullRankModel, change: Change, progress: Progress | None) -> N
     # Penalties differ by item and depend on all items, or the common penalty has made a step (``scale_of``).
     moved = getattr(model, "penalty_", None) != l2
     if moved or not isinstance(W, Packed) or woodbury.flops(m, len(change.items)) >= float(m) ** 3:
-        return exact_change.refit(model, G, progress)
+        return exact_change.refit(model, G, change.item_ids, progress)
     change.hold()
     try:
         C = woodbury.change(W.C, len(W.scale), step(change, settings.get("dropout", 0.0), l2))
         if C is None:
-            return exact_change.refit(model, G, progress)
+            return exact_change.refit(model, G, change.item_ids, progress)
         g = G.values[layout.diagonal_positions(m)].astype(np.float64)
         reading = cholesky.read(C[layout.diagonal_positions(m)], g, l2=l2, **model._objective(settings))
         solution = cholesky.Solution(C, *reading)
@@ -44,7 +44,7 @@ def follow(model: FullRankModel, change: Change, progress: Progress | None) -> N
         residual, distance = woodbury.residual(C, G.values, m, exact, g > 0)
         off = np.abs(solution.scale.astype(np.float64)) * distance
         if not off.max(initial=0.0) <= tolerance:
-            return exact_change.refit(model, G, progress)
+            return exact_change.refit(model, G, change.item_ids, progress)
     except BaseException:  # on any error, restore an overwritten inverse
         if change.places is None and W.C.flags.writeable:
             model.weights_ = _weights_before(model, W, change, l2)

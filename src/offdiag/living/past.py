@@ -102,6 +102,10 @@ def check_changeable(model: Recommender) -> None:
     name, source = type(model).__name__, model._past.source
     if model.weights_.lossy:
         raise OffdiagError(f"a compressed {name} cannot be changed: change the model it came from, then compress again")
+    if model.weights_.takes_dislikes:
+        raise OffdiagError(
+            f"a {name} with dislike_weight cannot be updated or made to forget: fit it again on the changed data"
+        )
     if not model.can_change:
         raise OffdiagError(f"{name} cannot be updated or made to forget: fit it again on the changed data")
     if not can_follow(model):

@@ -41,8 +41,8 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
     penalty = settings["l2"] / G.scale
     # Penalties differ by item, all columns share a byte budget, or the common penalty has made a step: all change.
     moved = getattr(model, "penalty_", None) != penalty or settings.get("max_bytes") is not None
-    if moved or _all_are_neighbours(model, G):
-        return exact_change.refit(model, change.G, progress)
+    if moved or model.groups_ is not None or _all_are_neighbours(model, G):
+        return exact_change.refit(model, change.G, change.item_ids, progress)
     growth = 1 + settings["dropout"] / (1 - settings["dropout"])
     g = G.own_diagonal()
     g_before = g.copy()
@@ -51,7 +51,7 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
     fresh = gram_supports.touched(G, change.items, g_before * growth + penalty, g * growth + penalty, k)
     places = np.arange(B.shape[0]) if change.places is None else change.places
     if _share_of_flops(B, places, fresh) > WORTH:
-        return exact_change.refit(model, change.G, progress)
+        return exact_change.refit(model, change.G, change.item_ids, progress)
     attributes = _solve_columns(model, G, B, places, fresh, k, progress)
     if isinstance(W, Smoothed):
         smooth = model._smooth_of(change.G, settings["rank"], progress)  # again, by a few products

@@ -246,6 +246,11 @@ kept_weight = shared(
     help="Weight of errors on entries that were not dropped; dropped ones have weight 1. "
     "0: only hidden items count, so no item explains itself (EDLAE). 1: all entries have the same weight (DLAE).",
 )  # fmt: skip
+dislike_weight = shared(
+    0.0, low=0, high=100,
+    help="How much dislikes weigh as inputs, compared with likes. "
+    "0: they are not learned. Above 0 the data must have dislikes, and fit and model need up to four times the memory.",
+)  # fmt: skip
 user_power = shared(
     "auto", low=-5, high=5, auto="0.5, or that of the Gram in fit_gram", search=Range(0.0, 1.0, step=0.25),
     help="A user with n items counts n^-user_power per item. "

@@ -13,14 +13,15 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto, fields
+from offdiag.models import auto, dislikes, fields
 from offdiag.models.fields import Auto, number
+from offdiag.models.grouping import Grouping, grouping_of
 from offdiag.models.recommender import Recommender
-from offdiag.models.source import Reading, Source, check_gram, read_data, read_gram
+from offdiag.models.source import Reading, Source, check_gram, data_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
-from offdiag.solvers import cholesky
+from offdiag.solvers import cholesky, grouped
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Packed
+from offdiag.weights import Grouped, Packed
 
 _OBJECTIVE = {"dropout": 0.0, "kept_weight": 0.0, "max_diagonal": None}  # arguments of the solver, with those of EASE
 
@@ -84,43 +85,74 @@ class FullRankModel(_Settings):
     """From data to packed weights, once; a subclass is its settings."""
 
     cluster_fit = "full rank"
+    takes_groups = True
 
     def fit(
-        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
         """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
+
+        ``groups`` are items that are variants of one thing and never explain each other (docs/groups.md): a dict of
+        item id to group, a group for each item, or a table with the columns item and group. EASE and EDLAE take them.
 
         Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
         Time: Σ n_u²/2 additions and m³ flops.
         """
         progress = reporter(progress)
         used = self._validate()
-        matrix, source = read_data(X, reading)
-        self._check_memory(matrix.shape[1])
+        X = data_of(X, reading)
+        matrix, source = read_data(X)
+        kinds, disliked = grouping_of(used, groups, source.item_ids), dislikes.dislikes_of(used, X)
+        self._check_memory(matrix.shape[1] + (0 if disliked is None else len(np.unique(disliked.indices))))
         auto.from_data(matrix, used, progress=progress)
+        if disliked is not None:
+            rarity = inverse_propensity(source.popularity, used.propensity_power)
+            weights, penalty, objective = dislikes.solve(used, matrix, disliked, kinds, rarity, progress)
+            return self._store(
+                weights, **vars(source), settings=used._settings(), penalty_=penalty, objective_=objective,
+                _groups=kinds and kinds.catalogue,
+            )  # fmt: skip
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
-        return self._solve(G, used, source, progress)
+        return self._solve(G, used, source, kinds, progress)
 
-    def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
-        """Learn from a Gram alone, with its ``user_power``. G is copied, not changed."""
+    def fit_gram(
+        self, G: Gram, *, item_ids: Any = None, groups: Any = None, progress: Progress | bool | None = None
+    ) -> Self:
+        """Learn from a Gram alone, with its ``user_power``. G is copied, not changed; ``groups`` are as in ``fit``."""
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
         source = read_gram(G, item_ids)
+        dislikes.dislikes_of(used, G)
+        kinds = grouping_of(used, groups, source.item_ids)
         self._check_memory(G.n_items)
         auto.from_gram(G, used)
-        return self._solve(G.astype(self.dtype), used, source, progress)
+        return self._solve(G.astype(self.dtype), used, source, kinds, progress)
 
-    def _solve(self, G: Gram, used: Self, source: Source, progress: Progress | None) -> Self:
+    def _solve(self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None) -> Self:
         """Overwrite the values of G with the weights."""
         settings = used._settings()
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
         l2 = item_l2(number(used.l2) / scale, G.own_diagonal(), used.item_power)
-        solution = cholesky.solve(G.values, G.n_items, l2=l2, progress=progress, **self._objective(settings))
-        weights = self._weights_of(solution, G.item_sums, settings)
+        weights: Packed | Grouped
+        if kinds is None:
+            solution = cholesky.solve(G.values, G.n_items, l2=l2, progress=progress, **self._objective(settings))
+            weights, objective = self._weights_of(solution, G.item_sums, settings), solution.objective
+        else:
+            dropout = settings.get("dropout", 0.0)
+            found = grouped.solve(G.values, G.n_items, kinds.numbers, dropout=dropout, l2=l2, progress=progress)
+            rarity = inverse_propensity(G.item_sums, settings["propensity_power"]).astype(found.C.dtype)
+            weights, objective = Grouped(found.C, rarity, kinds.numbers, found.blocks), found.objective
         return self._store(
             weights.todense() if self.storage == "dense" else weights, **vars(source), settings=settings,
-            penalty_=l2 if isinstance(l2, float) else None, objective_=solution.objective * scale,
+            penalty_=l2 if isinstance(l2, float) else None, objective_=objective * scale,
+            _groups=kinds and kinds.catalogue,
         )  # fmt: skip
 
     def _objective(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +204,7 @@ class EASE(FullRankModel):
     """
 
     l2: float | Auto = fields.l2()
+    dislike_weight: float = fields.dislike_weight()
 
 
 @fields.model
@@ -189,6 +222,8 @@ class DLAE(FullRankModel):
         >>> bool(model.weights_.toarray().diagonal().min() > 0)  # items explain themselves
         True
     """
+
+    takes_groups = False
 
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
@@ -219,6 +254,7 @@ class EDLAE(FullRankModel):
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
     kept_weight: float = fields.kept_weight()
+    dislike_weight: float = fields.dislike_weight()
 
 
 @fields.model
@@ -236,6 +272,8 @@ class RDLAE(FullRankModel):
         >>> bool(model.weights_.toarray().diagonal().max() <= 0.1001)
         True
     """
+
+    takes_groups = False
 
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()

@@ -38,11 +38,13 @@ class Lists:
         *,
         users: Any = None,
         data: Any = None,
+        disliked: Any = None,
         exclude_seen: bool = True,
         allow: Any = None,
         block: Any = None,
         strict: bool = False,
         reasons: bool = False,
+        one_per_group: bool = False,
         history_decay: float | None = None,
         history_half_life: float | None = None,
     ) -> Recommendations:
@@ -52,7 +54,11 @@ class Lists:
         may also be a table of events, which is read with the columns of the fit, or else those called user and item.
         ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
         (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
-        history that adds most to each score, and its share of all that is added.
+        history that adds most to each score, and its share of all that is added. ``one_per_group=True`` lists only the
+        best item of each group: those of the fit, or else of the catalogue (docs/groups.md).
+
+        ``disliked`` holds a list of ids for each history (Interactions may have ``dislikes`` of their own). They are
+        never recommended; a model that was fitted with ``dislike_weight`` also learns from them (docs/dislikes.md).
 
         Recent choices can count for more, with any linear model: ``history_decay`` is what a choice counts for compared
         with the one after it, in (0, 1], and ``history_half_life`` is the age at which it counts half. Histories then
@@ -79,10 +85,11 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
         ordered = question.recency is not None
-        lists = ranking.recommend(question, self._chosen(histories, users, data, ordered), strict=strict)
+        chosen = self._chosen(histories, users, data, ordered)
+        lists = ranking.recommend(question, chosen, strict=strict, disliked=disliked)
         return lists.with_catalogue(self.catalogue_)
 
     def recommend_to(
@@ -93,11 +100,13 @@ class Lists:
         *,
         users: Any = None,
         data: Any = None,
+        disliked: Any = None,
         exclude_seen: bool = True,
         allow: Any = None,
         block: Any = None,
         strict: bool = False,
         reasons: bool = False,
+        one_per_group: bool = False,
         titles: Mapping[Any, str] | None = None,
         columns: Sequence[str] = ("title",),
         rows_per_file: int | None = None,
@@ -121,12 +130,12 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
         return ranking.write(
             question, self._chosen(histories, users, data, question.recency is not None), path,
             rows_per_file=rows_per_file, catalogue=with_titles(self.catalogue_, titles), columns=columns,
-            strict=strict, progress=reporter(progress),
+            strict=strict, disliked=disliked, progress=reporter(progress),
         )  # fmt: skip
 
     def _read(self, histories: Any, ordered: bool = False) -> Any:

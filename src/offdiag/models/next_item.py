@@ -209,14 +209,14 @@ class NextItem(Recommender):
         sequences = ordered_events(X, "NextItem", timed=used.half_life is not None)
         return as_pairs(X), used._histories(sequences)
 
-    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
+    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None, item_ids: Any = None) -> Self:
         assert isinstance(G, OrderGram)
         fresh = self._unfitted_copy()
         weights = fresh._solve(G.mixed(number(fresh.mix), fresh.dtype), progress)
         return fresh._store(weights, np.arange(G.n_items), G.item_sums, G.n_users, self.settings_)
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:
-        return exact_change.refit(self, change.G, progress)
+        return exact_change.refit(self, change.G, change.item_ids, progress)
 
     def _tolerances(self) -> tuple[float, float]:
         return full_rank.TOLERANCE[self.dtype], full_rank.TOLERANCE[self.dtype]

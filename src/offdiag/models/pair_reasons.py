@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import reasons
+from offdiag.data.groups import group_numbers
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
 from offdiag.living.past import gram_of
@@ -26,13 +27,24 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     if a == b:
         raise OffdiagError(f"a pair is two different items, received {item!r} twice")
     settings, W = model.settings_, model.weights_
-    if "l2" not in settings or isinstance(model, WeightDecayLAE) or model.knows_order or not W.linear:
+    if (
+        "l2" not in settings
+        or isinstance(model, WeightDecayLAE)
+        or model.knows_order
+        or not W.linear
+        or W.takes_dislikes
+    ):
         raise OffdiagError(
             f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
             f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"
         )
     G = gram_of(model)
     row = np.array(G.row(a), dtype=np.float64)
+    if model.groups_ is not None:  # H has 1 + c times the Gram within a group
+        numbers = group_numbers(model.groups_, model.item_ids_)
+        same = numbers == numbers[a]
+        same[[a, b]] = False
+        row[same] /= 1 - settings.get("dropout", 0.0)
     power = float(settings.get("weight_power", 1.0))
     rarity = float(inverse_propensity(model.popularity_, settings.get("propensity_power", 0.0))[b])
 

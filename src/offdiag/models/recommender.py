@@ -43,6 +43,7 @@ class Recommender(Estimator):
     checkpoints_in_folder: ClassVar[bool] = False  # fit takes ``checkpoint``, a folder
     can_change: ClassVar[bool] = False  # update and forget are exact
     keeps_rows: ClassVar[bool] = False  # it is rows of users, so no file or pickle takes it
+    takes_groups: ClassVar[bool] = False  # fit and fit_gram take ``groups``
     has_propensity: ClassVar[bool] = False  # it has with_propensity
     l2_of_ease: ClassVar[bool] = False  # its l2 has the unit of EASE's, so search ranges follow that
     auto_of_ease: ClassVar[bool] = False  # "auto" is resolved by ``models.auto``
@@ -248,7 +249,7 @@ class Recommender(Estimator):
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
         vars(self).update(
-            learned,
+            {"_groups": None} | learned,
             weights_=weights,
             item_ids_=item_ids,
             popularity_=popularity,
@@ -264,10 +265,11 @@ class Recommender(Estimator):
     def _count_gram(self, matrix: Any, user_power: float, progress: Progress | None) -> Gram | SparseGram:
         return gram(matrix, user_power, progress=progress)
 
-    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None) -> Self:
-        """A model with these settings, learned from a Gram."""
+    def _refit(self, G: Gram | SparseGram, progress: Progress | None = None, item_ids: Any = None) -> Self:
+        """A model with these settings, learned from a Gram; groups are matched by the ids of its items."""
         fresh: Any = self._unfitted_copy()
-        fitted: Self = fresh.fit_gram(G, progress=progress)
+        words = {} if self._groups is None else {"item_ids": item_ids, "groups": self._groups}
+        fitted: Self = fresh.fit_gram(G, progress=progress, **words)
         return fitted
 
     def _histories_of(self, X: Any) -> tuple[Any, Histories | None]:

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import ranking
+from offdiag import checks, ranking, rerank
+from offdiag.data.catalogue import Catalogue
 from offdiag.errors import OffdiagError, not_fitted
 from offdiag.models import wide_frames
+from offdiag.models.grouping import listed_groups
 from offdiag.models.lists import Lists
+from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.weights import Weights
 
 if TYPE_CHECKING:
@@ -24,7 +27,13 @@ class Scores(Lists):
 
     weights_: Weights
     item_ids_: NDArray[Any]
+    _groups: Catalogue | None = None
     popularity_: NDArray[np.float64]  # column sums of the training data
+
+    @property
+    def groups_(self) -> Catalogue | None:
+        """The groups of items that it was fitted with: items of one group never explain each other (docs/groups.md)."""
+        return self._groups
 
     def predict(
         self, X: Any, *, history_decay: float | None = None, history_half_life: float | None = None
@@ -58,9 +67,11 @@ class Scores(Lists):
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting {m} features as input: a matrix "
                 "has a column for each item of the fit; give Interactions or lists of item ids to match items by id"
             )
-        rows, unknown = ranking.encode(self._read(X, recency is not None), model.item_ids_, recency)
+        X = self._read(X, recency is not None)
+        rows, unknown = ranking.encode(X, model.item_ids_, recency)
         ranking.report_unknown(unknown, stacklevel=stacklevel)
-        return rows
+        found = encode_dislikes(X, None, model.item_ids_, rows.shape[0]) if model.weights_.takes_dislikes else None
+        return rows if found is None else signed_rows(rows, found[0])
 
     def _require_fit(self) -> Self:
         if not hasattr(self, "weights_"):
@@ -84,7 +95,13 @@ class Scores(Lists):
         return recency
 
     def ask(
-        self, k: int, *, history_decay: float | None = None, history_half_life: float | None = None, **words: Any
+        self,
+        k: int,
+        *,
+        one_per_group: bool = False,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
+        **words: Any,
     ) -> ranking.Question:
         """What ``recommend`` asks for any histories; for other ways to read the lists, see ``offdiag.ranking.ask``.
 
@@ -97,6 +114,8 @@ class Scores(Lists):
         """
         model = self._require_fit()
         recency = self._chosen_recency(history_decay, history_half_life)
+        if checks.flag("one_per_group", one_per_group):
+            words["reranked"] = rerank.with_one_per_group(words.get("reranked"), listed_groups(model))
         return ranking.ask(model.weights_, model.item_ids_, model.popularity_, k, recency=recency, **words)
 
     def similar(
@@ -131,12 +150,19 @@ class Scores(Lists):
         return lists.with_catalogue(self.catalogue_)
 
     def explain(
-        self, history: Any, item: Any, *, history_decay: float | None = None, history_half_life: float | None = None
+        self,
+        history: Any,
+        item: Any,
+        *,
+        disliked: Any = None,
+        history_decay: float | None = None,
+        history_half_life: float | None = None,
     ) -> Explanation:
         """What each item of one history contributes to the score of ``item``; the parts sum to the score exactly.
 
         ``.rank`` is its place in the list, ``.rank_without`` its place without each item of the history. Where age
         counts (``history_decay`` and ``history_half_life`` are as in ``recommend``), ``.age_weights`` says how much.
+        ``disliked`` items contribute too, if the model learned from dislikes.
 
         Example:
             >>> import offdiag as od
@@ -147,5 +173,5 @@ class Scores(Lists):
         """
         model = self._require_fit()
         recency = self._chosen_recency(history_decay, history_half_life)
-        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, recency)
+        found = ranking.explain(model.weights_, model.item_ids_, history, item, model.popularity_, recency, disliked)
         return found.with_catalogue(self.catalogue_)

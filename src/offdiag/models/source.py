@@ -52,6 +52,7 @@ class Reading(TypedDict, total=False):
     where: str | None
     action: str | int | None
     weights: Mapping[str, float] | None
+    dislike_below: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,10 @@ def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.
 
 def data_of(X: Any, reading: Mapping[str, Any], **usual: Any) -> Any:
     """X, or what ``od.read`` makes of it if it is a table; ``usual`` options apply unless ``reading`` has others."""
+    if "groups" in reading:
+        raise OffdiagError(
+            "this model does not learn from groups; leave them out, or fit one that does: docs/groups.md"
+        )
     for word in reading.keys() - Reading.__annotations__.keys():
         near = difflib.get_close_matches(word, Reading.__annotations__, n=1)
         raise TypeError(

@@ -22,6 +22,7 @@ from offdiag.models import auto, fields, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
+from offdiag.models.grouping import Grouping, grouping_of
 from offdiag.models.source import Reading, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
@@ -52,6 +53,7 @@ class SparseEDLAE(Regression):
     """
 
     cluster_fit = "sparse"
+    takes_groups = True
     prefers_data = True
     checkpoints_in_folder = True
 
@@ -88,11 +90,15 @@ class SparseEDLAE(Regression):
         X: Any,
         y: Any = None,
         *,
+        groups: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
         **reading: Unpack[Reading],
     ) -> Self:
         """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
+
+        ``groups`` are items that are variants of one thing and never explain each other (docs/groups.md): a dict of
+        item id to group, a group for each item, or a table with the columns item and group.
 
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
@@ -101,11 +107,13 @@ class SparseEDLAE(Regression):
         settings = self._valid_settings()
         matrix, source = read_data(X, reading)
         m = matrix.shape[1]
+        kinds = grouping_of(self, groups, source.item_ids)
         k = self._check_memory(m, matrix.nnz, settings)
         kept = None
         if checkpoint is not None:
             of_fit = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
-            kept = BlockCheckpoints(checkpoint, of_fit | {"dtype": self.dtype}, data_facts(matrix, source.item_ids))
+            of_fit |= {"dtype": self.dtype} | ({} if kinds is None else {"groups": kinds.digest})
+            kept = BlockCheckpoints(checkpoint, of_fit, data_facts(matrix, source.item_ids))
         used = self._with(settings)
         auto.from_data(matrix, used, progress=progress)
         n_u, user_power = np.diff(matrix.indptr), number(used.user_power)
@@ -113,7 +121,7 @@ class SparseEDLAE(Regression):
         data = popularity_order.by_popularity(matrix, weights_of(n_u, user_power), rank)
         g, scale = popularity_order.diagonal(data), scale_of(np.bincount(n_u), user_power)
         H = used._penalise(g, scale)
-        supports = support.choose(data, H, k, self.dtype, progress=progress)
+        supports = support.choose(data, H, k, self.dtype, groups=used._groups_by(rank, kinds), progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
             plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, block_bytes(used.block_bytes))
@@ -124,9 +132,18 @@ class SparseEDLAE(Regression):
         if used.rank:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
             smooth = _low_pass(product, used.rank, progress)
-        return self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
+        return self._finish(
+            supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth, kinds=kinds
+        )
 
-    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
+    def fit_gram(
+        self,
+        G: Gram | SparseGram,
+        *,
+        item_ids: Any = None,
+        groups: Any = None,
+        progress: Progress | bool | None = None,
+    ) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
 
         A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
@@ -135,6 +152,7 @@ class SparseEDLAE(Regression):
         settings = self._valid_settings()
         check_gram(G, settings["user_power"], also=SparseGram)
         source = read_gram(G, item_ids)
+        kinds = grouping_of(self, groups, source.item_ids)
         if settings["rank"] and G.user_power != 1:
             raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
         m = G.n_items
@@ -143,14 +161,15 @@ class SparseEDLAE(Regression):
         used = self._with(settings)
         auto.from_gram(G, used)
         if isinstance(G, SparseGram):
-            columns = sparse_from_gram.by_rows(G, k, used, block_bytes(used.block_bytes), progress)
+            columns = sparse_from_gram.by_rows(G, k, used, block_bytes(used.block_bytes), kinds, progress)
         else:
-            columns = sparse_from_gram.packed_rows(G, k, used, progress)
+            columns = sparse_from_gram.packed_rows(G, k, used, kinds, progress)
         supports, explained = support.to_size(columns.supports, columns.H, used._budget(m), columns.solve)
         smooth = self._smooth_of(G, used.rank, progress)
         return self._finish(
-            supports, columns.rank, columns.g, explained, G.scale, used._settings(), **vars(source), smooth=smooth
-        )
+            supports, columns.rank, columns.g, explained, G.scale, used._settings(), **vars(source), smooth=smooth,
+            kinds=kinds,
+        )  # fmt: skip
 
     def _budget(self, m: int) -> int | None:
         """Bytes for the weights of the columns."""
@@ -161,6 +180,12 @@ class SparseEDLAE(Regression):
         return support.penalised(
             g, scale, self.dtype, dropout=number(self.dropout), l2=number(self.l2), item_power=self.item_power
         )
+
+    def _groups_by(self, rank: NDArray[np.int32], kinds: Grouping | None) -> support.Groups:
+        """The groups of the items by popularity, as the solver takes them."""
+        if kinds is None:
+            return support.ALONE
+        return support.Groups(kinds.numbers[np.argsort(rank)], 1 / (1 - number(self.dropout)))
 
     def _smooth_of(self, G: Gram | SparseGram, rank: int, progress: Progress | None) -> LowPass | None:
         return _low_pass(product_of(G, self.dtype), rank, progress) if rank else None
@@ -193,6 +218,7 @@ class SparseEDLAE(Regression):
         columns: Roles | None = None,
         counts_users: bool = False,
         smooth: LowPass | None = None,
+        kinds: Grouping | None = None,
     ) -> Self:
         if settings["rank"] and smooth is None:
             raise OffdiagError("the smooth part (rank > 0) is not learned here; use fit, or rank=0")
@@ -208,7 +234,7 @@ class SparseEDLAE(Regression):
         objective = float((g - explained).sum()) * scale
         return self._store(
             weights, item_ids, popularity, n_users, used, past, columns, counts_users,
-            penalty_=penalty, objective_=objective,
+            penalty_=penalty, objective_=objective, _groups=kinds and kinds.catalogue,
         )  # fmt: skip
 
     def _check_memory(self, m: int, nnz: int, settings: dict[str, Any], also: int = 0) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram
+from offdiag.models.grouping import Grouping
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, gram_supports, popularity_order, support
 
@@ -30,7 +31,9 @@ class Columns:
     solve: Callable[[support.Supports, str], NDArray[np.float64]]
 
 
-def by_rows(G: SparseGram, k: int, model: SparseEDLAE, block_bytes: int, progress: Progress | None) -> Columns:
+def by_rows(
+    G: SparseGram, k: int, model: SparseEDLAE, block_bytes: int, kinds: Grouping | None, progress: Progress | None
+) -> Columns:
     data = gram_supports.RankedGram.of(G)
     g = data.diagonal()
     H = model._penalise(g, G.scale)
@@ -39,10 +42,12 @@ def by_rows(G: SparseGram, k: int, model: SparseEDLAE, block_bytes: int, progres
         plan = gram_rows.plan(supports, np.dtype(model.dtype).itemsize, block_bytes)
         return support.solve(data, H, supports, plan, progress=progress)
 
-    return Columns(data.rank, g, H, gram_supports.choose(data, H, k, model.dtype, progress=progress), solve)
+    groups = model._groups_by(data.rank, kinds)
+    supports = gram_supports.choose(data, H, k, model.dtype, groups=groups, progress=progress)
+    return Columns(data.rank, g, H, supports, solve)
 
 
-def packed_rows(G: Gram, k: int, model: SparseEDLAE, progress: Progress | None) -> Columns:
+def packed_rows(G: Gram, k: int, model: SparseEDLAE, kinds: Grouping | None, progress: Progress | None) -> Columns:
     m = G.n_items
     rank = popularity_order.popularity_rank(G.item_counts)
     order = np.argsort(rank)
@@ -53,7 +58,7 @@ def packed_rows(G: Gram, k: int, model: SparseEDLAE, progress: Progress | None) 
         found: NDArray[np.float64] = G.values[layout.positions(m, order[lo:hi], order)].astype(np.float64)
         return found
 
-    supports = support.choose_from_rows(rows, g, H, k, model.dtype)
+    supports = support.choose_from_rows(rows, g, H, k, model.dtype, model._groups_by(rank, kinds))
     arrays = gram_rows.of_gram(G.values, m, order, model.dtype)
     columns = np.arange(m, dtype=np.int32)
 

@@ -188,8 +188,8 @@ class Spectral(_Spectrum):
         }
         return learned, found.gain
 
-    def _refit(self, G: Any, progress: Progress | None = None) -> Self:
-        fresh = super()._refit(G, progress)
+    def _refit(self, G: Any, progress: Progress | None = None, item_ids: Any = None) -> Self:
+        fresh = super()._refit(G, progress, item_ids)
         fresh.auto_l2_ = self.auto_l2_  # a setting, once chosen
         return fresh
 

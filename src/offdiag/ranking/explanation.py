@@ -14,6 +14,7 @@ from offdiag import notebook, reasons, tables
 from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
+from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.ranking.histories import encode, events_of, ordered_entries
 from offdiag.ranking.recency import Recency
 from offdiag.weights import Weights
@@ -89,6 +90,7 @@ def explain(
     item: Any,
     popularity: NDArray[np.float64] | None = None,
     recency: Recency | None = None,
+    disliked: Any = None,
 ) -> Explanation:
     """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
     nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
@@ -99,12 +101,16 @@ def explain(
             f"explain takes one history, received {X.shape[0]}; call it once per user. A history with times is "
             "[[(id, time), …]]"
         )
+    if disliked is not None and not weights.takes_dislikes:
+        raise OffdiagError("disliked items have no weight in this model, which did not learn from dislikes; leave out")
+    if weights.takes_dislikes and (found := encode_dislikes(history, disliked, item_ids, 1)) is not None:
+        X, unknown = signed_rows(X, found[0]), [(*unknown[0], *found[1][0])]
     target = int(positions([item], item_ids)[0])
     if target < 0:
         raise OffdiagError(f"the model has no item {item!r}; ids are compared exactly, with their type")
     parts = np.zeros(X.nnz)
     for linear, rows in weights.linear_parts(X):
-        parts += rows.data.astype(np.float64) * linear.column(rows.indices.astype(np.int64), target)
+        parts += linear.contributions(rows.indices.astype(np.int64), rows.data, target)
     if parts.size and parts.any():
         # On a common grid 2^-40 below the largest, sums are exact in any order, and the grid is finer than float32.
         grid = 2.0 ** (np.ceil(np.log2(np.abs(parts).max())) - 40)

@@ -18,6 +18,7 @@ from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
 from offdiag.progress import Progress
 from offdiag.ranking import filters
+from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.ranking.histories import encode, one_per_row
 from offdiag.ranking.recency import Recency
 from offdiag.ranking.unknown_ids import distinct, refuse, report_unknown
@@ -42,21 +43,30 @@ class Question:
     reranked: Rerank | None = None
     recency: Recency | None = None
 
-    def lists(self, histories: Any, first: int = 0) -> Recommendations:
-        """The lists of some histories, the first of which is at position ``first``; nothing is warned about."""
+    def lists(self, histories: Any, first: int = 0, disliked: Any = None) -> Recommendations:
+        """The lists of some histories, the first of which is at position ``first``; nothing is warned about.
+
+        ``disliked`` holds a list of ids for each history: they are in no list, and count where the model learned how.
+        """
         X, unknown = encode(histories, self.item_ids, self.recency)
+        found_dislikes = encode_dislikes(histories, disliked, self.item_ids, X.shape[0])
         user_ids = getattr(histories, "user_ids", None)
         if user_ids is None and first:
             user_ids = np.arange(first, first + X.shape[0])
         users = np.arange(X.shape[0]) if user_ids is None else user_ids
-        rows = None if self.blocked is None else self.blocked.rows(users)
+        rows, liked = None if self.blocked is None else self.blocked.rows(users), X
+        if found_dislikes is not None:
+            refused, strange = found_dislikes
+            unknown = [(*one, *other) for one, other in zip(unknown, strange, strict=True)]
+            rows = refused if rows is None else sparse.csr_array(rows + refused)
+            X = signed_rows(X, refused) if self.weights.takes_dislikes else X
         if self.reranked is None:
             indices, scores = self.rank(X, self.k, rows)
         else:
             indices, scores = self.reranked.choose(self.rank, X, rows, self.k, self.weights.dtype)
         found = None
         if self.with_reasons:
-            columns, shares = reasons.strongest(self.weights, X, indices)
+            columns, shares = reasons.strongest(self.weights, liked, indices)
             found = Reasons(named(columns, self.item_ids), np.ma.masked_invalid(shares))
         popular = np.diff(X.indptr) == 0
         return named_lists(
@@ -72,15 +82,16 @@ class Question:
         columns: Sequence[str] = ("title",),
         strict: bool = False,
         first: int = 0,
+        disliked: Sequence[Any] | None = None,
     ) -> Iterator[Recommendations]:
         """The lists of any number of histories, some at a time, so that memory does not grow with their number.
 
         ``first`` is the position of the first history, where users have no ids.
         """
-        n = list_files.batch_size(self.k, heaps.USERS_PER_PASS)
+        n, done = list_files.batch_size(self.k, heaps.USERS_PER_PASS), 0
         for some in list_files.slices(one_per_row(histories, ordered=self.recency is not None), n):
-            lists = self.lists(some, first)
-            first += len(lists)
+            lists = self.lists(some, first, None if disliked is None else disliked[done : done + n])
+            first, done = first + len(lists), done + n
             if strict:
                 report_unknown(lists.unknown_in_histories, strict=True)
             yield lists.with_catalogue(catalogue, columns)
@@ -143,13 +154,14 @@ def write(
     catalogue: Catalogue | None = None,
     columns: Sequence[str] = ("title",),
     strict: bool = False,
+    disliked: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Recommend for any number of histories and write the lists as they are made."""
     if lacking := [name for name in columns if name != "title" and not (catalogue and name in catalogue.columns)]:
         has = ", ".join(catalogue.columns) if catalogue else "no catalogue"
         raise OffdiagError(f"expected columns of the catalogue, received {lacking[0]!r}; the model has {has}")
-    batches = question.batches(histories, catalogue=catalogue, columns=columns, strict=strict)
+    batches = question.batches(histories, catalogue=catalogue, columns=columns, strict=strict, disliked=disliked)
     n_lists = list_files.len_of(one_per_row(histories))
     done = list_files.write(batches, path, rows_per_file=rows_per_file, progress=progress, n_lists=n_lists)
     report_unknown([list(done.unknown)])
@@ -157,9 +169,9 @@ def write(
     return done
 
 
-def recommend(question: Question, histories: Any, *, strict: bool = False) -> Recommendations:
+def recommend(question: Question, histories: Any, *, strict: bool = False, disliked: Any = None) -> Recommendations:
     """The k best items for each history; an empty history gets the most popular items, scored by their share."""
-    lists = question.lists(histories)
+    lists = question.lists(histories, disliked=disliked)
     report_unknown(lists.unknown_in_histories, strict=strict)
     filters.report_filters(question.unknown_in_filters, question.blocked)
     return lists

@@ -57,7 +57,8 @@ async def recommend(scorer: Scorer, served: ServedModel, asked: schemas.Recommen
     if asked.reasons and asked.k > MAX_K_WITH_REASONS:
         most = f"k: at most {MAX_K_WITH_REASONS} with reasons"
         raise Refusal(422, f"{most}, received {asked.k}; ask /explain for single items")
-    return await lists.make_list(scorer, served, asked.history, asked.times, lists.Filter(served, asked), asked)
+    only = lists.Filter(served, asked, asked.disliked)
+    return await lists.make_list(scorer, served, asked.history, asked.times, only, asked)
 
 
 @question("/batch", schemas.Batch, schemas.Batched, histories=[[3, 7], [5]], k=5)

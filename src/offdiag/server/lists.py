@@ -18,6 +18,7 @@ from offdiag.server.limits import Refusal
 from offdiag.server.model import Id, Row, ServedModel
 
 FEW_BLOCKED = 256  # up to this many, a longer list is ranked and the blocked items are removed from it
+GROUP_POOL = 4  # times the places of a list: items among which as many groups are sought
 REASONS_PER_TURN = 4  # items whose reasons are computed before other requests get a turn
 MAX_UNKNOWN_NAMED = 20  # unknown ids named in an error
 POPULAR = "popular"  # what a list is based on if no item of the history is known
@@ -27,9 +28,13 @@ FALLBACK_REASONS = ("empty", "unknown")  # the history has no items, or none tha
 class Filter:
     """Which items may be in the lists of a request."""
 
-    def __init__(self, served: ServedModel, asked: schemas.ListOptions) -> None:
+    def __init__(self, served: ServedModel, asked: schemas.ListOptions, disliked: list[Id] | None = None) -> None:
         self._served = served
         self.block, unknown = served.columns(asked.block) if asked.block else ([], [])
+        self.disliked: list[int] = []
+        if disliked:
+            self.disliked, strange = served.columns(disliked)
+            self.block, unknown = [*self.block, *self.disliked], [*unknown, *strange]
         self.allow: list[int] | None = None
         others: list[Id] = []
         if asked.allow is not None:
@@ -81,6 +86,59 @@ def row_of(served: ServedModel, ids: list[Id], times: schemas.Moments | None, as
         raise Refusal(409, str(error)) from None
 
 
+def with_dislikes(
+    history: list[int], values: NDArray[np.floating] | None, disliked: list[int]
+) -> tuple[list[int], NDArray[np.floating]]:
+    """The row with −1 for each disliked item, as the weights of a model that learned from dislikes read it."""
+    counted = dict(zip(history, [1.0] * len(history) if values is None else values.tolist(), strict=True))
+    row = sorted((counted | dict.fromkeys(disliked, -1.0)).items())
+    return [column for column, _ in row], np.array([value for _, value in row], dtype=np.float32)
+
+
+async def best(
+    scorer: Scorer,
+    served: ServedModel,
+    history: list[int],
+    values: NDArray[np.floating] | None,
+    only: Filter,
+    asked: schemas.ListOptions,
+    k: int,
+) -> Ranked:
+    """The k best items for a row of numbers."""
+    if not history:
+        return popular(served, k, only.allowed)
+    if not only.is_short:
+        return await scorer.top_k(served, history, k, asked.exclude_seen, only.allowed, values)
+    found, scores = await scorer.top_k(served, history, k + len(only.block), asked.exclude_seen, values=values)
+    if only.block:
+        kept = ~np.isin(found, only.block)
+        found, scores = found[kept][:k], scores[kept][:k]
+    return found, scores
+
+
+async def best_of_groups(
+    scorer: Scorer,
+    served: ServedModel,
+    history: list[int],
+    values: NDArray[np.floating] | None,
+    only: Filter,
+    asked: schemas.ListOptions,
+) -> Ranked:
+    """The best items of the k best groups: of a list that is made longer until it has as many groups."""
+    try:
+        groups = served.groups
+    except OffdiagError as error:
+        raise Refusal(409, str(error)) from None
+    length = asked.k
+    while True:
+        length = min(GROUP_POOL * length, served.n_items)
+        found, scores = await best(scorer, served, history, values, only, asked, length)
+        _, first = np.unique(groups[found], return_index=True)
+        if len(first) >= asked.k or len(found) < length or length == served.n_items:
+            kept = np.sort(first)[: asked.k]
+            return found[kept], scores[kept]
+
+
 async def make_list(
     scorer: Scorer,
     served: ServedModel,
@@ -91,17 +149,12 @@ async def make_list(
 ) -> dict[str, Any]:
     history, values, unknown = row_of(served, ids, times, asked)
     unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
-    if not history:
-        found, scores = popular(served, asked.k, only.allowed)
-    elif only.is_short:
-        found, scores = await scorer.top_k(
-            served, history, asked.k + len(only.block), asked.exclude_seen, values=values
-        )
-        if only.block:
-            kept = ~np.isin(found, only.block)
-            found, scores = found[kept][: asked.k], scores[kept][: asked.k]
+    if only.disliked and served.weights.takes_dislikes:
+        history, values = with_dislikes(history, values, only.disliked)
+    if asked.one_per_group:
+        found, scores = await best_of_groups(scorer, served, history, values, only, asked)
     else:
-        found, scores = await scorer.top_k(served, history, asked.k, asked.exclude_seen, only.allowed, values)
+        found, scores = await best(scorer, served, history, values, only, asked, asked.k)
     items = entries(served, found, "score", scores)
     if not history:
         with_users(served, found, items)
@@ -157,11 +210,10 @@ def reasons(
     if not len(history):
         return []
     try:
-        parts = served.weights.column(history, target).astype(np.float64)
+        counted = np.ones(len(history)) if values is None else values
+        parts = served.weights.contributions(history, counted, target)
     except OffdiagError as error:
         raise Refusal(409, f"the model {served.name!r} gives no reasons: {error}") from None
-    if values is not None:
-        parts *= values
     strongest = np.argsort(-np.abs(parts), kind="stable")[:most]
     strongest = strongest[parts[strongest] != 0]
     return entries(served, history[strongest], "contribution", parts[strongest])

@@ -21,6 +21,7 @@ from offdiag.data.catalogue import Catalogue
 from offdiag.data.ids import of_type
 from offdiag.errors import OffdiagError
 from offdiag.files import container, switch
+from offdiag.models.grouping import listed_groups
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
 from offdiag.server.search import Search
@@ -89,6 +90,11 @@ class ServedModel:
     @cached_property
     def search(self) -> Search:
         return Search(self.titles, self.order.tolist())
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """The group of each item; an error if it has none."""
+        return listed_groups(self.model)
 
     @cached_property
     def examples(self) -> list[list[int]]:

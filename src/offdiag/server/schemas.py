@@ -81,12 +81,17 @@ class ListOptions(Weighing):
     allow: Annotated[Ids | None, about("If given, only these may be in the list.")] = None
     exclude_seen: Annotated[bool, about("Leave out the items of the history.", strict=True)] = True
     reasons: Annotated[int, whole_number(0, 5), about("Number of reasons for each item; then at most 100 items.")] = 0
+    one_per_group: Annotated[
+        bool, about("At most one item of each group, the best: one size of a shirt, one episode.", strict=True)
+    ] = False
     strict: Strict = False
     model: Name = None
 
 
 class Recommend(ListOptions, OneHistory):
-    pass
+    disliked: Annotated[
+        Ids, about("Ids that the user disliked: never in the list, and weighed if the model learned from dislikes.")
+    ] = []
 
 
 class Batch(ListOptions, ManyHistories):

@@ -6,7 +6,7 @@ columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from offdiag._kernels import parallel
 from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Ints, popularity_order
-from offdiag.solvers.support import Supports, find_supports
+from offdiag.solvers.support import ALONE, Groups, Supports, find_supports
 
 RANGES = 32  # of rows per thread, for work that only reads rows
 
@@ -69,6 +69,7 @@ def choose(
     dtype: Any,
     *,
     items: NDArray[np.int32] | None = None,
+    groups: Groups = ALONE,
     progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
@@ -76,15 +77,17 @@ def choose(
     wanted = np.arange(m, dtype=np.int32) if items is None else items
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        _kernels.sparse_gram_rows.supports_of_gram(*data.arrays(), penalty, fill, wanted[first:last], *room)
+        _kernels.sparse_gram_rows.supports_of_gram(
+            *data.arrays(), penalty, groups.number, fill, wanted[first:last], *room
+        )
 
     found = find_supports(find, len(wanted), H, k, dtype, data.G.item_counts, progress)
     if items is None:
-        return found
+        return replace(found, groups=groups)
     lengths, all_parents = np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int32)
     lengths[items], all_parents[items] = np.diff(found.ptr), found.parent
     ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return Supports(ptr, found.rows, found.values, all_parents, data.below())
+    return Supports(ptr, found.rows, found.values, all_parents, data.below(), groups)
 
 
 def touched(G: SparseGram, changed: Ints, before: Doubles, after: Doubles, k: int) -> NDArray[np.bool_]:

@@ -39,6 +39,17 @@ STEPS = 0.1  # of conjugate gradients, as a share of |S|: beyond about this a Ch
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Items of one group are not in each other's supports, and count as one thing in the noise (``grouped``)."""
+
+    number: Ints  # of each item by popularity; empty: there are no groups
+    growth: float  # of G within a group, 1 + c
+
+
+ALONE = Groups(np.zeros(0, dtype=np.int64), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Supports:
     """The support of column i is rows[ptr[i] : ptr[i + 1]], least popular item first; values are G there, then β."""
 
@@ -47,6 +58,7 @@ class Supports:
     values: Floats
     parent: NDArray[np.int32]  # the best more popular neighbour of each item, or -1
     below: Ints  # how many more popular items share a user with it
+    groups: Groups = ALONE
 
 
 class Kept(Protocol):
@@ -80,24 +92,34 @@ def to_size(
 
 
 def choose(
-    data: Rows, H: Doubles, k: int, dtype: Any, *, lo: int = 0, hi: int | None = None, progress: Progress | None = None
+    data: Rows,
+    H: Doubles,
+    k: int,
+    dtype: Any,
+    *,
+    lo: int = 0,
+    hi: int | None = None,
+    groups: Groups = ALONE,
+    progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of items lo..hi; only users who have one of these items matter."""
     n = (data.n_items if hi is None else hi) - lo
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        _kernels.column_solves.supports(*data.arrays(), penalty, fill, lo + first, lo + last, *room)
+        _kernels.column_solves.supports(*data.arrays(), penalty, groups.number, fill, lo + first, lo + last, *room)
 
-    return find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress)
+    return replace(find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress), groups=groups)
 
 
-def choose_from_rows(rows: Callable[[int, int], Doubles], g: Doubles, H: Doubles, k: int, dtype: Any) -> Supports:
+def choose_from_rows(
+    rows: Callable[[int, int], Doubles], g: Doubles, H: Doubles, k: int, dtype: Any, groups: Groups = ALONE
+) -> Supports:
     """The same from rows lo..hi of the whole G."""
 
     def find(penalty: Doubles, fill: int, lo: int, hi: int, *room: Any) -> None:
-        _kernels.column_solves.supports_of_rows(rows(lo, hi), penalty, fill, lo, hi, *room)
+        _kernels.column_solves.supports_of_rows(rows(lo, hi), penalty, groups.number, fill, lo, hi, *room)
 
-    return find_supports(find, len(H), H, k, dtype, g, None)
+    return replace(find_supports(find, len(H), H, k, dtype, g, None), groups=groups)
 
 
 def find_supports(
@@ -140,7 +162,8 @@ def join(parts: list[Supports]) -> Supports:
     """The supports of consecutive ranges of items, joined into one."""
     ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
     others = zip(*((part.rows, part.values, part.parent, part.below) for part in parts), strict=True)
-    return Supports(ptr, *map(np.concatenate, others))
+    rows, values, parent, below = map(np.concatenate, others)
+    return Supports(ptr, rows, values, parent, below)
 
 
 def solve(
@@ -184,12 +207,14 @@ def solve_block(
     progress: Callable[[float], None] | None = None,
 ) -> None:
     """The columns of some items, from the arrays of a Shelf that holds the rows they need."""
-    diagonal = H.astype(supports.values.dtype)
+    diagonal, groups = H.astype(supports.values.dtype), supports.groups
+    growth = diagonal.dtype.type(groups.growth)
 
     def work(first: int, last: int) -> None:
         _kernels.column_solves.solve_columns(
-            items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal, steps
-        )
+            items, first, last, supports.ptr, supports.rows, supports.values, explained, *gram, diagonal,
+            groups.number, growth, steps,
+        )  # fmt: skip
 
     tasks = parallel.ranges(len(items), -(-len(items) // ITEMS_AT_ONCE))
     with blas.one_thread():  # our own threads are enough

@@ -16,6 +16,8 @@ from offdiag import checks
 from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, parse_metric
 from offdiag.models import auto
+from offdiag.models.grouping import check_taken
+from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress, reporter
 from offdiag.protocols import Learner
 from offdiag.tuning import ranges, screening
@@ -45,6 +47,7 @@ def tune(
     start: Iterable[Mapping[str, Any]] = (),
     study: str | os.PathLike[str] | None = None,
     seed: int = 0,
+    groups: Any = None,
     progress: Progress | bool | None = None,
 ) -> Tuned:
     """The settings of a model that are best on the validation users of a split. The test users are never used.
@@ -52,7 +55,7 @@ def tune(
     ``model`` is a class such as ``od.EDLAE``, or an instance whose settings, where they are not the defaults, are held
     fixed. ``fixed`` holds more; ``space`` replaces bounds: {"l2": (10, 1000, "log"), "rank": [50, 100]}. ``start``
     holds settings to try early. ``study`` is a file that makes the search resumable: the same call continues from it.
-    Ctrl-C, or the end of ``seconds``, gives the best found so far.
+    Ctrl-C, or the end of ``seconds``, gives the best found so far. ``groups`` are those of every fit (docs/groups.md).
 
     Example:
         >>> import offdiag as od
@@ -66,7 +69,9 @@ def tune(
     cls, fixed = _class_and_fixed(model, fixed)
     _check_budget(trials, seconds, seed)
     validation = validation_of(split)
-    bench = Bench(split.train, validation, metric)
+    if groups is not None:
+        check_taken(cast("Recommender", cls(**fixed)))
+    bench = Bench(split.train, validation, metric, groups)
     clock = _Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
@@ -79,7 +84,7 @@ def tune(
         first, fixed, scale = _automatic(cls, bench, fixed, wanted, clock)
     except _OutOfTime:
         if any(trial.state == COMPLETE for trial in journal.trials):
-            return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
+            return _tuned(cls, fixed, journal.trials, metric, clock, "seconds", groups)
         raise _too_short(seconds) from None
     bounds = ranges.space_of(cls, scale, fixed, wanted)
     first = ranges.move_inside(first, {name: what for name, what in bounds.items() if name in wanted})
@@ -105,11 +110,17 @@ def tune(
         raise OffdiagError(
             f"none of the {len(search.trials)} trials could be fitted; the last: {search.trials[-1].note}"
         )
-    return _tuned(cls, fixed, search.trials, metric, clock, stopped)
+    return _tuned(cls, fixed, search.trials, metric, clock, stopped, groups)
 
 
 def _tuned(
-    cls: type[Learner], fixed: dict[str, Any], trials: list[Trial], metric: str, clock: _Clock, stopped: str
+    cls: type[Learner],
+    fixed: dict[str, Any],
+    trials: list[Trial],
+    metric: str,
+    clock: _Clock,
+    stopped: str,
+    groups: Any,
 ) -> Tuned:
     best = winner(trials)
     return Tuned(
@@ -121,6 +132,7 @@ def _tuned(
         trials=list(trials),
         seconds=clock.elapsed(),
         stopped=stopped,
+        groups=groups,
     )
 
 

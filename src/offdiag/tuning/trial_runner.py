@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.data.groups import group_numbers, read_groups
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
@@ -46,10 +47,12 @@ class Small:
 class Bench:
     """Training data, validation users, and what all trials share."""
 
-    def __init__(self, train: Any, validation: Any, metric: str) -> None:
+    def __init__(self, train: Any, validation: Any, metric: str, groups: Any = None) -> None:
         self.train, self.metric = train, metric
         self.matrix = as_matrix(train)
         self.item_ids = getattr(train, "item_ids", None)
+        ids = np.arange(self.matrix.shape[1]) if self.item_ids is None else self.item_ids
+        self.groups = None if groups is None else group_numbers(read_groups(groups, ids), ids)
         self.validation = validation
         self.small = _small(self.matrix, validation)
         self._grams: dict[float, Gram] = {}
@@ -73,11 +76,15 @@ class Bench:
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
             if model.starts_warm:  # fast from the result of other settings
                 words["start"] = self._last
+            if self.groups is not None:
+                words["groups"] = self.groups
             model.fit_gram(self.gram(model.user_power, progress), **words)
             self._last = model if model.starts_warm else None
         else:
-            stops_early = getattr(model, "stops_early", False)
-            model.fit(self.train, progress=progress, **({"validation": self.validation} if stops_early else {}))
+            words = {"validation": self.validation} if getattr(model, "stops_early", False) else {}
+            if self.groups is not None:
+                words["groups"] = self.groups
+            model.fit(self.train, progress=progress, **words)
         return self.measure(model)
 
     def measure(self, model: Ranker) -> Result:
@@ -87,12 +94,18 @@ class Bench:
         """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
         if self.small is None or not self._by_gram(model):
             return None
-        model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items))
+        words: dict[str, Any] = {}
+        if self.groups is not None:
+            words["groups"] = self.groups[self.small.items]
+            if len(np.unique(words["groups"])) == 1:  # no popular item may explain another
+                return None
+        model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items), **words)
         return evaluate(model, self.small.held_out, [self.metric])
 
     def _by_gram(self, model: Learner) -> TypeGuard[GramLearner]:
         power = getattr(model, "user_power", None)
         wanted = getattr(model, "learns_from_gram", False) and not getattr(model, "prefers_data", False)
+        wanted = wanted and not getattr(model, "dislike_weight", 0.0)  # no Gram has dislikes
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Learner) -> float | None:
@@ -125,6 +138,8 @@ class Bench:
         for part in parts:
             digest.update(str(part.shape).encode())
             checkpoints.add_matrix(digest, part, "<i8", "<i8", "<f8" if part.data.dtype.kind == "f" else "<i8")
+        if self.groups is not None:
+            digest.update(self.groups.astype("<i8").tobytes())
         return digest.hexdigest()
 
 

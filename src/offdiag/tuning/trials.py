@@ -56,6 +56,7 @@ class Tuned(tables.Tabular):
     trials: list[Trial]
     seconds: float
     stopped: str  # "trials", "seconds" or "interrupted"
+    groups: Any = None  # of items, of every fit
 
     @property
     def best(self) -> Trial:
@@ -81,7 +82,7 @@ class Tuned(tables.Tabular):
         """
         fixed = {name: value for name, value in self.settings.items() if name not in self.best.settings}
         cls = type(self.model)
-        return measure_gain(cls(**self.settings), cls(**fixed), split, self.metric, reporter(progress))
+        return measure_gain(cls(**self.settings), cls(**fixed), split, self.metric, reporter(progress), self.groups)
 
     @property
     def ranked(self) -> list[Trial]:

@@ -44,6 +44,7 @@ class Weights(Scorer, Protocol):
     batch_invariant: ClassVar[bool]  # a score has the same bits in a batch of any size
     compound: ClassVar[bool]  # a sum of parts that cannot be separated in W
     lossy: ClassVar[bool]  # some fitted weights were dropped or rounded
+    takes_dislikes: ClassVar[bool]  # a negative number in a row is a dislike, which has weights of its own
 
     @abstractmethod
     def blended(self) -> tuple[Weights, ...]:
@@ -87,6 +88,10 @@ class Weights(Scorer, Protocol):
     @abstractmethod
     def column(self, items: Ints, target: int) -> Floats:
         """W[items, target]: how much each of the items predicts the target; items ascend."""
+
+    @abstractmethod
+    def contributions(self, items: Ints, values: Floats, target: int) -> NDArray[np.float64]:
+        """What each entry of a history adds to the score of the target; items ascend."""
 
     @abstractmethod
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:

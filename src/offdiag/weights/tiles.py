@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.protocol import Floats, Side, Tile, Weights
+from offdiag.weights.protocol import Floats, Ints, Side, Tile, Weights
 
 TILE_BYTES = 96 << 20  # of weights: wide enough to read packed rows at full speed
 
@@ -30,6 +30,7 @@ class Tiled(Weights):
     batch_invariant: ClassVar[bool] = True
     compound: ClassVar[bool] = False
     lossy: ClassVar[bool] = False
+    takes_dislikes: ClassVar[bool] = False
     in_files: ClassVar[bool] = True  # False: it holds rows of users, which no file may contain
 
     def __init_subclass__(cls) -> None:
@@ -79,6 +80,9 @@ class Tiled(Weights):
 
     def diagonal(self) -> Floats:
         return np.array([self.column(np.array([i]), i)[0] for i in range(self.shape[0])], dtype=self.dtype)
+
+    def contributions(self, items: Ints, values: Floats, target: int) -> NDArray[np.float64]:
+        return values.astype(np.float64) * self.column(items, target)
 
     def columns(self, lo: int, hi: int, out: Floats | None = None) -> Floats:
         out = np.empty((hi - lo, self.shape[0]), dtype=self.dtype) if out is None else out
