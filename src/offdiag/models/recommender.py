@@ -226,7 +226,10 @@ class Recommender(Estimator):
 
     def _settings(self) -> dict[str, Any]:
         """The settings that decide what is learned."""
-        return {name: getattr(self, name) for name, known in fields.settings_of(self).items() if not known.layout}
+        known = {
+            name: (getattr(self, name), each) for name, each in fields.settings_of(self).items() if not each.layout
+        }
+        return {name: value for name, (value, each) in known.items() if not each.optional or value != each.default}
 
     def _valid_settings(self) -> dict[str, Any]:
         return self._validate()._settings()
