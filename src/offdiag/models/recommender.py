@@ -226,10 +226,12 @@ class Recommender(Estimator):
 
     def _settings(self) -> dict[str, Any]:
         """The settings that decide what is learned."""
-        known = {
-            name: (getattr(self, name), each) for name, each in fields.settings_of(self).items() if not each.layout
-        }
-        return {name: value for name, (value, each) in known.items() if not each.optional or value != each.default}
+        found = {}
+        for name, known in fields.settings_of(self).items():
+            value = getattr(self, name)
+            if not known.layout and not (known.optional and value == known.default):
+                found[name] = value
+        return found
 
     def _valid_settings(self) -> dict[str, Any]:
         return self._validate()._settings()

@@ -98,7 +98,8 @@ class SparseEDLAE(Regression):
         """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
-        ``block_bytes``. ``item_features`` is what is known about the items (``od.read_features``). ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
+        ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
+        ``item_features`` is what is known about the items (``od.read_features``, docs/features.md).
         """
         progress = reporter(progress)
         settings = self._valid_settings()
