@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from offdiag.models.recommender import Recommender
 
 _LOG = logging.getLogger("offdiag")
-WEIGHTS = (0.03, 0.1, 0.3, 1.0)  # of features
+WEIGHTS = (0.1, 0.3, 1.0, 3.0)  # of features
 PRIORS = (0.03, 0.1, 0.3, 1.0)  # of a prior, in units of l2
 ITEMS = 3_000  # most popular items used
 USERS = 2_000  # held-out users, evenly spread over the rows, at most a fifth of them
