@@ -30,8 +30,8 @@ def command_options():
 
 
 def test_no_command_is_missing_or_new():
-    names = "demo auto fit tune catalogue compress recommend similar explain serve evaluate info datasets update forget warm-up"
-    assert " ".join(COMMANDS) == f"{names} reproduce"
+    names = "demo auto fit tune catalogue compress recommend similar explain serve evaluate info datasets update forget"
+    assert " ".join(COMMANDS) == f"{names} warm-up reproduce"
     assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
 

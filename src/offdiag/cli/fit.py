@@ -11,7 +11,17 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, group_options, inputs, log_inputs, model_options, outputs, products
+from offdiag.cli import (
+    cluster_fit,
+    console,
+    group_options,
+    inputs,
+    item_features,
+    log_inputs,
+    model_options,
+    outputs,
+    products,
+)
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -29,6 +39,7 @@ EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag fit ratings.csv --catalogue films.csv -o films.od",
     "offdiag fit orders.csv --groups products.csv --group-column style -o shop.od",
+    "offdiag fit ratings.csv --features films.csv -o films.od",
     "offdiag fit ratings.csv --model rdlae --set max_diagonal=0.2 -o films.od",
 )
 
@@ -51,6 +62,8 @@ def fit(
     keep: Annotated[
         int | None, Option(help="With --cluster, full-rank models: keep only this many weights per item.")
     ] = None,
+    features: item_features.FeatureFile = None,
+    feature_columns: item_features.FeatureColumns = None,
     catalogue: products.CatalogueFile = None,
     catalogue_columns: products.CatalogueColumns = None,
     groups: group_options.Groups = None,
@@ -87,12 +100,17 @@ def fit(
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
     group_options.check(learner, groups, group_column)
+    known = item_features.given(features, feature_columns)
+    item_features.check_model(learner, model, known)
+    if known is not None and updatable:
+        raise OffdiagError("--features and --updatable do not go together; leave one of them out")
     local = {
         "--dislike-below": columns.dislike_below is not None,
         "--groups": groups is not None,
         "--checkpoint": checkpoint is not None,
         "--validate": validate,
         "--updatable": updatable,
+        "--features": known is not None,
     }
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
@@ -121,12 +139,18 @@ def fit(
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
-                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work, kinds)
+                result = gain.measure(
+                    cast("Learner", learner), split, metric or DEFAULT_METRICS, work, groups=kinds, item_features=known
+                )
                 popular = gain.measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             also: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
             if kinds is not None:
                 also["groups"] = kinds
+            if known is not None:
+                for note in known.coverage(inter.item_ids).notes:
+                    console.note(note)
+                also["item_features"] = known
             learner.fit(inter, progress=work, **also)
         if shop is not None:
             products.attach(learner, shop)

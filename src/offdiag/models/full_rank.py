@@ -9,19 +9,23 @@ from typing import Any, Literal, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import memory
+from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, gram
 from offdiag.living import full_rank
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto, dislikes, fields
+from offdiag.models import auto, dislikes, fields, side_information
 from offdiag.models.fields import Auto, number
 from offdiag.models.grouping import Grouping, grouping_of
 from offdiag.models.recommender import Recommender
+from offdiag.models.side_information import NO_SIDE, Side, side_of
 from offdiag.models.source import Reading, Source, check_gram, data_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky, grouped
+from offdiag.solvers import prior as prior_solver
 from offdiag.solvers.products import item_l2
-from offdiag.weights import Grouped, Packed
+from offdiag.weights import Dense, Grouped, Packed
 
 _OBJECTIVE = {"dropout": 0.0, "kept_weight": 0.0, "max_diagonal": None}  # arguments of the solver, with those of EASE
 
@@ -73,6 +77,8 @@ class _Settings(Regression):
     user_power: float | Auto = fields.user_power()
     item_power: float = fields.item_power()
     propensity_power: float = fields.propensity_power()
+    feature_weight: float | Auto = fields.feature_weight()
+    prior_weight: float | Auto = fields.prior_weight()
     storage: Literal["packed", "dense"] = fields.setting(
         "packed", choices=("packed", "dense"), layout=True,
         help="How the weights are stored. Packed is the symmetric inverse, half the memory; dense is the matrix "
@@ -93,6 +99,8 @@ class FullRankModel(_Settings):
         y: Any = None,
         *,
         groups: Any = None,
+        item_features: Any = None,
+        prior: Any = None,
         progress: Progress | bool | None = None,
         **reading: Unpack[Reading],
     ) -> Self:
@@ -100,8 +108,10 @@ class FullRankModel(_Settings):
 
         ``groups`` are items that are variants of one thing and never explain each other (docs/groups.md): a dict of
         item id to group, a group for each item, or a table with the columns item and group. EASE and EDLAE take them.
+        ``item_features`` is what is known about the items (``od.read_features``), ``prior`` a fitted model or a matrix
+        of weights that this model should be near; docs/features.md says what they count for.
 
-        Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting.
+        Memory: m(m+1)/2 numbers for m items, and a sixteenth of that while counting; with a prior 2.5 m² numbers.
         Time: Σ n_u²/2 additions and m³ flops.
         """
         progress = reporter(progress)
@@ -110,6 +120,8 @@ class FullRankModel(_Settings):
         matrix, source = read_data(X)
         kinds, disliked = grouping_of(used, groups, source.item_ids), dislikes.dislikes_of(used, X)
         self._check_memory(matrix.shape[1] + (0 if disliked is None else len(np.unique(disliked.indices))))
+        side = side_of(used, source.item_ids, item_features, prior)
+        _check_together(side, groups=kinds is not None, dislikes=disliked is not None)
         auto.from_data(matrix, used, progress=progress)
         if disliked is not None:
             rarity = inverse_propensity(source.popularity, used.propensity_power)
@@ -118,13 +130,24 @@ class FullRankModel(_Settings):
                 weights, **vars(source), settings=used._settings(), penalty_=penalty, objective_=objective,
                 _groups=kinds and kinds.catalogue,
             )  # fmt: skip
+        side_information.choose(used, side, matrix, progress)
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
-        return self._solve(G, used, source, kinds, progress)
+        return self._solve(G, used, source, kinds, progress, side)
 
     def fit_gram(
-        self, G: Gram, *, item_ids: Any = None, groups: Any = None, progress: Progress | bool | None = None
+        self,
+        G: Gram,
+        *,
+        item_ids: Any = None,
+        groups: Any = None,
+        item_features: Any = None,
+        prior: Any = None,
+        progress: Progress | bool | None = None,
     ) -> Self:
-        """Learn from a Gram alone, with its ``user_power``. G is copied, not changed; ``groups`` are as in ``fit``."""
+        """Learn from a Gram alone, with its ``user_power``. G is copied, not changed; ``groups`` are as in ``fit``.
+
+        Without data, the weights of ``item_features`` and ``prior`` must be given as numbers.
+        """
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
@@ -132,14 +155,23 @@ class FullRankModel(_Settings):
         dislikes.dislikes_of(used, G)
         kinds = grouping_of(used, groups, source.item_ids)
         self._check_memory(G.n_items)
+        side = side_of(used, source.item_ids, item_features, prior)
         auto.from_gram(G, used)
-        return self._solve(G.astype(self.dtype), used, source, kinds, progress)
+        _check_together(side, groups=kinds is not None)
+        side_information.require_numbers(used, side)
+        return self._solve(G.astype(self.dtype), used, source, kinds, progress, side)
 
-    def _solve(self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None) -> Self:
+    def _solve(
+        self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None,
+        side: Side = NO_SIDE,
+    ) -> Self:  # fmt: skip
         """Overwrite the values of G with the weights."""
         settings = used._settings()
         scale = G.scale  # B does not change under G → tG, l2 → t·l2, so the m² numbers need not be touched
+        side.add_to(G, used)
         l2 = item_l2(number(used.l2) / scale, G.own_diagonal(), used.item_power)
+        if settings.get("prior_weight"):
+            return self._solve_near(G, l2, settings, source, side, progress)
         weights: Packed | Grouped
         if kinds is None:
             solution = cholesky.solve(G.values, G.n_items, l2=l2, progress=progress, **self._objective(settings))
@@ -153,6 +185,27 @@ class FullRankModel(_Settings):
             weights.todense() if self.storage == "dense" else weights, **vars(source), settings=settings,
             penalty_=l2 if isinstance(l2, float) else None, objective_=objective * scale,
             _groups=kinds and kinds.catalogue,
+        )  # fmt: skip
+
+    def _solve_near(
+        self, G: Gram, l2: float | NDArray[np.float64], settings: dict[str, Any], source: Source, side: Side,
+        progress: Progress | None,
+    ) -> Self:  # fmt: skip
+        """The same with a prior, which makes the weights a dense matrix."""
+        objective = self._objective(settings)
+        if objective["kept_weight"] not in (0.0, 1.0):
+            raise OffdiagError(
+                f"with prior_weight, kept_weight must be 0 or 1, received {objective['kept_weight']!r}; leave one out"
+            )
+        m, itemsize = G.n_items, np.dtype(self.dtype).itemsize
+        memory.require(2 * m * m * itemsize, f"a prior on {m:,} × {m:,} weights", "leave the prior out")
+        W = side.prior_weights(self.dtype)
+        weight = settings["prior_weight"] / G.scale
+        solution = prior_solver.solve(G.values, W, weight, l2=l2, progress=progress, **objective)
+        rarity = inverse_propensity(G.item_sums, settings["propensity_power"]).astype(self.dtype)
+        return self._store(
+            Dense(solution.B).scaled(rarity), **vars(source), settings=settings,
+            penalty_=None, objective_=solution.objective * G.scale,
         )  # fmt: skip
 
     def _objective(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +230,15 @@ class FullRankModel(_Settings):
         itemsize = np.dtype(self.dtype).itemsize
         extra = m * m * itemsize if self.storage == "dense" else layout.size(m) * itemsize // 16
         cholesky.check_feasible(m, itemsize, extra=extra)
+
+
+def _check_together(side: Side, **others: bool) -> None:
+    """Features and a prior have no formula together with groups or dislikes."""
+    if side.rows is None and side.prior is None:
+        return
+    for name, given in others.items():
+        if given:
+            raise OffdiagError(f"expected item_features and a prior without {name}, received both; leave one out")
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:

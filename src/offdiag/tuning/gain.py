@@ -81,20 +81,22 @@ class Gain:
 
 
 def measure_gain(
-    tuned: Learner, automatic: Learner, split: Any, metric: str, progress: Progress | None = None, groups: Any = None
+    tuned: Learner, automatic: Learner, split: Any, metric: str, progress: Progress | None = None, **side: Any
 ) -> Gain:
-    """Fit both on the training part and measure both on the test users."""
-    with_tuning, without = (measure(model, split, [metric], progress, groups) for model in (tuned, automatic))
+    """Fit both on the training part and measure both on the test users; ``side`` is as in ``measure``."""
+    with_tuning, without = (measure(model, split, [metric], progress, **side) for model in (tuned, automatic))
     return Gain(metric, with_tuning, without, same=tuned.settings_ == automatic.settings_)
 
 
 def measure(
-    model: Learner, split: Any, metrics: Sequence[str], progress: Progress | None = None, groups: Any = None
+    model: Learner, split: Any, metrics: Sequence[str], progress: Progress | None = None, **side: Any
 ) -> Result:
-    """Fit on the training part and measure on the test users; nets stop early by the validation users."""
+    """Fit on the training part and measure on the test users; nets stop early by the validation users.
+
+    ``side`` is what else the fit takes, groups or item_features; None is nothing.
+    """
     also: dict[str, Any] = {"validation": split.validation} if getattr(model, "stops_early", False) else {}
-    if groups is not None:
-        also["groups"] = groups
+    also |= {name: value for name, value in side.items() if value is not None}
     model.fit(split.train, progress=progress, **also)
     if getattr(model, "stopped_", None) == "interrupted":
         raise KeyboardInterrupt  # a model that is not finished must not be judged

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.data.features import Features
 from offdiag.data.groups import group_numbers, read_groups
+from offdiag.data.read_features import read_features
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
@@ -23,6 +25,7 @@ from offdiag.files import checkpoints
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
+from offdiag.models import side_information
 from offdiag.progress import Progress
 from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
@@ -47,8 +50,11 @@ class Small:
 class Bench:
     """Training data, validation users, and what all trials share."""
 
-    def __init__(self, train: Any, validation: Any, metric: str, groups: Any = None) -> None:
+    def __init__(self, train: Any, validation: Any, metric: str, groups: Any = None, item_features: Any = None) -> None:
         self.train, self.metric = train, metric
+        if item_features is not None and not isinstance(item_features, Features):
+            item_features = read_features(item_features)
+        self.also: dict[str, Any] = {} if item_features is None else {"item_features": item_features}
         self.matrix = as_matrix(train)
         self.item_ids = getattr(train, "item_ids", None)
         ids = np.arange(self.matrix.shape[1]) if self.item_ids is None else self.item_ids
@@ -73,7 +79,7 @@ class Bench:
     def whole(self, model: Learner, progress: Progress | None) -> Result:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
-            words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
+            words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress, **self.also}
             if model.starts_warm:  # fast from the result of other settings
                 words["start"] = self._last
             if self.groups is not None:
@@ -81,11 +87,21 @@ class Bench:
             model.fit_gram(self.gram(model.user_power, progress), **words)
             self._last = model if model.starts_warm else None
         else:
-            words = {"validation": self.validation} if getattr(model, "stops_early", False) else {}
+            stops_early = getattr(model, "stops_early", False)
+            also = self.also | ({"validation": self.validation} if stops_early else {})
             if self.groups is not None:
-                words["groups"] = self.groups
-            model.fit(self.train, progress=progress, **words)
+                also["groups"] = self.groups
+            model.fit(self.train, progress=progress, **also)
         return self.measure(model)
+
+    def automatic_weight(self, model: Any) -> dict[str, float]:
+        """What the model would let its features count for, if that does not depend on the order of events."""
+        if not self.also or not getattr(model, "auto_of_ease", False):
+            return {}
+        item_ids = np.arange(self.matrix.shape[1]) if self.item_ids is None else self.item_ids
+        side = side_information.side_of(model, item_ids, **self.also)
+        side_information.choose(model, side, self.matrix)
+        return {"feature_weight": float(model.feature_weight)}
 
     def measure(self, model: Ranker) -> Result:
         return evaluate(model, self.validation, [self.metric])
@@ -99,6 +115,8 @@ class Bench:
             words["groups"] = self.groups[self.small.items]
             if len(np.unique(words["groups"])) == 1:  # no popular item may explain another
                 return None
+        if self.also and self.item_ids is not None:
+            words |= {"item_ids": self.item_ids[self.small.items], **self.also}
         model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items), **words)
         return evaluate(model, self.small.held_out, [self.metric])
 
@@ -106,6 +124,8 @@ class Bench:
         power = getattr(model, "user_power", None)
         wanted = getattr(model, "learns_from_gram", False) and not getattr(model, "prefers_data", False)
         wanted = wanted and not getattr(model, "dislike_weight", 0.0)  # no Gram has dislikes
+        if self.also and getattr(model, "feature_weight", 0.0) == "auto":  # which is chosen from data
+            return False
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Learner) -> float | None:
@@ -140,6 +160,8 @@ class Bench:
             checkpoints.add_matrix(digest, part, "<i8", "<i8", "<f8" if part.data.dtype.kind == "f" else "<i8")
         if self.groups is not None:
             digest.update(self.groups.astype("<i8").tobytes())
+        for features in self.also.values():
+            checkpoints.add_matrix(digest, features.matrix, "<i8", "<i8", "<f8")
         return digest.hexdigest()
 
 
