@@ -202,6 +202,7 @@ def evaluate(
     held_out: HasTargets,
     metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
     *,
+    among: Any = None,
     exclude_seen: bool = True,
     batch: int = 16_384,
     progress: Progress | bool | None = None,
@@ -211,6 +212,9 @@ def evaluate(
     Works with anything whose `recommend(histories, k=, exclude_seen=)` gives `.indices` (n x k columns, -1
     for an empty place). Memory: one batch of lists. Users without targets are left out and counted. A model that uses
     the order of events gets a FutureLeakWarning where targets are older than the history.
+
+    ``among`` gives ids of items: lists hold only these, and only targets among them count. Targets of some items in
+    lists of all are ``held_out.only(ids)``.
 
     Example:
         >>> import offdiag as od
@@ -226,6 +230,9 @@ def evaluate(
         raise OffdiagError("expected at least one metric, received none: pass for example metrics=['ndcg@100']")
     if batch < 1:
         raise OffdiagError(f"batch must be at least 1, received {batch}")
+    if among is not None:
+        held_out = held_out.only(among)  # type: ignore[attr-defined]
+    allowed = {} if among is None else {"allow": among}
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
@@ -250,7 +257,7 @@ def evaluate(
             progress("evaluate", lo / rows.size)
         users = rows[lo : lo + batch]
         asked = histories[users] if ordered is None else ordered.select_users(positions=users)
-        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen)
+        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen, **allowed)
         indices = _validate_indices(answer.indices, users.size, n_items)
         hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:

@@ -57,6 +57,10 @@ class Tiled(Weights):
         return getattr(self, self.per_item).dtype  # type: ignore[no-any-return]
 
     @property
+    def learned(self) -> Weights:
+        return self
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
