@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Catalogue": "offdiag.data.catalogue",
+    "Features": "offdiag.data.features",
     "FutureLeakWarning": "offdiag.errors",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",
@@ -36,6 +37,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "load": "offdiag.persist",
     "read": "offdiag.data.read",
     "read_catalogue": "offdiag.data.read_catalogue",
+    "read_features": "offdiag.data.read_features",
     "tune": "offdiag.tuning",
 }
 _MODULES = {

@@ -14,9 +14,11 @@ from offdiag.baselines.wmf import WMF
 from offdiag.cross_validation import Scorer, cross_validate
 from offdiag.data import datasets, prepare, split, synthetic
 from offdiag.data.catalogue import Catalogue
+from offdiag.data.features import Features
 from offdiag.data.interactions import Interactions
 from offdiag.data.read import read
 from offdiag.data.read_catalogue import read_catalogue
+from offdiag.data.read_features import read_features
 from offdiag.errors import (
     FutureLeakWarning,
     InterruptedFitWarning,
@@ -49,6 +51,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "EASE",
     "EDLAE",
     "EmphasizedDAE",
+    "Features",
     "FutureLeakWarning",
     "Gram",
     "Interactions",
@@ -95,6 +98,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "prepare",
     "read",
     "read_catalogue",
+    "read_features",
     "spectral",
     "split",
     "synthetic",

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offdiag as od
-from offdiag.data.catalogue import FEW, Catalogue, with_titles
+from offdiag.data.catalogue import Catalogue, with_titles
+from offdiag.data.ids import FEW
 from offdiag.data.product_cells import NAMES
 from offdiag.data.texts import Texts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from offdiag import notebook, tables, wording
 from offdiag.data.coverage import Coverage
-from offdiag.data.ids import is_whole_text, of_type, positions, text_array
+from offdiag.data.ids import is_whole_text, of_type, places_of, text_array
 from offdiag.data.product_cells import ADDRESSES, LONGEST, NAMES, is_address, shown_text
 from offdiag.data.texts import Texts
 from offdiag.errors import OffdiagError
@@ -22,7 +21,6 @@ from offdiag.errors import OffdiagError
 if TYPE_CHECKING:
     import polars as pl
 
-FEW = 100  # items that are looked up one by one
 _LOG = logging.getLogger("offdiag")
 
 Column = Texts | NDArray[np.float64]  # texts, or prices that are numbers
@@ -162,19 +160,7 @@ class Catalogue(tables.Tabular):
             >>> od.Catalogue.of([7, 8], {"title": ["Alien", "Brazil"]}).places([8, "7", "007"])
             array([ 1,  0, -1])
         """
-        whole = self.items.dtype.kind in "iu"
-        same = isinstance(items, np.ndarray) and items.dtype.kind in ("iu" if whole else "U")
-        wanted = items if same else [of_type(_plain(item), whole) for item in items]
-        if len(wanted) > FEW:
-            return positions(wanted, self.items)
-        kind = int if whole else str
-        found = [self._place(_plain(item)) if isinstance(_plain(item), kind) else -1 for item in wanted]
-        return np.array(found, dtype=np.int64)
-
-    def _place(self, item: Any) -> int:
-        """By bisection: `positions` first reads all ids, which takes too long for a few items."""
-        place = bisect_left(self.items, item)
-        return place if place < len(self.items) and self.items[place] == item else -1
+        return places_of(items, self.items)
 
     def with_titles(self, titles: Mapping[Any, str]) -> Catalogue:
         """The same with these titles, by item id, in place of its own; the titles of other items stay.

@@ -1,4 +1,4 @@
-"""How the rows of a catalogue and the items of a model belong together."""
+"""How the rows of a table, such as a catalogue, and the items of a model belong together."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Coverage:
     n_items: int
     without_row: list[Any]
     rows_without_item: int
+    table: str = "catalogue"
 
     @property
     def n_covered(self) -> int:
@@ -28,7 +29,7 @@ class Coverage:
             listed = wording.shorten(self.without_row)
             have = "has" if len(self.without_row) == 1 else "have"
             notes.append(
-                f"{len(self.without_row):,} of {self.n_items:,} items {have} no row in the catalogue: {listed}"
+                f"{len(self.without_row):,} of {self.n_items:,} items {have} no row in the {self.table}: {listed}"
             )
         if n := self.rows_without_item:
             rows = "row is of an item" if n == 1 else "rows are of items"

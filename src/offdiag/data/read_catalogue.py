@@ -11,12 +11,11 @@ from offdiag import checks
 from offdiag.data import formats
 from offdiag.data.catalogue import Catalogue
 from offdiag.data.columns import Column, Options
-from offdiag.data.delimited import whole_if_all
 from offdiag.data.failures import polars_failures
 from offdiag.data.frames import ALIASES, folded
-from offdiag.data.ids import checked_ids, plain_ids, text_array
+from offdiag.data.ids import text_array
 from offdiag.data.product_cells import ADDRESSES, CONTROL, LONGEST, NAMES, is_address
-from offdiag.data.whole_table import read_whole
+from offdiag.data.whole_table import blank_is_null, item_ids, read_whole
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -143,11 +142,7 @@ def _listed(names: list[str]) -> str:
 def _build(frame: pl.DataFrame, roles: Mapping[str, str], where: str, notes: list[str]) -> Catalogue:
     import polars as pl
 
-    ids = plain_ids(frame[roles["item"]])
-    if ids.dtype == pl.String:
-        ids = _blank_is_null(ids.str.strip_chars())
-        ids = whole_if_all(ids) if ids.drop_nulls().len() else ids
-    ids = checked_ids(ids, "item", where, gaps=True)
+    ids = item_ids(frame[roles["item"]], where)
     rows = pl.DataFrame({"item": ids}).with_row_index("row").filter(ids.is_not_null())
     if lacking := ids.len() - rows.height:
         notes.append(f"{_rows(lacking)} without an item id {'was' if lacking == 1 else 'were'} left out")
@@ -175,7 +170,7 @@ def _cells(column: pl.Series, role: str, notes: list[str]) -> pl.Series:
         if numbers.dtype == pl.Float64 and numbers.null_count() == _blank(column).null_count():
             return numbers.set(~numbers.is_finite(), None)
     text = _text(column, first=role in ADDRESSES)
-    clean = _blank_is_null(text.str.replace_all(_SPACES, " ").str.strip_chars())
+    clean = blank_is_null(text.str.replace_all(_SPACES, " ").str.strip_chars())
     if changed := int(text.str.strip_chars().str.contains(CONTROL.pattern).fill_null(False).sum()):
         notes.append(f"control characters were removed from the {role} of {_rows(changed)}")
     most = LONGEST[role]
@@ -214,11 +209,7 @@ def _text(column: pl.Series, *, first: bool) -> pl.Series:
 def _blank(column: pl.Series) -> pl.Series:
     import polars as pl
 
-    return _blank_is_null(column.str.strip_chars()) if column.dtype == pl.String else column
-
-
-def _blank_is_null(column: pl.Series) -> pl.Series:
-    return column.set((column == "").fill_null(False), None)
+    return blank_is_null(column.str.strip_chars()) if column.dtype == pl.String else column
 
 
 def _rows(n: int) -> str:

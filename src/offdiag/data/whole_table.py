@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from offdiag.data import formats, places, sql
 from offdiag.data.columns import Column, Options
+from offdiag.data.delimited import whole_if_all
 from offdiag.data.frames import as_frame, is_frame, polars_frame
+from offdiag.data.ids import checked_ids, plain_ids
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
@@ -69,3 +71,18 @@ def _read_place(place: places.Place, options: Options, wanted: Collection[Column
     # Tables of titles are often older than UTF-8, and any bytes are latin-1.
     frame = formats.read_whole(place.path, replace(options, encoding="latin-1"), wanted)
     return frame, [f"{place.name} is not UTF-8, so it was read as latin-1; encoding= names another"]
+
+
+def item_ids(column: pl.Series, where: str) -> pl.Series:
+    """The ids of items in a table: whole numbers if all of them are, else text; null where a cell is empty."""
+    import polars as pl
+
+    ids = plain_ids(column)
+    if ids.dtype == pl.String:
+        ids = blank_is_null(ids.str.strip_chars())
+        ids = whole_if_all(ids) if ids.drop_nulls().len() else ids
+    return checked_ids(ids, "item", where, gaps=True)
+
+
+def blank_is_null(column: pl.Series) -> pl.Series:
+    return column.set((column == "").fill_null(False), None)
