@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Catalogue": "offdiag.data.catalogue",
     "Features": "offdiag.data.features",
+    "FeaturesWarning": "offdiag.errors",
     "FutureLeakWarning": "offdiag.errors",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",

@@ -148,6 +148,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
         for name, value in learned.items():
             setattr(model, name, value)
         model._catalogue = stored_items.decode_catalogue(arrays, about.get("catalogue"))
+        model._features = stored_items.decode_features(arrays, about.get("features"))
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
@@ -195,6 +196,7 @@ def _contents(
         metrics = metrics.to_dict()
     ids, ids_dtype = stored_items.encode_ids(np.asarray(model.item_ids_), "item_ids")
     products, products_about = stored_items.encode_catalogue(model.catalogue_)
+    features, features_about = stored_items.encode_features(model.item_features_)
     apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_", "columns_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
@@ -208,12 +210,13 @@ def _contents(
         "n_items": len(model.item_ids_),
         "item_ids_dtype": ids_dtype,
         "catalogue": products_about,
+        "features": features_about,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),
         "offdiag_version": offdiag.__version__,
         "format_version": container.VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    tensors = ids | products | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
+    tensors = ids | products | features | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 

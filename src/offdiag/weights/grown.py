@@ -17,6 +17,7 @@ from offdiag.weights.protocol import Floats, Ints, Tile, Weights
 from offdiag.weights.tiles import KINDS, Tiled
 
 COLUMNS_AT_ONCE = 512
+SHOWN = 5  # items that a new one is like, as a reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,9 @@ class Grown(Tiled):
         m = self.base.shape[0]
         if not X.nnz or X.indices.max() < m:
             return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], m))
-        return sparse.csr_array(X[:, :m] + X[:, m:].astype(self.dtype) @ self.like)
+        new = sparse.csr_array(X[:, m:].astype(self.dtype) @ self.like)
+        new.sort_indices()  # sums round by their order, which must not depend on the batch
+        return sparse.csr_array(X[:, :m] + new)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         from offdiag._kernels import topk
@@ -130,6 +133,13 @@ class Grown(Tiled):
             return self.base
         return grow(self.base, sparse.csr_array(self.like[new]), np.ascontiguousarray(self.into[:, new]))
 
+    def likeness(self, new: int) -> list[tuple[int, float]]:
+        """The known items that a new one is like most, by position, with their weights; at most SHOWN."""
+        row = slice(self.indptr[new], self.indptr[new + 1])
+        order = np.argsort(-self.data[row], kind="stable")[:SHOWN]
+        order = order[self.data[row][order] > 0]
+        return list(zip(self.indices[row][order].tolist(), self.data[row][order].tolist(), strict=True))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         own: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _OWN}
         return own | {f"{self.base.kind}.{name}": array for name, array in self.base.arrays().items()}
@@ -140,13 +150,15 @@ class Grown(Tiled):
         kinds = {name.partition(".")[0] for name in arrays if name not in _OWN}
         if len(kinds) != 1 or cls.kind in kinds:
             raise ValueError("the weights that were grown are not of one kind")
+        if indptr.ndim != 1:
+            raise ValueError("the rows of new items are not one after another")
         (kind,) = kinds
         n = len(indptr) - 1
         rest = {name.removeprefix(f"{kind}."): array for name, array in arrays.items() if name not in _OWN}
         base = KINDS[kind].from_arrays(rest, m - n)
         if (indptr.dtype.name, indices.dtype.name) != ("int64", "int32") or {data.dtype, into.dtype} != {base.dtype}:
             raise TypeError("the weights of new items are not of their types")
-        fits = into.shape == (m - n, n) and n >= 1 and data.ndim == 1 and data.shape == indices.shape
+        fits = into.shape == (m - n, n) and n >= 0 and data.ndim == 1 and data.shape == indices.shape
         if not fits or indptr[0] != 0 or indptr[-1] != len(data) or np.any(np.diff(indptr) < 0):
             raise ValueError(f"the weights of new items do not fit {m} items")
         if len(indices) and not 0 <= indices.min() <= indices.max() < m - n:
