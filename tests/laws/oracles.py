@@ -146,3 +146,10 @@ def next_item_weights(A, K, dropout, l2, *, repeats=False):
         if len(live):
             B[live, i] = np.linalg.solve(H[np.ix_(live, live)], K[live, i])
     return B
+
+
+def new_item(F, f, ridge):
+    """How much of each known item (rows of F) a new one with the features f is made of, by both sides of the ridge."""
+    known = np.linalg.solve(F @ F.T + ridge * np.eye(len(F)), F @ f)
+    np.testing.assert_allclose(known, F @ np.linalg.solve(F.T @ F + ridge * np.eye(F.shape[1]), f), atol=1e-9)
+    return known

@@ -121,7 +121,7 @@ def _show(file: str, fitted: Recommender, seconds: float, json: bool) -> None:
     console.show_pairs(
         {
             "new items": f"{len(new):,} of {len(fitted.item_ids_):,} items",
-            "such as": shown or "none",
+            "such as": "; ".join(shown) or "none",
             "time": wording.seconds(seconds),
             "saved to": outputs.saved_text(file),
         }

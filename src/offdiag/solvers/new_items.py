@@ -178,7 +178,7 @@ def _agreement(
     product, size = float((found * own).sum()), float((found * found).sum())
     if size == 0 or not own.any():
         return 0.0, 1.0
-    return product / np.sqrt(size * float((own * own).sum())), product / size
+    return product / float(np.sqrt(size * float((own * own).sum()))), product / size
 
 
 def typical_histories(popularity: Doubles, n: int = 256, items: int = 20, seed: int = 0) -> sparse.csr_array:
