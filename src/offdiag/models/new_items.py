@@ -270,14 +270,24 @@ def _added(
     m, n = base.shape[0], f.shape[0]
     room = m * n * base.dtype.itemsize
     memory.require(3 * room, f"the weights of {n:,} new items", "add fewer at a time")
-    histories = solver.typical_histories(popularity[:m])
-    placed = solver.place(F, f, np.asarray(histories @ base, dtype=np.float64))
-    like = placed.like.strongest(LIKE)
+    placed = solver.place(F, f, _sample(base, popularity[:m], F))
+    like = solver.strongest(placed.like, LIKE)
     added = np.flatnonzero(np.diff(like.indptr))
-    mixture = placed.columns
-    mixed = mix_columns(base, mixture.R)
-    into = (mixed if mixture.A is None else mixture.A.astype(base.dtype) @ mixed)[added].T * boost
+    into = (mix_columns(base, placed.columns) + placed.direct.toarray().astype(base.dtype))[added].T * boost
     parts = sparse.csr_array(like[added]), np.ascontiguousarray(into, dtype=base.dtype)
     if isinstance(W, Grown):
         parts = sparse.csr_array(sparse.vstack([W.like, parts[0]])), np.concatenate([W.into, parts[1]], axis=1)
     return (grow(base, *parts) if parts[0].shape[0] else W), added
+
+
+def _sample(W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array) -> solver.Sample:
+    """Known items to treat as new, and what the weights say about them: nothing here depends on single users."""
+    held = solver.held_out(F, popularity)
+    items = np.arange(W.shape[0])
+    columns = np.array([W.column(items, item) for item in held.tolist()], dtype=np.float64).reshape(len(held), -1)
+    histories = [solver.typical_histories(popularity, held)]
+    if len(held):
+        histories = [solver.audiences(columns, popularity, held), *histories]
+    X = sparse.csr_array(sparse.vstack(histories, format="csr"))
+    unit = float(columns.max(axis=1).mean()) if len(held) else 0.0
+    return solver.Sample(held, X, np.asarray(X @ W, dtype=np.float64), unit)

@@ -1,159 +1,192 @@
 """Weights of items that nobody has chosen yet, from the known items like them.
 
-Problem   k = argmin |f − Fᵀk|² + ridge·|k|² for the features f of a new item and those of the known ones, F (items ×
-          features): k = (F Fᵀ + ridge)⁻¹ F f = F (FᵀF + ridge)⁻¹ f. Its column of W is a mixture of theirs, W k.
-Cost      the smaller of two systems, features × features or items × items, if small enough; otherwise, for each
-          new item, a system of its ``NEAREST`` most similar known items.
-Equals    ridge regression of the columns of W on the features (kernel ridge regression), evaluated at f.
+Problem   k = argmin |φ(f) − Σ_j k_j φ(f_j)|² + ridge·|k|² over the ``NEAREST`` known items j: k = (K + ridge)⁻¹ κ with
+          the kernel K_ij = (f_i·f_j)^power and κ_j = (f·f_j)^power. The column of the new item is W k + direct·k: what
+          predicts the items that it is like, and these items themselves.
+Cost      one sparse product of features, and a system of ``NEAREST`` unknowns for each new item.
+Equals    with power 1 and all items as neighbours, ridge regression of the columns of W on the features, evaluated at f.
 
 Columns of popular items are long, whatever their features. So directions and lengths are predicted apart: columns enter
 the mixture divided by length^½, and the mixture is multiplied by the predicted length^½, from the same k.
+
+Power, ridge and direct are those that suit known items best: some are held out and treated as new. No user is
+needed for that: what is compared are scores for histories that follow from the weights (``audiences``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from offdiag._kernels import parallel
 from offdiag.solvers import Doubles, Floats, Ints
 
-FEATURES, ITEMS = 1_024, 4_096  # up to so many, the system of features or of items is solved as a whole
-ENTRIES = 2_000_000  # of F, up to which the system of features is used: a product with W costs so many times m
-NEAREST = 100  # known items that a new one may be like, where neither is small
+NEAREST = 100  # known items that a new one may be like
 AT_ONCE = 256  # new items, compared with all known ones
-RIDGES = (0.1, 0.3, 1.0, 3.0)  # tried on held-out known items; rows of F have length 1
 HELD_OUT = 256  # known items treated as new
+POWERS, RIDGES, DIRECT = (1, 2, 4), (0.1, 0.5, 2.0), (0.0, 2.0, 4.0, 8.0)  # tried on held-out items
+FANS = 30  # items of a history that leads to a held-out one
 EVEN = 0.5  # the power of length that is predicted apart
 
 
+@dataclass(frozen=True)
+class Choice:
+    """How new items follow from their features, as chosen on held-out known items."""
+
+    power: int = 1
+    ridge: float = 0.5
+    direct: float = 0.0  # weight of the items that a new one is like, in a history, in the unit of W
+    agreement: float | None = None  # correlation of predicted scores with those of the known items
+
+
 @dataclass(frozen=True, eq=False)
-class Mixture:
-    """K (new × known): how much of each known item a new one is made of. K = A R, or R if A is None."""
+class Sample:
+    """Known items to treat as new, and scores of all known items for some histories."""
 
-    R: sparse.csr_array  # (r, known)
-    A: Doubles | None  # (new, r)
-
-    def __matmul__(self, Y: Doubles) -> Doubles:
-        found = self.R @ Y
-        return np.asarray(found if self.A is None else self.A @ found)
-
-    def scaled(self, rows: Doubles, columns: Doubles) -> Mixture:
-        """diag(rows) K diag(columns)."""
-        R = self.R.copy()
-        R.data = R.data * columns[R.indices]
-        if self.A is not None:
-            return Mixture(R, self.A * rows[:, None])
-        R.data *= np.repeat(rows, np.diff(R.indptr))
-        return Mixture(R, None)
-
-    def strongest(self, n: int) -> sparse.csr_array:
-        """The n largest entries of each row, by size; none are 0."""
-        rows, columns, values = [], [], []
-        total = self.R.shape[0] if self.A is None else len(self.A)
-        for lo in range(0, total, AT_ONCE):
-            part = slice(lo, lo + AT_ONCE)
-            K = self.R[part].toarray() if self.A is None else np.asarray((self.R.T @ self.A[part].T).T)
-            best = _largest(np.abs(K), n)
-            row = np.repeat(np.arange(len(K)), best.shape[1])
-            value = K[row, best.ravel()]
-            kept = value != 0
-            rows, columns = [*rows, row[kept] + lo], [*columns, best.ravel()[kept]]
-            values.append(value[kept])
-        at = np.concatenate(rows or [[]]), np.concatenate(columns or [[]])
-        found = sparse.coo_array((np.concatenate(values or [[]]), at), shape=(total, self.R.shape[1]))
-        return sparse.csr_array(found)
+    held: Ints
+    histories: sparse.csr_array  # (h, known): ``audiences`` of the held-out items, then typical ones
+    scores: Doubles  # (h, known)
+    unit: float  # a large weight of W
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """New items among the known ones."""
+    """New items among the known ones: W K'ᵀ + Dᵀ are their columns."""
 
-    columns: Mixture  # of the columns of W
-    like: Mixture  # the same without lengths and slope: what a new item counts as in a history
-    ridge: float
-    slope: float  # by which predicted scores were multiplied, so that they are right on average
-    agreement: float | None  # correlation of scores predicted for known items, treated as new, with their own
+    columns: sparse.csr_array  # K' (new × known)
+    direct: sparse.csr_array  # D (new × known)
+    like: sparse.csr_array  # K, what each is like
+    choice: Choice
 
 
-def place(F: sparse.csr_array, f: sparse.csr_array, S: Doubles, *, ridge: float | None = None) -> Placement:
-    """The mixture of each new item; ``S`` (histories × known) holds scores for typical histories.
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The nearest known items of some items: all that the mixtures need."""
 
-    Ridge and slope are those that suit known items best when they are treated as new: a sample is held out, and its
-    scores are predicted from its features.
-    """
+    sets: Ints  # (n, NEAREST), −1: none
+    products: Doubles  # (n, NEAREST) with the item
+    grams: Doubles  # (n, NEAREST, NEAREST) among each other
+    known: int
+
+    def mixture(self, power: int, ridge: float) -> sparse.csr_array:
+        """k of each item, by rows."""
+        H = self.grams**power
+        at = np.arange(H.shape[1])
+        H[:, at, at] += ridge
+        k = np.linalg.solve(H, (self.products**power)[:, :, None])[:, :, 0]
+        row, place = np.nonzero(self.sets >= 0)
+        return sparse.csr_array((k[row, place], (row, self.sets[row, place])), shape=(len(k), self.known))
+
+
+def place(F: sparse.csr_array, f: sparse.csr_array, sample: Sample) -> Placement:
+    """The mixtures of new items with the features f (new × features), from the known ones, F."""
     F, f = _used_features(F, f)
-    length = _lengths(S)
-    known = np.flatnonzero(np.diff(F.indptr))
-    held = known[:: max(len(known) // HELD_OUT, 4)][:HELD_OUT] if len(known) >= 8 else known[:0]
-    slope, agreement = 1.0, None
-    chosen = RIDGES[1] if ridge is None else ridge
-    if len(held):
-        rest = np.setdiff1d(np.arange(F.shape[0]), held)
-        trials = {
-            one: _agreement(F[rest], F[held], S[:, rest], S[:, held], length[rest], one)
-            for one in (RIDGES if ridge is None else (ridge,))
-        }
-        chosen = max(trials, key=lambda one: trials[one][0])
-        agreement, slope = trials[chosen]
-        slope = slope if slope > 0 else 1.0
-    like = mixture(F, f, chosen)
-    columns = _with_lengths(like, length, slope)
-    return Placement(columns, like, chosen, slope, agreement)
+    length = _lengths(sample.scores)
+    choice = choose(F, sample, length)
+    like = neighbours(F, f).mixture(choice.power, choice.ridge)
+    return Placement(with_lengths(like, length), like * choice.direct, like, choice)
 
 
-def mixture(F: sparse.csr_array, f: sparse.csr_array, ridge: float) -> Mixture:
-    """K of new items with the features f (new × features), from the cheapest of three systems."""
-    m, d = F.shape
-    if d <= min(FEATURES, m) and F.nnz <= ENTRIES:
-        H = (F.T @ F).toarray() + ridge * np.eye(d)
-        return Mixture(sparse.csr_array(F.T), linalg.cho_solve(linalg.cho_factor(H), f.T.toarray()).T)
-    if m <= ITEMS:
-        H = (F @ F.T).toarray() + ridge * np.eye(m)
-        return Mixture(
-            sparse.eye_array(m, format="csr"), linalg.cho_solve(linalg.cho_factor(H), (F @ f.T).toarray()).T
-        )
-    return Mixture(_local(F, f, ridge), None)
+def choose(F: sparse.csr_array, sample: Sample, length: Doubles) -> Choice:
+    """What predicts the scores of held-out items best from their features."""
+    held, S, X = sample.held, sample.scores, sample.histories
+    own = S[:, held]
+    if not len(held) or not own.any():
+        return Choice()
+    near = neighbours(F, sparse.csr_array(F[held]), without=held)
+    best = Choice()
+    for power, ridge in product(POWERS, RIDGES):
+        like = near.mixture(power, ridge)
+        mixed, direct = (with_lengths(like, length) @ S.T).T, (like @ X.T).T.toarray() * sample.unit
+        for weight in DIRECT:
+            found = mixed + weight * direct
+            size = float(np.sqrt((found * found).sum() * (own * own).sum()))
+            agreement = float((found * own).sum()) / size if size else 0.0
+            if best.agreement is None or agreement > best.agreement:
+                best = Choice(power, ridge, weight * sample.unit, agreement)
+    return best
 
 
-def _local(F: sparse.csr_array, f: sparse.csr_array, ridge: float) -> sparse.csr_array:
-    """Each new item on the support of its nearest known items."""
+def neighbours(F: sparse.csr_array, f: sparse.csr_array, without: Ints | None = None) -> Neighbours:
+    """The nearest of the known items; those in ``without`` are not among them."""
     from offdiag._kernels import feature_grams
 
     n, m = f.shape[0], F.shape[0]
     nearest = min(NEAREST, m)
-    sets, values = np.empty((n, nearest), dtype=np.int64), np.empty((n, nearest))
+    sets, products = np.empty((n, nearest), dtype=np.int64), np.empty((n, nearest))
     for lo in range(0, n, AT_ONCE):
         part = slice(lo, min(lo + AT_ONCE, n))
-        similar = np.asarray((f[part] @ F.T).toarray())
-        sets[part] = np.sort(_largest(similar, nearest), axis=1)
-        values[part] = np.take_along_axis(similar, sets[part], axis=1)
-    sets[values <= 0] = -1
-    H = np.empty((n, nearest, nearest))
+        similar = (f[part] @ F.T).toarray()
+        if without is not None:
+            similar[:, without] = 0
+        sets[part] = np.sort(np.argpartition(-similar, nearest - 1, axis=1)[:, :nearest], axis=1) if nearest else 0
+        products[part] = np.take_along_axis(similar, sets[part], axis=1)
+    sets[products <= 0] = -1
+    grams = np.empty((n, nearest, nearest))
     run = (F.indptr, F.indices, F.data, F.shape[1], sets)
     tasks = parallel.ranges(n, 4 * parallel.n_threads())
-    parallel.run_parallel(feature_grams.grams, [(*run, first, last, H) for first, last in tasks])
-    H[:, np.arange(nearest), np.arange(nearest)] += ridge
-    values = np.where(sets >= 0, values, 0.0)
-    k = np.linalg.solve(H, values[:, :, None])[:, :, 0] if n else values
-    row, place = np.nonzero(sets >= 0)
-    return sparse.csr_array((k[row, place], (row, sets[row, place])), shape=(n, m))
+    parallel.run_parallel(feature_grams.grams, [(*run, first, last, grams) for first, last in tasks])
+    return Neighbours(sets, np.where(sets >= 0, products, 0.0), grams, m)
 
 
-def _largest(values: Doubles, n: int) -> Ints:
-    """The columns of the n largest numbers of each row, in no order."""
-    n = min(n, values.shape[1])
-    return np.argpartition(-values, n - 1, axis=1)[:, :n] if n else np.empty((len(values), 0), dtype=np.int64)
+def with_lengths(like: sparse.csr_array, length: Doubles) -> sparse.csr_array:
+    """The mixture with lengths predicted apart: their logarithm, by the same mixture around its mean."""
+    log = np.log(length)
+    predicted = log.mean() + like @ (log - log.mean())
+    found = like.copy()
+    found.data = found.data * length[found.indices] ** -EVEN
+    found.data *= np.repeat(np.exp(EVEN * predicted), np.diff(found.indptr))
+    return found
 
 
-def _used_features(F: sparse.csr_array, f: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Without features that no known item has: of a million hashed ones, few are used."""
-    used = np.flatnonzero(np.bincount(F.indices, minlength=F.shape[1]))
-    if len(used) == F.shape[1]:
-        return F, f
-    return sparse.csr_array(F[:, used]), sparse.csr_array(f[:, used])
+def strongest(like: sparse.csr_array, n: int) -> sparse.csr_array:
+    """Only the n largest entries of each row."""
+    row = np.repeat(np.arange(like.shape[0]), np.diff(like.indptr))
+    order = np.lexsort((-np.abs(like.data), row))
+    rank = np.arange(len(row)) - like.indptr[row]  # rows stay together
+    kept = np.sort(order[(rank < n) & (like.data[order] != 0)])
+    return sparse.csr_array((like.data[kept], (row[kept], like.indices[kept])), shape=like.shape)
+
+
+def held_out(F: sparse.csr_array, popularity: Doubles, seed: int = 0) -> Ints:
+    """Known items to treat as new: at most a quarter of those with features, the popular ones more often."""
+    known = np.flatnonzero((np.diff(F.indptr) > 0) & (popularity > 0))
+    n = min(HELD_OUT, len(known) // 4)
+    share = np.sqrt(popularity[known])
+    drawn = np.random.default_rng(seed).choice(known, n, replace=False, p=share / share.sum()) if n else known[:0]
+    return np.sort(drawn)
+
+
+def audiences(columns: Floats, popularity: Doubles, held: Ints) -> sparse.csr_array:
+    """For each held-out item, whose columns of W are given as rows, a history of the items that lead to it most often."""
+    strength = columns * np.sqrt(popularity)
+    strength[:, held] = 0
+    n = min(FANS, strength.shape[1])
+    fans = np.argpartition(-strength, n - 1, axis=1)[:, :n] if n else np.empty((len(held), 0), dtype=np.int64)
+    X = sparse.csr_array(
+        (np.ones(fans.size, dtype=np.float32), fans.ravel(), np.arange(len(held) + 1) * n), shape=strength.shape
+    )
+    X.sort_indices()
+    return X
+
+
+def typical_histories(popularity: Doubles, held: Ints, n: int = 256, items: int = 20, seed: int = 0) -> sparse.csr_array:
+    """Random histories of popular items, without those held out."""
+    share = popularity.astype(np.float64).copy()
+    share[held] = 0
+    total = share.sum()
+    m = len(share)
+    share = share / total if total > 0 else np.full(m, 1 / max(m, 1))
+    drawn = np.random.default_rng(seed).choice(m, size=(n, items), p=share)
+    X = sparse.csr_array(
+        (np.ones(drawn.size, dtype=np.float32), drawn.ravel(), np.arange(n + 1) * items), shape=(n, m)
+    )
+    X.sum_duplicates()
+    X.data[:] = 1
+    return X
 
 
 def _lengths(S: Doubles) -> Doubles:
@@ -163,42 +196,9 @@ def _lengths(S: Doubles) -> Doubles:
     return np.maximum(length, np.quantile(positive, 0.01)) if len(positive) else np.ones_like(length)
 
 
-def _with_lengths(like: Mixture, length: Doubles, slope: float) -> Mixture:
-    """The mixture with lengths predicted apart: their logarithm, by the same mixture around its mean."""
-    log = np.log(length)
-    predicted = log.mean() + like @ (log - log.mean())
-    return like.scaled(slope * np.exp(EVEN * predicted), length**-EVEN)
-
-
-def _agreement(
-    F: sparse.csr_array, f: sparse.csr_array, S: Doubles, own: Doubles, length: Doubles, ridge: float
-) -> tuple[float, float]:
-    """How well the scores of held-out items follow from their features: correlation and slope."""
-    found = (_with_lengths(mixture(F, f, ridge), length, 1.0) @ S.T).T
-    product, size = float((found * own).sum()), float((found * found).sum())
-    if size == 0 or not own.any():
-        return 0.0, 1.0
-    return product / float(np.sqrt(size * float((own * own).sum()))), product / size
-
-
-def typical_histories(popularity: Doubles, n: int = 256, items: int = 20, seed: int = 0) -> sparse.csr_array:
-    """Random histories of popular items, for which the scores of known and new items are compared. No user is needed.
-
-    Items are drawn in proportion to popularity, so that the histories depend only on what the model knows anyway.
-    """
-    rng = np.random.default_rng(seed)
-    m = len(popularity)
-    total = popularity.sum()
-    share = popularity / total if total > 0 else np.full(m, 1 / max(m, 1))
-    drawn = rng.choice(m, size=(n, items), p=share)
-    X = sparse.csr_array(
-        (np.ones(drawn.size, dtype=np.float32), drawn.ravel(), np.arange(n + 1) * items), shape=(n, m)
-    )
-    X.sum_duplicates()
-    X.data[:] = 1
-    return X
-
-
-def as_columns(rows: Floats) -> Floats:
-    """The transpose, in the order in which scores read it."""
-    return np.ascontiguousarray(rows.T)
+def _used_features(F: sparse.csr_array, f: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Without features that no known item has: of a million hashed ones, few are used."""
+    used = np.flatnonzero(np.bincount(F.indices, minlength=F.shape[1]))
+    if len(used) == F.shape[1]:
+        return F, f
+    return sparse.csr_array(F[:, used]), sparse.csr_array(f[:, used])
