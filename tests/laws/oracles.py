@@ -153,3 +153,24 @@ def new_item(F, f, ridge):
     known = np.linalg.solve(F @ F.T + ridge * np.eye(len(F)), F @ f)
     np.testing.assert_allclose(known, F @ np.linalg.solve(F.T @ F + ridge * np.eye(F.shape[1]), f), atol=1e-9)
     return known
+
+
+def weights_near(G, W, weight, dropout, l2, bound=0.0):
+    """The ridge with weight·‖B − W‖² added, column by column; |B_ii| ≤ bound by trying both ends, None: free."""
+    m, lam = len(G), penalty(G, dropout, l2) + weight
+    H, R = G + np.diag(lam), G + weight * W
+    B = np.zeros((m, m))
+    for i in range(m):
+        b = np.linalg.solve(H, R[:, i])
+        if bound is not None and abs(b[i]) > bound:
+            others = np.array([j for j in range(m) if j != i], dtype=int)
+            b[i] = np.clip(b[i], -bound, bound)  # the loss is convex in B_ii, so its best value is the nearest allowed
+            b[others] = np.linalg.solve(H[np.ix_(others, others)], R[others, i] - H[others, i] * b[i])
+        B[:, i] = b
+    return B
+
+
+def loss_near(G, B, W, weight, dropout, l2):
+    """‖X − XB‖² + ‖Λ^½ B‖² + weight·‖B − W‖²."""
+    fit = np.trace(G) - 2 * np.trace(G @ B) + np.trace(B.T @ G @ B)
+    return fit + (penalty(G, dropout, l2)[:, None] * B**2).sum() + weight * ((B - W) ** 2).sum()

@@ -64,6 +64,7 @@ class Setting:
     takes: str = ""  # accepted values in words, if the model itself checks the setting
     expected: str = ""  # replaces the bounds in the error message, which then also names the model
     size: bool = False  # a number of bytes: the command line also takes 20MB
+    optional: bool = False  # not in ``settings_`` while it has its default, as if it did not exist
     layout: bool = False  # how numbers are stored, not what is learned: not in ``settings_``
     search: Search | None = None  # range of od.tune by default; None: it leaves the setting alone
 
@@ -270,6 +271,17 @@ rank = shared(
 )  # fmt: skip
 iterations = shared(30, low=0, help="At most this many iterations. The fit ends earlier once a step gains nothing.")
 seed = shared(0, low=0, help="Seed of every random choice: the same seed gives the same model.")
+feature_weight = shared(
+    "auto", low=0, optional=True,
+    auto="0 without item_features; otherwise the weight that best predicts held-out users on the most popular items",
+    help="Weight of item_features next to the interactions. At 1 they add as much to XᵀX as the users do.",
+)  # fmt: skip
+prior_weight = shared(
+    "auto", low=0, optional=True,
+    auto="0 without prior; otherwise the weight that best predicts held-out users on the most popular items",
+    help="Penalty on the distance of the weights from those given as prior, in units of users as l2. Without a prior "
+    "it is the distance from the weights with which the item_features of items predict each other.",
+)  # fmt: skip
 block_bytes = shared(
     "auto", whole=True, low=1, size=True, auto="60 % of the memory that is free",
     help="Part of XᵀX that is held at a time, in bytes. It does not change the result.",

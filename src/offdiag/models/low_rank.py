@@ -17,9 +17,10 @@ from offdiag.gramian.packed import Gram, gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
 from offdiag.living import low_rank as low_rank_living
 from offdiag.living.exact_change import Change, NewWeights
-from offdiag.models import auto, fields
+from offdiag.models import auto, fields, side_information
 from offdiag.models.fields import Auto, number
 from offdiag.models.recommender import Recommender
+from offdiag.models.side_information import side_of
 from offdiag.models.source import Reading, Source, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import lapack, low_rank, spectral, subspace
@@ -36,6 +37,7 @@ class _Settings(Recommender):
     """The settings that all low-rank models share."""
 
     user_power: float | Auto = fields.user_power()
+    feature_weight: float | Auto = fields.feature_weight()
     seed: int = fields.seed()
     products: Literal["auto", "gram", "data"] = fields.setting(
         "auto", choices=("auto", "gram", "data"), auto="whichever is cheaper and fits in memory",
@@ -61,17 +63,26 @@ class LowRankModel(_Settings):
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
 
     def fit(
-        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        item_features: Any = None,
+        progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
         """Learn from Interactions, a matrix of users×items, or any table, with the options of ``od.read``.
 
+        ``item_features`` is what is known about the items (``od.read_features``, docs/features.md).
         Needs no m×m matrix where ``products`` is "data", which "auto" chooses if it is cheaper or nothing else fits.
         Ctrl-C during the iterations keeps the best weights found so far and warns.
         """
         progress = reporter(progress)
         used = self._validate()
         matrix, source = read_data(X, reading)
+        side = side_of(used, source.item_ids, item_features)
         used._resolve(lambda model: auto.from_data(matrix, model, progress=progress))
+        side_information.choose(used, side, matrix, progress)
         user_power, rank = number(used.user_power), min(used.rank, matrix.shape[1])
         used.products = used._choose_products(matrix, rank)
         product: Product
@@ -79,18 +90,27 @@ class LowRankModel(_Settings):
             product = GramProduct(gram(matrix, user_power, dtype=self.dtype, progress=progress))
         else:
             product = DataProduct(matrix, user_power, self.dtype, rank=rank)
-        return self._solve(product, used, source, progress)
+        return self._solve(side.added(product, used), used, source, progress)
 
-    def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
-        """Learn from a Gram alone, with its ``user_power``."""
+    def fit_gram(
+        self,
+        G: Gram | SparseGram,
+        *,
+        item_ids: Any = None,
+        item_features: Any = None,
+        progress: Progress | bool | None = None,
+    ) -> Self:
+        """Learn from a Gram alone, with its ``user_power``; ``feature_weight`` must then be a number."""
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power, also=SparseGram)
         source = read_gram(G, item_ids)
         self._check_memory(G.n_items, min(used.rank, G.n_items), 0)
+        side = side_of(used, source.item_ids, item_features)
         used._resolve(lambda model: auto.from_gram(G, model))
+        side_information.require_numbers(used, side)
         used.products = "gram"
-        return self._solve(product_of(G, self.dtype), used, source, progress)
+        return self._solve(side.added(product_of(G, self.dtype), used), used, source, progress)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:

@@ -18,10 +18,11 @@ from offdiag.gramian.sparse import SparseGram
 from offdiag.living import exact_change, full_rank
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.living.order import Histories, ordered_events
-from offdiag.models import fields, order_defaults
+from offdiag.models import fields, order_defaults, order_features
 from offdiag.models.fields import Auto, number
 from offdiag.models.ordered import as_pairs, read_ordered
 from offdiag.models.recommender import Recommender
+from offdiag.models.side_information import Side, side_of
 from offdiag.models.source import Reading
 from offdiag.models.sparse import block_bytes
 from offdiag.progress import Progress, reporter
@@ -100,6 +101,7 @@ class NextItem(Recommender):
         help="A user with n examples counts n^-user_power for each. "
         "0: every example has the same weight, so heavy users dominate. 1: every user has the same weight.",
     )  # fmt: skip
+    feature_weight: float | Auto = fields.feature_weight()
     neighbours: int | None = fields.setting(
         None, whole=True, low=1,
         help="Number of items that each item is predicted from, for large catalogues. None: all, which needs 1.5 m² "
@@ -111,10 +113,18 @@ class NextItem(Recommender):
     dtype: Literal["float32", "float64"] = fields.dtype()
 
     def fit(
-        self, X: Any, y: Any = None, *, progress: Progress | bool | None = None, **reading: Unpack[Reading]
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        item_features: Any = None,
+        progress: Progress | bool | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
         """Learn from Interactions with times or events, or from any table, with the options of ``od.read``.
 
+        ``item_features`` is what is known about the items (``od.read_features``, docs/features.md); not with
+        ``neighbours``.
         Memory: 1.5 m² numbers for m items, a sixteenth of m² while counting, and with a half-life 24 bytes per event.
         Time: Σ n_u² additions at most, and 3m³ flops (7/3 m³ with repeats). With ``neighbours``: 20 bytes per event (28
         with a half-life), 12 per pair of user and item, two numbers per neighbour, and ``block_bytes``.
@@ -129,8 +139,15 @@ class NextItem(Recommender):
         timed = used.half_life is not None or used.history_half_life is not None
         sequences, matrix, source = read_ordered(X, reading, "NextItem", timed=timed)
         used._check_memory(matrix, sequences)
+        side = side_of(used, source.item_ids, item_features)
+        if side.rows is not None and used.neighbours is not None:
+            raise OffdiagError("NextItem takes item_features or neighbours, received both; leave one out")
         order_defaults.resolve(used, matrix, sequences, progress)
-        weights = (used._dense if used.neighbours is None else used._sparse)(matrix, sequences, progress)
+        order_features.choose(used, side, matrix, sequences, progress)
+        if used.neighbours is None:
+            weights: Dense | Sparse = used._dense(matrix, sequences, progress, side)
+        else:
+            weights = used._sparse(matrix, sequences, progress)
         settings = used._settings()
         del settings["block_bytes"]  # it does not change what is learned
         settings = {name: value for name, value in settings.items() if value is not None}
@@ -139,12 +156,13 @@ class NextItem(Recommender):
         past = source.past.in_order(used._histories(sequences))
         return self._store(weights, **vars(replace(source, past=past)), settings=settings)
 
-    def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> Dense:
+    def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None, side: Side) -> Dense:
         sums = count_order(
             sequences, matrix.shape[1], self._ageing(), later=self.targets == "later",
             user_power=number(self.user_power), mix=number(self.mix), matrix=matrix, dtype=self.dtype,
             progress=progress,
         )  # fmt: skip
+        order_features.add(sums, side, self)
         return self._solve(sums, progress)
 
     def _solve(self, sums: OrderSums, progress: Progress | None) -> Dense:

@@ -31,6 +31,11 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
             f"explain_pair takes apart weights that were fitted by regularised regression (EASE, DLAE, EDLAE, RDLAE, "
             f"SparseEDLAE, their low-rank forms, SLIM), received {type(model).__name__}; explain works for any matrix"
         )
+    if settings.get("feature_weight") or settings.get("prior_weight"):
+        raise OffdiagError(
+            "explain_pair takes weights apart by users alone, received a model fitted with item_features or a prior; "
+            "explain works for any matrix"
+        )
     G = gram_of(model)
     row = np.array(G.row(a), dtype=np.float64)
     power = float(settings.get("weight_power", 1.0))

@@ -227,7 +227,12 @@ class Recommender(new_items.Growing):
 
     def _settings(self) -> dict[str, Any]:
         """The settings that decide what is learned."""
-        return {name: getattr(self, name) for name, known in fields.settings_of(self).items() if not known.layout}
+        found = {}
+        for name, known in fields.settings_of(self).items():
+            value = getattr(self, name)
+            if not known.layout and not (known.optional and value == known.default):
+                found[name] = value
+        return found
 
     def _valid_settings(self) -> dict[str, Any]:
         return self._validate()._settings()

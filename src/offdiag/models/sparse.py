@@ -18,10 +18,11 @@ from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.living import sparse
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.living.past import Past
-from offdiag.models import auto, fields, sparse_from_gram
+from offdiag.models import auto, fields, side_information, sparse_from_gram
 from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
+from offdiag.models.side_information import side_of
 from offdiag.models.source import Reading, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import gram_rows, low_pass, popularity_order, support
@@ -66,6 +67,7 @@ class SparseEDLAE(Regression):
     user_power: float | Auto = fields.user_power(search=fields.Range(0.0, 0.8, step=0.1))
     item_power: float = fields.item_power()
     propensity_power: float = fields.propensity_power()
+    feature_weight: float | Auto = fields.feature_weight()
     weight_power: float = fields.setting(
         1.0, low=0.2, high=5, search=fields.Range(1.0, 1.4),
         help="Scores add up sign(β)·|β|^weight_power. Above 1 strong neighbours count for more; the fit is the same.",
@@ -88,6 +90,7 @@ class SparseEDLAE(Regression):
         X: Any,
         y: Any = None,
         *,
+        item_features: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
         **reading: Unpack[Reading],
@@ -96,21 +99,25 @@ class SparseEDLAE(Regression):
 
         Memory: the interactions twice, two numbers per neighbour (four while the model is assembled), and
         ``block_bytes``. ``checkpoint`` names a folder from which a killed fit resumes, with the same bytes as result.
+        ``item_features`` is what is known about the items (``od.read_features``, docs/features.md).
         """
         progress = reporter(progress)
         settings = self._valid_settings()
         matrix, source = read_data(X, reading)
+        side = side_of(self, source.item_ids, item_features)
         m = matrix.shape[1]
         k = self._check_memory(m, matrix.nnz, settings)
         kept = None
         if checkpoint is not None:
             of_fit = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_FIT}
-            kept = BlockCheckpoints(checkpoint, of_fit | {"dtype": self.dtype}, data_facts(matrix, source.item_ids))
+            facts = data_facts(matrix, source.item_ids) | side.facts()
+            kept = BlockCheckpoints(checkpoint, of_fit | {"dtype": self.dtype}, facts)
         used = self._with(settings)
         auto.from_data(matrix, used, progress=progress)
+        side_information.choose(used, side, matrix, progress)
         n_u, user_power = np.diff(matrix.indptr), number(used.user_power)
         rank = popularity_order.popularity_rank(np.bincount(matrix.indices, minlength=m))
-        data = popularity_order.by_popularity(matrix, weights_of(n_u, user_power), rank)
+        data = popularity_order.by_popularity(*side.stacked(matrix, weights_of(n_u, user_power), used), rank)
         g, scale = popularity_order.diagonal(data), scale_of(np.bincount(n_u), user_power)
         H = used._penalise(g, scale)
         supports = support.choose(data, H, k, self.dtype, progress=progress)
@@ -133,6 +140,7 @@ class SparseEDLAE(Regression):
         """
         progress = reporter(progress)
         settings = self._valid_settings()
+        side_of(self, np.zeros(0))  # features are not learned from a Gram
         check_gram(G, settings["user_power"], also=SparseGram)
         source = read_gram(G, item_ids)
         if settings["rank"] and G.user_power != 1:
