@@ -244,3 +244,13 @@ def test_a_table_is_read_like_the_features_of_the_model(inter, features):
         warnings.simplefilter("error")
         model.add_items({"item": [90], "kind": ["kind 2"], "tags": ["a1|b2"]})
     assert model.new_items_.items.tolist() == [60, 61, 90]
+
+
+@pytest.mark.parametrize("name", ["packed", "sparse", "low rank"])
+def test_a_fit_with_features_needs_only_those_of_new_items(inter, features, name):
+    known = features.select(range(60))
+    model = copy.deepcopy(MODELS[name]).fit(inter, item_features=known)
+    assert model.item_features_ is known
+    model.add_items(features.select([60, 63]))
+    assert model.new_items_.items.tolist() == [60, 63]
+    assert len(model.item_features_) == 62

@@ -43,8 +43,9 @@ def cold_items(inter: Interactions, share: float = 0.1, held_out: float = 0.0, s
     All users are in train, with their other items; those are their histories, and the hidden items that they chose
     are the targets. Validation and test have different items, so that what is chosen on some is measured on others.
 
-    With `held_out`, for lists of new and other items together: that share of all interactions, drawn at random, are
-    targets, and of those with new items no more.
+    With `held_out`, for lists of new and other items together: that share of the interactions with other items, drawn
+    at random, are targets too, half of them for validation and half for test. Of the interactions with new items the
+    same half remains, so that they are as many among the targets as they would be among all interactions.
 
     Example:
         >>> import offdiag as od
@@ -74,7 +75,7 @@ def cold_items(inter: Interactions, share: float = 0.1, held_out: float = 0.0, s
     inter = inter.select_items(positions=np.concatenate([known, hidden]))
     of_entry = part_of[inter.matrix.indices]
     drawn_entries = rng.random(inter.nnz)
-    is_target = drawn_entries < held_out if held_out else of_entry > 0
+    is_target = drawn_entries < np.where(of_entry > 0, held_out / 2, held_out) if held_out else of_entry > 0
     of_target = np.where(of_entry > 0, of_entry, np.where(drawn_entries < held_out / 2, 1, 2))
     history = inter.select_entries((of_entry == 0) & ~is_target)
 

@@ -116,7 +116,7 @@ class FullRankModel(_Settings):
         auto.from_data(matrix, used, progress=progress)
         side_information.choose(used, side, matrix, progress)
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
-        return self._solve(G, used, source, progress, side)
+        return self._solve(G, used, source, progress, side)._keep_features(side.features)
 
     def fit_gram(
         self,
@@ -139,7 +139,7 @@ class FullRankModel(_Settings):
         side = side_of(used, source.item_ids, item_features, prior)
         auto.from_gram(G, used)
         side_information.require_numbers(used, side)
-        return self._solve(G.astype(self.dtype), used, source, progress, side)
+        return self._solve(G.astype(self.dtype), used, source, progress, side)._keep_features(side.features)
 
     def _solve(self, G: Gram, used: Self, source: Source, progress: Progress | None, side: Side = NO_SIDE) -> Self:
         """Overwrite the values of G with the weights."""

@@ -68,6 +68,11 @@ class Growing(Estimator):
         """What is known about its items (``od.read_features``), kept in its file; new items are placed by it."""
         return self._features
 
+    def _keep_features(self, features: Features | None) -> Self:
+        """After a fit with item_features."""
+        self._features = features
+        return self
+
     @property
     def new_items_(self) -> NewItems:
         """The items that were added after the fit and that no user of the model has chosen yet.

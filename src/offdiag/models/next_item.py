@@ -154,7 +154,8 @@ class NextItem(Recommender):
         if used.history_half_life is not None:
             del settings["history_decay"]
         past = source.past.in_order(used._histories(sequences))
-        return self._store(weights, **vars(replace(source, past=past)), settings=settings)
+        self._store(weights, **vars(replace(source, past=past)), settings=settings)
+        return self._keep_features(side.features)
 
     def _dense(self, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None, side: Side) -> Dense:
         sums = count_order(

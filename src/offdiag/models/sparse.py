@@ -131,7 +131,8 @@ class SparseEDLAE(Regression):
         if used.rank:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
             smooth = _low_pass(product, used.rank, progress)
-        return self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
+        self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth)
+        return self._keep_features(side.features)
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
