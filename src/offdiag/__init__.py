@@ -15,6 +15,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "Autopilot": "offdiag.autopilot",
     "Catalogue": "offdiag.data.catalogue",
     "Features": "offdiag.data.features",
+    "FeaturesWarning": "offdiag.errors",
     "FutureLeakWarning": "offdiag.errors",
     "Gram": "offdiag.gramian.packed",
     "Interactions": "offdiag.data.interactions",

@@ -71,6 +71,15 @@ class UnknownItemsWarning(UserWarning):
     """
 
 
+class FeaturesWarning(UserWarning):
+    """Some items were left out because nothing that is known about them says which others they are like.
+
+    Example:
+        >>> issubclass(od.FeaturesWarning, UserWarning)
+        True
+    """
+
+
 class InterruptedFitWarning(UserWarning):
     """Ctrl-C ended an iterative fit early; the model holds the best weights found so far.
 

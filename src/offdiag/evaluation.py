@@ -203,6 +203,7 @@ def evaluate(
     held_out: HasTargets,
     metrics: Sequence[str] | str = ("recall@20", "recall@50", "ndcg@100"),
     *,
+    among: Any = None,
     exclude_seen: bool = True,
     history_decay: float | None = None,
     history_half_life: float | None = None,
@@ -215,6 +216,9 @@ def evaluate(
     for an empty place). Memory: one batch of lists. Users without targets are left out and counted.
     `history_decay` and `history_half_life` are as in `recommend` of a linear model; the split must have times or
     events. Where the order is used and targets are older than the history, there is a FutureLeakWarning.
+
+    ``among`` gives ids of items: lists hold only these, and only targets among them count. Targets of some items in
+    lists of all are ``held_out.only(ids)``.
 
     Example:
         >>> import offdiag as od
@@ -236,6 +240,9 @@ def evaluate(
         raise OffdiagError("expected at least one metric, received none: pass for example metrics=['ndcg@100']")
     if batch < 1:
         raise OffdiagError(f"batch must be at least 1, received {batch}")
+    if among is not None:
+        held_out = held_out.only(among)  # type: ignore[attr-defined]
+    allowed = {} if among is None else {"allow": among}
     histories, targets = _canonical(held_out.histories), _canonical(held_out.targets)
     popularity = _check(model, histories, targets, getattr(held_out, "item_ids", None), wanted)
     n_items = targets.shape[1]
@@ -260,7 +267,7 @@ def evaluate(
             progress("evaluate", lo / rows.size)
         users = rows[lo : lo + batch]
         asked = histories[users] if ordered is None else ordered.select_users(positions=users)
-        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen, **recency)
+        answer = model.recommend(asked, k=depth, exclude_seen=exclude_seen, **allowed, **recency)
         indices = _validate_indices(answer.indices, users.size, n_items)
         hits = formulas.find_hits(indices, targets[users])
         for name, kind, k in wanted:

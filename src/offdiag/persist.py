@@ -149,6 +149,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | None = None, key: keys.
             setattr(model, name, value)
         model._catalogue = stored_items.decode_catalogue(arrays, about.get("catalogue"))
         model._groups = stored_items.decode_catalogue(arrays, about.get("groups"), "groups")
+        model._features = stored_items.decode_features(arrays, about.get("features"))
         if own is not None:
             arrays |= {name: container.array(own, header, name) for name in header.tensors if name.startswith("gram.")}
         if own is not None or switch.living_path(target).exists():
@@ -197,6 +198,7 @@ def _contents(
     ids, ids_dtype = stored_items.encode_ids(np.asarray(model.item_ids_), "item_ids")
     products, products_about = stored_items.encode_catalogue(model.catalogue_)
     groups, groups_about = stored_items.encode_catalogue(model.groups_, "groups")
+    features, features_about = stored_items.encode_features(model.item_features_)
     apart = ("weights_", "item_ids_", "popularity_", "settings_", "n_users_", "columns_")
     others = {key: value for key, value in vars(model).items() if _is_learned(key) and key not in apart}
     about = {
@@ -211,12 +213,13 @@ def _contents(
         "item_ids_dtype": ids_dtype,
         "catalogue": products_about,
         **({} if groups_about is None else {"groups": groups_about}),
+        "features": features_about,
         "metrics": None if metrics is None else _plain(dict(metrics), "metric", finite=False),
         "offdiag_version": offdiag.__version__,
         "format_version": container.VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    tensors = ids | products | groups | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
+    tensors = ids | products | groups | features | {"popularity": np.asarray(model.popularity_, dtype=np.float64)}
     tensors |= {f"weights.{key}": np.asarray(array) for key, array in model.weights_.arrays().items()}
     return about, dict(sorted(tensors.items(), key=lambda pair: -pair[1].dtype.itemsize))
 

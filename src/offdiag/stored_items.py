@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from offdiag import memory
 from offdiag.data.catalogue import Catalogue
+from offdiag.data.features import Features
 from offdiag.data.ids import MAX_LENGTH
 from offdiag.data.product_cells import NAMES
 from offdiag.data.texts import Texts
@@ -77,6 +78,20 @@ def decode_catalogue(
     if found.too_long() is not None:
         raise ValueError(f"the texts of {kept_as}.{found.too_long()} are too long")
     return found
+
+
+def encode_features(features: Features | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any] | None]:
+    """What is known about items as tensors, and what the header says about them."""
+    if features is None:
+        return {}, None
+    return {f"features.{name}": array for name, array in features.arrays().items()}, features.about()
+
+
+def decode_features(tensors: dict[str, NDArray[Any]], about: dict[str, Any] | None) -> Features | None:
+    if about is None:
+        return None
+    own = {name.removeprefix("features."): array for name, array in tensors.items() if name.startswith("features.")}
+    return Features.from_arrays(own, about)
 
 
 def _text_tensors(name: str, texts: Texts) -> dict[str, NDArray[Any]]:

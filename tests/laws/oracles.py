@@ -176,6 +176,13 @@ def next_item_weights(A, K, dropout, l2, *, repeats=False):
     return B
 
 
+def new_item(F, f, ridge):
+    """How much of each known item (rows of F) a new one with the features f is made of, by both sides of the ridge."""
+    known = np.linalg.solve(F @ F.T + ridge * np.eye(len(F)), F @ f)
+    np.testing.assert_allclose(known, F @ np.linalg.solve(F.T @ F + ridge * np.eye(F.shape[1]), f), atol=1e-9)
+    return known
+
+
 def weights_near(G, W, weight, dropout, l2, bound=0.0):
     """The ridge with weight·‖B − W‖² added, column by column; |B_ii| ≤ bound by trying both ends, None: free."""
     m, lam = len(G), penalty(G, dropout, l2) + weight

@@ -28,6 +28,7 @@ from offdiag.weights import (
     Weights,
 )
 from offdiag.weights.attention import shapes
+from offdiag.weights.grown import grow
 from offdiag.weights.tiles import Tiled
 from tests.fixtures.coded_weights import coded, model_of
 from tests.laws import oracles
@@ -95,6 +96,13 @@ def smoothed(m, rng, dtype, empty):
     return Smoothed(stored(m, rng, dtype, empty), *(array.astype(dtype) for array in (Q, said, heard)))
 
 
+def grown(m, rng, dtype, empty):
+    n = min(m - 1, 2)
+    base = MAKE[rng.choice(["packed", "dense", "low_rank", "symmetric"])](m - n, rng, dtype, empty)
+    like = sparse.csr_array(rng.random((n, m - n)) * (rng.random((n, m - n)) < 0.5) * (not empty))
+    return grow(base, like, rng.standard_normal((m - n, n)).astype(dtype))
+
+
 def network(m, rng, dtype, empty):
     encoder, decoder = rng.standard_normal((2, m, 4)).astype(dtype)
     layers = ((encoder, rng.random(4).astype(dtype)), (decoder, rng.random(m).astype(dtype)))
@@ -121,6 +129,7 @@ MAKE = {
     "blended": lambda m, rng, dtype, empty: Blended.of(
         [Dense(matrix(m, rng, dtype, empty)), low_rank(m, rng, dtype, empty)], np.array([1.0, 0.5])
     ),
+    "grown": grown,
     "constant": lambda m, rng, dtype, empty: Constant(rng.random(m).astype(dtype)),
     "network": network,
     "self_attention": attention,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import typer
 
 FAMILIES = {
-    "Learn": ("demo", "auto", "fit", "tune", "catalogue", "compress"),
+    "Learn": ("demo", "auto", "fit", "tune", "catalogue", "add-items", "compress"),
     "Ask": ("recommend", "similar", "explain", "serve"),
     "Check": ("evaluate", "info", "datasets"),
     "Keep up to date": ("update", "forget"),

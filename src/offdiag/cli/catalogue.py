@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,17 @@ def catalogue(
 
 
 def replace(model: str, target: str, found: Catalogue | None, key_file: str | None) -> Recommender:
-    """Write the model with this catalogue; a file for update and forget is written again with it."""
+    """Write the model with this catalogue."""
+
+    def change(fitted: Recommender) -> None:
+        with products.hints("--columns"):
+            fitted.catalogue_ = found
+
+    return rewrite(model, target, key_file, change)
+
+
+def rewrite(model: str, target: str, key_file: str | None, change: Callable[[Recommender], None]) -> Recommender:
+    """Write a model that was changed without its users; a file for update and forget is written again with it."""
     import offdiag as od
     from offdiag import persist
 
@@ -90,8 +101,7 @@ def replace(model: str, target: str, found: Catalogue | None, key_file: str | No
             from offdiag.living.past import ledger_of
 
             ledger_of(fitted)  # reads the living state, which names the model file that it belongs to
-        with products.hints("--columns"):
-            fitted.catalogue_ = found
+        change(fitted)
         work.begin("saving")
         first_format = fitted._past.first_format
         with warnings.catch_warnings():

@@ -85,6 +85,9 @@ def to_dict(reason: Explanation, catalogue: Catalogue | None = None) -> dict[str
         "contributions": [products.with_cells(one, catalogue, ("title",)) for one in each],
         "unknown": reason.unknown,
     }
+    if reason.like is not None:
+        like = [{"item": other, "weight": weight} for other, weight in reason.like]
+        about["like"] = [products.with_cells(one, catalogue, ("title",)) for one in like]
     return products.with_cells(about, catalogue, ("title",))
 
 
@@ -107,6 +110,9 @@ def show(reason: Explanation, catalogue: Catalogue | None = None, *, dated: bool
     if reason.age_weights is not None:
         aged["counts"] = [f"× {weight:.3g}" for weight in reason.age_weights.tolist()]
     console.show_bars(f"score of {name}", reason.score, parts, more={**aged, "without this": changes})
+    if reason.like is not None:
+        others = ", ".join(console.printable(products.label(other, catalogue)) for other, _ in reason.like)
+        console.say(f"{name} is new, and recommended because it is like {others}.")
     if reason.rank is None:
         console.say(f"{name} is in the history, so it is not recommended.")
     else:

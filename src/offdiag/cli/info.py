@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from offdiag import wording
 from offdiag.cli import console, inputs, outputs, products
 from offdiag.cli.commands import Json
 from offdiag.cli.inputs import Columns
@@ -64,6 +65,7 @@ def describe_model(path: str) -> dict[str, Any]:
     popular = [products.with_cells(one, model.catalogue_, ("title",)) for one in popular]
     return {
         "kind": "model", "file": path, **about, "most_popular": popular, "catalogue": products.facts(model),
+        "new_items": model.new_items_.items.tolist(),
     }  # fmt: skip
 
 
@@ -108,6 +110,7 @@ def _model_pairs(about: dict[str, Any]) -> dict[str, Any]:
         "model": about["model"],
         "settings": outputs.settings_list(about["settings"], about["params"]),
         "learned from": f"{about['n_users']:,} users, {about['n_items']:,} items",
+        **({"new items": f"{len(new):,}, such as {wording.shorten(new)}"} if (new := about["new_items"]) else {}),
         **_column_pairs(about),
         **outputs.outcome_pairs(outputs.outcome(about["learned"])),
         "weights": f"{about['weights']}, {size(weights)}",

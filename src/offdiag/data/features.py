@@ -274,6 +274,27 @@ def check_features(features: Any, item_ids: NDArray[Any]) -> Coverage:
     return coverage
 
 
+def same_columns(one: Features, other: Features) -> bool:
+    """Whether two Features mean the same by each column: read from one table, or one like the other."""
+    if one.about() != other.about():
+        return False
+    for mine, theirs in zip(one.blocks, other.blocks, strict=True):
+        a, b = mine.coder.arrays(), theirs.coder.arrays()
+        if mine.coder is not theirs.coder and not all(np.array_equal(a[name], b[name]) for name in a.keys() | b.keys()):
+            return False
+    return True
+
+
+def united(one: Features, other: Features) -> Features:
+    """The rows of both, those of the second where both have an item; of the same columns."""
+    rest = one.select(one.items[places_of(one.items, other.items) < 0]) if len(other) else one
+    theirs = other.items.astype(one.items.dtype) if one.items.dtype.kind == "i" else other.items.astype(np.str_)
+    items = np.concatenate([rest.items, theirs])
+    order = np.argsort(items)
+    matrix = sparse.csr_array(sparse.vstack([rest.matrix, other.matrix], format="csr")[order])
+    return replace(one, items=items[order], matrix=matrix)
+
+
 def _shares(weights: Sequence[float]) -> NDArray[np.float64]:
     """Weights such that a row of which every block is known has length 1."""
     total = float(np.sqrt(sum(weight * weight for weight in weights)))

@@ -18,10 +18,23 @@ from offdiag.data.held_out import HeldOut, Split, held_out_part, within_users
 from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import in_order, join
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries, share_of_rows
+from offdiag.data.split_items import ColdSplit, cold_items
 from offdiag.data.split_time import by_time, last_out
 from offdiag.errors import OffdiagError
 
-__all__ = ["HeldOut", "Split", "by_time", "carve", "given", "last_out", "liang", "strong", "weak"]
+__all__ = [
+    "ColdSplit",
+    "HeldOut",
+    "Split",
+    "by_time",
+    "carve",
+    "cold_items",
+    "given",
+    "last_out",
+    "liang",
+    "strong",
+    "weak",
+]
 
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:

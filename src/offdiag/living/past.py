@@ -146,13 +146,18 @@ def _count(model: Recommender, past: Past, progress: Progress | None) -> Past:
     matrix = past.matrix()
     if past.histories is not None and matrix is not None:
         power = model.settings_["user_power"]
-        sums, low, roll = order.count(past.histories, matrix, model.item_ids_, power, progress)
+        sums, low, roll = order.count(past.histories, matrix, learned_ids(model), power, progress)
         return replace(past, gram=sums, low=low, roll=roll)
     G = model._count_gram(source, model.settings_["user_power"], progress)
     if matrix is None:
         return replace(past, gram=G)
     G, low = exact.count(G, matrix)
-    return replace(past, gram=G, low=low, roll=Roll.of(matrix, model.item_ids_))
+    return replace(past, gram=G, low=low, roll=Roll.of(matrix, learned_ids(model)))
+
+
+def learned_ids(model: Recommender) -> NDArray[Any]:
+    """The items that the users of the model have chosen: those of its Gram. Items that were added come after them."""
+    return model.item_ids_[: model.weights_.learned.shape[0]]
 
 
 def ledger_of(model: Recommender) -> Ledger | None:

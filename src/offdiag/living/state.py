@@ -125,7 +125,7 @@ def read_past(
         raise ValueError("a penalty or a power is not a number")
     kinds: dict[str, Any] = {"packed": Gram, "sparse": SparseGram, "order": OrderGram}
     G = kinds[about["gram"]["kind"]].from_arrays(named(arrays, "gram."), about["gram"])
-    if G.n_items != len(model.item_ids_):
+    if G.n_items != len(past.learned_ids(model)):
         raise ValueError("the Gram does not fit the items")
     low = None
     if rest := named(arrays, "low."):
@@ -156,13 +156,13 @@ def _is_number(value: Any) -> bool:
 def _ledger_of(model: Recommender) -> Ledger | None:
     """The ledger of the model, or that of the users it was fitted on, if their ids are known."""
     user_ids, histories = model._past.user_ids, model._past.histories
-    if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, model.item_ids_):
+    if model._past.ledger is None and user_ids is not None and _can_be_logged(user_ids, past.learned_ids(model)):
         from offdiag.data.interactions import Interactions
         from offdiag.living import events
 
         matrix = model._past.matrix()
         assert matrix is not None  # a Gram has no user ids
-        inter = Interactions(matrix, user_ids, model.item_ids_)
+        inter = Interactions(matrix, user_ids, past.learned_ids(model))
         if histories is None:
             past.keep_ledger(model, events.ledger_of_data(inter))
         else:

@@ -132,7 +132,7 @@ class FullRankModel(_Settings):
             )  # fmt: skip
         side_information.choose(used, side, matrix, progress)
         G = gram(matrix, number(used.user_power), dtype=self.dtype, progress=progress)
-        return self._solve(G, used, source, kinds, progress, side)
+        return self._solve(G, used, source, kinds, progress, side)._keep_features(side.features)
 
     def fit_gram(
         self,
@@ -159,7 +159,7 @@ class FullRankModel(_Settings):
         auto.from_gram(G, used)
         _check_together(side, groups=kinds is not None)
         side_information.require_numbers(used, side)
-        return self._solve(G.astype(self.dtype), used, source, kinds, progress, side)
+        return self._solve(G.astype(self.dtype), used, source, kinds, progress, side)._keep_features(side.features)
 
     def _solve(
         self, G: Gram, used: Self, source: Source, kinds: Grouping | None, progress: Progress | None,

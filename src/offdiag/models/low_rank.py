@@ -90,7 +90,7 @@ class LowRankModel(_Settings):
             product = GramProduct(gram(matrix, user_power, dtype=self.dtype, progress=progress))
         else:
             product = DataProduct(matrix, user_power, self.dtype, rank=rank)
-        return self._solve(side.added(product, used), used, source, progress)
+        return self._solve(side.added(product, used), used, source, progress)._keep_features(side.features)
 
     def fit_gram(
         self,
@@ -110,7 +110,8 @@ class LowRankModel(_Settings):
         used._resolve(lambda model: auto.from_gram(G, model))
         side_information.require_numbers(used, side)
         used.products = "gram"
-        return self._solve(side.added(product_of(G, self.dtype), used), used, source, progress)
+        fitted = self._solve(side.added(product_of(G, self.dtype), used), used, source, progress)
+        return fitted._keep_features(side.features)
 
     @property
     def encoder_(self) -> NDArray[np.floating]:

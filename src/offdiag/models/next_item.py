@@ -149,7 +149,8 @@ class NextItem(Recommender):
             weights = used._sparse(matrix, sequences, progress)
         pairs_only = isinstance(X, Interactions) and X.events is None
         past = source.past.in_order(replace(used._histories(sequences), every_event=not pairs_only))
-        return self._store(weights, **vars(replace(source, past=past)), settings=used._used_settings())
+        self._store(weights, **vars(replace(source, past=past)), settings=used._used_settings())
+        return self._keep_features(side.features)
 
     def _check_ageing(self) -> None:
         for name, known in fields.settings_of(self).items():

@@ -17,8 +17,7 @@ from offdiag.files.keys import Source
 from offdiag.gramian.packed import gram
 from offdiag.living import exact_change
 from offdiag.living.past import Past, gram_of
-from offdiag.models import fields
-from offdiag.models.estimator import Estimator
+from offdiag.models import fields, new_items
 from offdiag.models.source import Reading
 from offdiag.progress import Progress, reporter
 from offdiag.weights import Weights
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from offdiag.reasons import PairReason
 
 
-class Recommender(Estimator):
+class Recommender(new_items.Growing):
     """The interface of all models; ``fit`` of each model sets the attributes that end in an underscore."""
 
     cluster_fit: ClassVar[Literal["full rank", "sparse", "order"] | None] = None  # which fit of od.cluster it uses
@@ -94,7 +93,8 @@ class Recommender(Estimator):
         """
         progress = reporter(progress)
         X_new = self._require_fit()._read(X_new)
-        exact_change.change_users(self, X_new, 1, prove=False, progress=progress)
+        with new_items.set_aside(self):
+            exact_change.change_users(self, X_new, 1, prove=False, progress=progress)
         return self
 
     def forget(self, X_old: Any, *, prove: bool = False, progress: Progress | bool | None = None) -> Certificate:
@@ -114,7 +114,8 @@ class Recommender(Estimator):
         """
         progress = reporter(progress)
         X_old = self._require_fit()._read(X_old)
-        return exact_change.change_users(self, X_old, -1, prove=prove, progress=progress)
+        with new_items.set_aside(self):
+            return exact_change.change_users(self, X_old, -1, prove=prove, progress=progress)
 
     @property
     def last_change(self) -> Certificate | None:
@@ -253,6 +254,7 @@ class Recommender(Estimator):
 
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
+        vars(self).pop("added_items_", None)
         vars(self).update(
             {"_groups": None} | learned,
             weights_=weights,
@@ -262,6 +264,7 @@ class Recommender(Estimator):
             counts_users_=counts_users,
             columns_=columns,
             settings_=settings,
+            _features=None,
             _catalogue=None,  # of the items of an earlier fit: the same ids may now mean other products
             _past=past if past and self.can_change else Past(),
         )

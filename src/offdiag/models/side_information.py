@@ -48,6 +48,7 @@ class Side:
 
     rows: sparse.csr_array | None = None  # items × features
     prior: NDArray[np.floating] | None = None  # items × items
+    features: Features | None = None  # as given, for items that are added later
 
     def unit(self, g: Doubles) -> float:
         """The weight of a pseudo-user at feature_weight 1, for g = diag(G): both have the same sum of squares."""
@@ -124,13 +125,13 @@ def side_of(model: Recommender, item_ids: NDArray[Any], item_features: Any = Non
             what = "features of the items" if name == "feature_weight" else "features of the items or a prior"
             option = "item_features=od.read_features(…)" if name == "feature_weight" else "prior=…"
             raise OffdiagError(f"{name}={wanted!r} needs {what}, received none; give fit {option}, or leave it out")
-    rows = None
+    rows, features = None, None
     if item_features is not None:
         features = item_features if isinstance(item_features, Features) else read_features(item_features)
         for note in check_features(features, item_ids).notes:
             _LOG.info("%s", note)
         rows = features.rows(item_ids)
-    return Side(rows, None if prior is None else _prior(prior, item_ids))
+    return Side(rows, None if prior is None else _prior(prior, item_ids), features)
 
 
 def _prior(prior: Any, item_ids: NDArray[Any]) -> NDArray[np.floating]:

@@ -139,9 +139,8 @@ class SparseEDLAE(Regression):
         if used.rank:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
             smooth = _low_pass(product, used.rank, progress)
-        return self._finish(
-            supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth, kinds=kinds
-        )
+        self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth, kinds=kinds)
+        return self._keep_features(side.features)
 
     def fit_gram(
         self,

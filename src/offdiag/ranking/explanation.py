@@ -17,7 +17,7 @@ from offdiag.errors import OffdiagError
 from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.ranking.histories import encode, events_of, ordered_entries
 from offdiag.ranking.recency import Recency
-from offdiag.weights import Weights
+from offdiag.weights import Grown, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,7 @@ class Explanation(tables.Tabular):
     catalogue: Catalogue | None = field(default=None, repr=False)  # whose titles are shown with the items
     age_weights: NDArray[np.float64] | None = None
     ages: NDArray[np.float64] | None = None  # in the unit of the times, seconds if they were dates
+    like: list[tuple[Any, float]] | None = None  # of an item added after the fit: what it is like, with weights
 
     @cached_property
     def rank(self) -> int | None:
@@ -69,9 +70,17 @@ class Explanation(tables.Tabular):
         facts = {"score": f"{self.score:.4g}"}
         if self._find is not None:
             facts["rank"] = f"{self.rank:,}" if self.rank else "in the history"
+        if self.like is not None:
+            facts["new item, like"] = ", ".join(map(str, self.like_names()))
         title = None if self.catalogue is None else self.catalogue.title(self.item)
         name = self.item if title is None else f"{title} ({self.item})"
         return notebook.card(f"Why {name}", facts, self.to_polars())
+
+    def like_names(self) -> list[Any]:
+        """The titles, or else ids, of the items that a new item is like; empty if it is not new."""
+        ids = [item for item, _ in self.like or []]
+        titles = [None if self.catalogue is None else self.catalogue.title(item) for item in ids]
+        return [item if title is None else title for item, title in zip(ids, titles, strict=True)]
 
     def with_catalogue(self, catalogue: Catalogue | None) -> Explanation:
         """The same explanation with the titles of a catalogue; one of a model has those of its own."""
@@ -131,7 +140,16 @@ def explain(
         None if popularity is None else find,
         age_weights=None if recency is None else X.data[order].astype(np.float64),
         ages=None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
+        like=_like(weights, item_ids, target),
     )
+
+
+def _like(weights: Weights, item_ids: NDArray[Any], target: int) -> list[tuple[Any, float]] | None:
+    """What an item that was added after the fit is like; None for the others."""
+    new = target - weights.learned.shape[0]
+    if new < 0 or not isinstance(weights, Grown):
+        return None
+    return [(item_ids[place].item(), weight) for place, weight in weights.likeness(new)]
 
 
 def _ages(history: Any, item_ids: NDArray[Any]) -> NDArray[np.float64]:

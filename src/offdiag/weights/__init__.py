@@ -6,6 +6,7 @@ from offdiag.weights.compressed import Compressed as Compressed
 from offdiag.weights.constant import Constant as Constant
 from offdiag.weights.dense import Dense as Dense
 from offdiag.weights.grouped import Grouped as Grouped
+from offdiag.weights.grown import Grown as Grown
 from offdiag.weights.implicit_factors import ImplicitFactors as ImplicitFactors
 from offdiag.weights.low_rank import LowRank as LowRank
 from offdiag.weights.networks import Network as Network

@@ -68,6 +68,11 @@ class Weights(Scorer, Protocol):
     def shape(self) -> tuple[int, int]: ...
     @property
     @abstractmethod
+    def learned(self) -> Weights:
+        """The weights of the fit, without items that were added after it."""
+
+    @property
+    @abstractmethod
     def nbytes(self) -> int: ...
     @property
     @abstractmethod

@@ -71,6 +71,10 @@ class Tiled(Weights):
         return [(self, X)]
 
     @property
+    def learned(self) -> Weights:
+        return self
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
