@@ -1,7 +1,7 @@
 """Counting what follows what: rows of Σ sᵀs and Σ sᵀy over the examples of ordered histories, item by item.
 
-The terms are those of ``order_terms``. Both sums of an item are taken in one pass over its events, because finding the
-events of a user in memory costs about as much as adding them up.
+The terms are those of ``order_terms``. Both sums of an item are taken in one pass over its events, so that the events
+of a user are looked up in memory only once.
 """
 
 import numpy as np

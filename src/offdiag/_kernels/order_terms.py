@@ -10,7 +10,7 @@ of users nor on the threads, and terms below half a unit, those of distant event
 The functions for all terms of an event write them to ``out`` by place, ``also`` added to each, and return the range of
 places that they wrote. ``mine`` is the weight of the user in units, p the place of the event, ``last`` that of the last
 event in a source, ``begin`` where the history of the user begins. The tables are those of ``gramian.order.Tables``,
-some backwards, because loops over ascending places are several times faster. They are passed as they are, not
+some backwards, so that the loops run over ascending places. They are passed as they are, not
 as slices or tuples: Numba would count the references to each in every call, and the threads would share the counters.
 """
 
