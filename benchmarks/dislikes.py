@@ -67,7 +67,7 @@ def ones(matrix: Rows, kept: Doubles) -> Rows:
 
 
 def read(folder: Path, name: str) -> tuple[Rated, Doubles]:
-    """The ratings of items with ``least`` likes or more by users with five likes or more, and the ids of those."""
+    """The ratings of items with ``least`` likes or more by users with five or more, and the ids of these users."""
     like, clear = {"ml-1m": (4, 3)}.get(name, (7, 6))
     least = 5 if name == "movietweetings" else 20
     if name == "ml-1m":
