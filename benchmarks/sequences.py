@@ -213,6 +213,9 @@ def main() -> None:
                 continue  # its rows learn from all earlier sessions as it is
             rows[name] = bench.row(name)
             compare(rows)
+            whole["sets"] = {key: whole["sets"][key] for key in SETS if key in whole["sets"]}
+            whole["sets"][data]["rows"] = rows = {key: rows[key] for key in MODELS if key in rows}
+            bench.rows = rows
             RESULTS.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
             say(f"{data:<20} {name:<30} {rows[name]['mean']}")
 

@@ -45,5 +45,21 @@ def test_given_settings_stay_and_few_users_get_the_usual_ones():
     X = od.synthetic.interactions(30, 20, 200, times=True, seed=0)
     used = od.NextItem(mix=0.9, l2=7.0).fit(X).settings_
     assert (used["mix"], used["l2"]) == (0.9, 7.0)
-    assert (used["decay"], used["history_decay"]) == (0.8, 0.75)
-    assert (used["dropout"], used["user_power"]) == (0.3, 0.0)
+    assert (used["decay"], used["history_decay"]) == (0.8, 0.6)
+    assert (used["dropout"], used["user_power"]) == (0.5, 0.0)
+
+
+def test_events_that_hardly_count_are_left_out_of_scores_but_not_of_what_was_seen():
+    events = Sequences(np.array([0, 31]), np.array([*([0, 1] * 15), 2], dtype=np.int32))
+    small = SmallProblem.of(events, 3, repeats=False)
+    B = np.ones((3, 3), dtype=np.float32)
+    assert small.reciprocal_ranks(B, Recency(0.001), repeats=False).tolist() == [1.0]  # 0 and 1 are seen
+    B[1] = [2, 2, 1]
+    assert small.reciprocal_ranks(B, Recency(0.5), repeats=True).tolist() == [1 / 3]
+
+
+def test_more_items_are_used_where_there_are_more(monkeypatch):
+    monkeypatch.setattr(order_defaults, "ITEMS", 2)
+    monkeypatch.setattr(order_defaults, "MOST_ITEMS", 7)
+    sizes = [SmallProblem.of(sequences(m=m), m, repeats=True).matrix.shape[1] for m in (5, 15, 25, 60)]
+    assert sizes == [2, 3, 5, 7]

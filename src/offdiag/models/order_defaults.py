@@ -2,8 +2,8 @@
 
 How much the order matters, and how fast the past fades, differ too much between data sets for constants: films are
 rated in any order, clicks follow each other. So the last event of each user is predicted from the events before it, on
-the most popular items only, for a few values of each setting in turn. A value other than the usual one is taken if it
-ranks those events better by more than the standard error of the difference.
+the most popular items only, for a few values of each setting in turn. Another value is taken if it ranks those events
+better by more than the standard error of the difference.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from offdiag.solvers import next_item
 if TYPE_CHECKING:
     from offdiag.models.next_item import NextItem
 
-DROPOUT = 0.3
 USER_POWER = 0.0
-ITEMS = 1_000  # most popular items used; 500 and 2,000 led to the same settings
-USERS = 2_000  # users whose last event is predicted, evenly spread over the rows
+ITEMS = 1_000  # most popular items used, at least
+SHARE = 5  # one item in this many, in large catalogues: rare items need more of what occurs together
+MOST_ITEMS = 3_000
+USERS = 4_000  # users whose last event is predicted, evenly spread over the rows
 FEWEST = 50  # with fewer users the usual values are taken
+FORGOTTEN = 1e-3  # events that count less are left out of the histories
 RULE = "the value that best predicts the last event of each user on the most popular items"
 
 
@@ -38,20 +40,25 @@ class Choice:
     """The settings that are chosen; ``l2`` is in units of the l2 at which EASE best predicts unseen users."""
 
     mix: float = 0.3
-    l2: float = 0.3
+    dropout: float = 0.5
+    l2: float = 1.0
     decay: float = 0.8
-    history_decay: float = 0.75
+    history_decay: float = 0.6
 
 
-VALUES = {"mix": (0.1, 0.3, 0.5, 0.7), "l2": (0.1, 0.3, 1.0), "decay": (0.5, 0.7, 0.85, 0.95)}
-HISTORY_DECAYS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+VALUES = {
+    "mix": (0.1, 0.2, 0.3, 0.5, 0.7),
+    "dropout": (0.1, 0.3, 0.5, 0.7),
+    "l2": (0.1, 0.3, 1.0, 3.0),
+    "decay": (0.5, 0.65, 0.8, 0.9, 0.95),
+}
+HISTORY_DECAYS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def resolve(model: NextItem, matrix: sparse.csr_array, sequences: Sequences, progress: Progress | None) -> None:
     """Replace every "auto" of a model by its value."""
-    for name, value in (("dropout", DROPOUT), ("user_power", USER_POWER)):
-        if getattr(model, name) == "auto":
-            setattr(model, name, value)
+    if model.user_power == "auto":
+        model.user_power = USER_POWER
     free = [name for name in vars(Choice()) if getattr(model, name) == "auto"]
     if not free:
         return
@@ -97,6 +104,8 @@ def _search(
     best, ranks = measured(best)
     for name in tried:
         for value in VALUES[name]:
+            if value == getattr(best, name):
+                continue
             other, theirs = measured(replace(best, **{name: value}))
             gain = theirs - ranks
             if gain.mean() > gain.std() / np.sqrt(len(gain)):
@@ -115,7 +124,8 @@ class SmallProblem:
 
     @classmethod
     def of(cls, sequences: Sequences, m: int, *, repeats: bool) -> SmallProblem:
-        popular = np.argsort(-np.bincount(sequences.items, minlength=m), kind="stable")[:ITEMS]
+        n_items = min(max(m // SHARE, ITEMS), MOST_ITEMS)
+        popular = np.argsort(-np.bincount(sequences.items, minlength=m), kind="stable")[:n_items]
         column = np.full(m, -1, dtype=np.int64)
         column[np.sort(popular)] = np.arange(len(popular))
         small = sequences.renumber_items(column)
@@ -138,13 +148,14 @@ class SmallProblem:
             self.past, self.matrix.shape[1], ageing, later=model.targets == "later", user_power=float(model.user_power),
             mix=choice.mix, matrix=self.matrix,
         )  # fmt: skip
-        return next_item.solve(sums.A, sums.K, dropout=float(model.dropout), l2=choice.l2 * unit, repeats=model.repeats)
+        return next_item.solve(sums.A, sums.K, dropout=choice.dropout, l2=choice.l2 * unit, repeats=model.repeats)
 
     def reciprocal_ranks(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> NDArray[np.float64]:
         """One over the rank of each target among the items that can be recommended."""
-        rows = weighted_rows(self.histories, len(B), recency.weights(self.histories))
-        scores = rows @ B
-        if not repeats:
-            scores[np.repeat(np.arange(len(scores)), np.diff(rows.indptr)), rows.indices] = -np.inf
+        weight = recency.weights(self.histories).astype(B.dtype)
+        counted = weight > FORGOTTEN
+        scores = weighted_rows(self.histories.select_events(counted), len(B), weight[counted]) @ B
         own = scores[np.arange(len(scores)), self.targets]
+        if not repeats:
+            scores[self.histories.users, self.histories.items] = -np.inf
         return np.asarray(1.0 / (1 + (scores > own[:, None]).sum(axis=1)))
