@@ -26,7 +26,7 @@ RESULTS = HERE / "results" / "ageing.json"
 FIGURES = HERE.parent / "docs"
 DAY = 86_400
 LEAST = 5  # events of an item: rarer ones would only make the fits longer
-MODELS = {"edlae": od.EDLAE, "next-item": od.NextItem}
+MODELS: dict[str, Any] = {"edlae": od.EDLAE, "next-item": od.NextItem}
 
 
 def main() -> None:
@@ -45,8 +45,7 @@ def main() -> None:
     }  # fmt: skip
     for name, cls in MODELS.items():
         settings = cls().fit(before).settings_
-        model = cls(**{key: value for key, value in settings.items() if key in cls.__dataclass_fields__})
-        found = od.evaluate_over_time(model, log, cut, every=given.days * DAY, metrics=["ndcg@10", "hit@10"])
+        found = od.evaluate_over_time(cls(**settings), log, cut, every=given.days * DAY, metrics=["ndcg@10", "hit@10"])
         whole["models"][name] = {
             "model": found.model, "settings": settings, "refit_after": found.refit_after(), "verdict": found.verdict(),
             "rows": found.to_polars().to_dicts(),
