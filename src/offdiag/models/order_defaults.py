@@ -2,8 +2,8 @@
 
 How much the order matters, and how fast the past fades, differ too much between data sets for constants: films are
 rated in any order, clicks follow each other. So the last event of each user is predicted from the events before it, on
-the most popular items only, for a few values of each setting in turn. Another value is taken if it ranks those events
-better by more than the standard error of the difference.
+the most popular items only, for a few values of each setting in turn, and the best value is taken. Ages in these
+histories count the events of all items: without the rare ones, a past would seem to fade faster than it does.
 """
 
 from __future__ import annotations
@@ -88,28 +88,27 @@ def _search(
     of = sum(len(VALUES[name]) for name in tried) + 1
     done = 0
 
-    def measured(choice: Choice) -> tuple[Choice, NDArray[np.float64]]:
+    def measured(choice: Choice) -> tuple[Choice, float]:
         nonlocal done
         B = small.fit(model, choice, unit)
         by_place = "history_decay" in free and model.history_half_life is None
         options = [replace(choice, history_decay=h) for h in HISTORY_DECAYS] if by_place else [choice]
         recencies = [Recency(each.history_decay, model.history_half_life) for each in options]
-        ranks = [small.reciprocal_ranks(B, recency, repeats=model.repeats) for recency in recencies]
+        values = [small.ndcg(B, recency, repeats=model.repeats) for recency in recencies]
         done += 1
         if progress:
-            progress("choosing settings", done / of)
-        at = int(np.argmax([rank.mean() for rank in ranks]))
-        return options[at], ranks[at]
+            progress("choosing settings", min(done / of, 1.0))
+        at = int(np.argmax(values))
+        return options[at], values[at]
 
-    best, ranks = measured(best)
+    best, reached = measured(best)
     for name in tried:
         for value in VALUES[name]:
             if value == getattr(best, name):
                 continue
-            other, theirs = measured(replace(best, **{name: value}))
-            gain = theirs - ranks
-            if gain.mean() > gain.std() / np.sqrt(len(gain)):
-                best, ranks = other, theirs
+            other, value_there = measured(replace(best, **{name: value}))
+            if value_there > reached:
+                best, reached = other, value_there
     return best
 
 
@@ -120,6 +119,7 @@ class SmallProblem:
     past: Sequences
     matrix: sparse.csr_array  # the pairs of the past, 0/1
     histories: Sequences
+    places: NDArray[np.int64]  # of the events of the histories: how many events, of any item, came until the last one
     targets: NDArray[np.int32]
 
     @classmethod
@@ -132,6 +132,7 @@ class SmallProblem:
         users = np.flatnonzero(small.lengths >= 2)
         last = np.zeros(small.n_events, dtype=bool)
         last[small.indptr[users + 1] - 1] = True
+        kept = np.flatnonzero(column[sequences.items] >= 0)  # where the events of ``small`` are in ``sequences``
         past = small.select_events(~last)
         matrix = weighted_rows(past, len(popular), np.ones(past.n_events))
         matrix.data[:] = 1
@@ -140,7 +141,9 @@ class SmallProblem:
             seen = np.asarray(matrix[users, targets]).ravel() > 0 if len(users) else np.zeros(0, dtype=bool)
             users, targets = users[~seen], targets[~seen]
         some = np.unique(np.linspace(0, max(len(users) - 1, 0), min(USERS, len(users))).astype(np.int64))
-        return cls(past, matrix, past.select_users(users[some]), targets[some])
+        histories = past.select_users(users[some])
+        places = Sequences(past.indptr, past.items, kept[~last]).select_users(users[some]).ages().astype(np.int64)
+        return cls(past, matrix, histories, places, targets[some])
 
     def fit(self, model: NextItem, choice: Choice, unit: float) -> NDArray[np.floating]:
         ageing = Ageing(choice.decay if model.half_life is None else 1.0, model.half_life, model.window)
@@ -150,12 +153,15 @@ class SmallProblem:
         )  # fmt: skip
         return next_item.solve(sums.A, sums.K, dropout=choice.dropout, l2=choice.l2 * unit, repeats=model.repeats)
 
-    def reciprocal_ranks(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> NDArray[np.float64]:
-        """One over the rank of each target among the items that can be recommended."""
-        weight = recency.weights(self.histories).astype(B.dtype)
+    def ndcg(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> float:
+        """Mean of 1/log2(1 + rank) over the targets, ranked among what can be recommended, last among their equals.
+
+        Without a cut at k: every user counts, so the mean is less noisy than the metrics that it stands for.
+        """
+        weight = recency.decay**self.places if recency.half_life is None else recency.weights(self.histories)
         counted = weight > FORGOTTEN
-        scores = weighted_rows(self.histories.select_events(counted), len(B), weight[counted]) @ B
+        scores = weighted_rows(self.histories.select_events(counted), len(B), weight[counted].astype(B.dtype)) @ B
         own = scores[np.arange(len(scores)), self.targets]
         if not repeats:
             scores[self.histories.users, self.histories.items] = -np.inf
-        return np.asarray(1.0 / (1 + (scores > own[:, None]).sum(axis=1)))
+        return float(np.mean(1.0 / np.log2(1 + (scores >= own[:, None]).sum(axis=1))))
