@@ -35,6 +35,7 @@ METRICS = ["hit@5", "ndcg@5", "hit@10", "ndcg@10", "hit@20", "mrr@20"]
 CHOSEN_BY = "ndcg@10"  # on validation users; also decides which row is first
 PUBLISHED = {"seq-toys": {"SASRec": {"hit@5": 0.0463, "ndcg@5": 0.0306}, "S3-Rec": {"hit@5": 0.0443, "ndcg@5": 0.0294}}}
 DECAYS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)  # of histories
+LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse columns: a trial then takes a second
 DIGITS = "-123456789abcdefghijk"  # rank of the target, - if it is below 20
 
 
@@ -82,6 +83,7 @@ MODELS: dict[str, Any] = {
     "SessionKNN": od.SessionKNN,
     "SessionKNN, tuned": Search(od.SessionKNN, {"neighbours": times(0.5, 2.0), "sample": times(0.5, 2.0)}),
     "NextItem": od.NextItem,
+    f"NextItem, {NEIGHBOURS} neighbours": od.NextItem,
     "NextItem, tuned": Search(od.NextItem, ORDER, decays=True),
     "NextItem, tuned, on train and validation": "NextItem, tuned",
     "SASRec": od.SASRec,
@@ -115,12 +117,15 @@ class Bench:
 
     def given(self, name: str, cls: type) -> dict[str, Any]:
         """Settings that the task or the row asks for."""
-        full = {"loss": "full"} if "full loss" in name else {}
-        return full | ({"repeats": True} if cls is od.NextItem and not self.task.exclude_seen else {})
+        asked: dict[str, Any] = {"loss": "full"} if "full loss" in name else {}
+        asked |= {"neighbours": NEIGHBOURS} if "neighbours" in name else {}
+        return asked | ({"repeats": True} if cls is od.NextItem and not self.task.exclude_seen else {})
 
     def tuned(self, what: Search) -> dict[str, Any]:
         start = time.perf_counter()
         fixed = self.given("", what.cls)
+        if what.cls is od.NextItem and self.split.train.n_items > LARGE:
+            fixed["neighbours"] = NEIGHBOURS
         first = what.cls(**fixed).fit(self.split.train).settings_
         best = {name: first[name] for name in what.steps} | fixed
         tried: dict[tuple[Any, ...], tuple[float, float | None]] = {}
@@ -157,7 +162,7 @@ class Bench:
 
     def refit(self, tuned: str) -> dict[str, Any]:
         """The settings of another row, learned from all that the histories of test hold."""
-        settings = {name: value for name, value in self.rows[tuned]["settings"].items() if name != "neighbours"}
+        settings = self.rows[tuned]["settings"]
         fitted, cost = measured(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
         return self.document(fitted, cost, {})
 

@@ -65,10 +65,3 @@ def test_places_count_the_items_that_are_not_popular(monkeypatch):
     assert [small.histories.of(u).tolist() for u in (0, 1)] == [[0, 1, 0], [1, 0, 2, 1]]
     assert small.places.tolist() == [3, 2, 0, 4, 2, 1, 0]
     assert small.targets.tolist() == [2, 2]
-
-
-def test_more_items_are_used_where_there_are_more(monkeypatch):
-    monkeypatch.setattr(order_defaults, "ITEMS", 2)
-    monkeypatch.setattr(order_defaults, "MOST_ITEMS", 7)
-    sizes = [SmallProblem.of(sequences(m=m), m, repeats=True).matrix.shape[1] for m in (5, 15, 25, 60)]
-    assert sizes == [2, 3, 5, 7]
