@@ -94,8 +94,9 @@ MODELS: dict[str, Any] = {
 class Bench:
     """One data set: its rows are measured here."""
 
-    def __init__(self, name: str, folder: Path, rows: dict[str, Any], checkpoints: Path, trials: int) -> None:
-        self.name, self.rows, self.checkpoints, self.trials = name, rows, checkpoints, trials
+    def __init__(self, name: str, folder: Path, rows: dict[str, Any], given: argparse.Namespace) -> None:
+        self.name, self.rows = name, rows
+        self.checkpoints, self.trials, self.epochs = given.checkpoints, given.trials, given.epochs
         self.task: Task = SETS[name]
         self.data = self.task.read(folder / self.task.folder)
         self.split = self.data.split
@@ -107,13 +108,15 @@ class Bench:
             return self.refit(what)
         if isinstance(what, Search):
             return self.tuned(what)
-        model, words = what(**self.given(name, what)), {}
+        model, words, resumed = what(**self.given(name, what)), {}, {}
         if model.stops_early:
+            model.epochs = self.epochs or model.epochs
             kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
             words = {"validation": self.data.watched, "checkpoint": kept}
+            resumed = {"resumed": True} if kept.exists() else {}  # then the seconds are not those of the whole training
         fitted, cost = measured(lambda: model.fit(self.data.learned, **words))
         extra = {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_} if model.stops_early else {}
-        return self.document(fitted, cost, extra)
+        return self.document(fitted, cost | resumed, extra)
 
     def given(self, name: str, cls: type) -> dict[str, Any]:
         """Settings that the task or the row asks for."""
@@ -202,6 +205,7 @@ def main() -> None:
     asked.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     asked.add_argument("--trials", type=int, default=40, help="most fits of a tuned row")
     asked.add_argument("--checkpoints", type=Path, default=Path())
+    asked.add_argument("--epochs", type=int, help="of SASRec, where the default would take too long")
     asked.add_argument("--again", action="store_true")
     given = asked.parse_args()
     start: dict[str, Any] = {"published": PUBLISHED, "sets": {}}
@@ -211,7 +215,7 @@ def main() -> None:
         wanted = [name for name in given.models if given.again or name not in rows]
         if not wanted:
             continue
-        bench = Bench(data, given.folder, rows, given.checkpoints, given.trials)
+        bench = Bench(data, given.folder, rows, given)
         whole["sets"][data]["data"] = sequence_sets.facts(bench.data)
         for name in wanted:
             if isinstance(MODELS[name], str) and bench.data.watched is None:

@@ -50,7 +50,7 @@ def test_given_settings_stay_and_few_users_get_the_usual_ones():
     assert (used["dropout"], used["user_power"]) == (0.5, 0.0)
 
 
-def test_events_that_hardly_count_are_left_out_of_scores_but_not_of_what_was_seen():
+def test_events_that_hardly_count_add_nothing_but_stay_seen():
     events = Sequences(np.array([0, 31]), np.array([*([0, 1] * 15), 2], dtype=np.int32))
     small = SmallProblem.of(events, 3, repeats=False)
     B = np.ones((3, 3), dtype=np.float32)
