@@ -28,6 +28,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),
     "completion-ranking": ("docs/theory/completion.md", ("completion",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
+    "order": ("docs/order.md", ("sequences",)),
+    "ageing": ("docs/order.md", ("ageing",)),
     "ranks": ("docs/ranks.md", ("ranks",)),
     "serving": ("docs/serving.md", ("serving",)),
     "soak": ("docs/serving.md", ("serving",)),

@@ -24,6 +24,7 @@ TITLES = {
     "baselines": "Baselines beside their reference implementations",
     "slim": "SLIM and item neighbours",
     "sparse": "Sparse columns",
+    "sequences": "What comes next",
     "living": "Living models",
     "evaluation": "A whole row at the size of ML-20M",
 }
@@ -69,7 +70,8 @@ def commands(found: list[dict[str, Any]], sections: list[str]) -> list[tuple[str
         pairs.append((f"{part['title']}: all of it", f"python benchmarks/table1.py {part['name']}"))
         pairs += [(f"{part['title']}: {named(row)}", f"{command} --rows {row}") for row in keys(part)]
     for name in sections:
-        pairs += [(TITLES[name], command) for command in (f"python benchmarks/{name}.py", *ALSO.get(name, []))]
+        own = f"python benchmarks/{name}.py{' PATH' if name == 'sequences' else ''}"
+        pairs += [(TITLES[name], command) for command in (own, *ALSO.get(name, []))]
     return pairs
 
 

@@ -1,7 +1,9 @@
 """Models that know order, EASE and popularity on the same splits: what comes next, all items ranked.
 
-Settings are the defaults of each model; nothing is chosen on test users. Rows that results/sequences.json already holds
-are skipped, so that a stopped run continues; with --again they are measured again.
+Nothing is chosen on test users. "tuned" rows try the settings of a small grid around the defaults on validation users,
+the others use the defaults of each model. All learn from train alone, as in the published protocol (SASRec needs the
+validation users for early stopping), except the rows "… and validation", which show what the newest events add.
+Rows that results/sequences.json already holds are skipped, so that a stopped run continues; --again repeats them.
 
     python benchmarks/sequences.py FOLDER [--sets seq-toys seq-lastfm] [--models NextItem MarkovChain] [--again]
 
@@ -13,74 +15,187 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import polars as pl
+import numpy as np
+import sequence_sets
 from measure import machine, measured
+from numpy.typing import NDArray
 from run import say
+from sequence_sets import SETS, Task
 
 import offdiag as od
+from offdiag.evaluation import Result, paired_t_test
 
 RESULTS = Path(__file__).parent / "results" / "sequences.json"
 METRICS = ["hit@5", "ndcg@5", "hit@10", "ndcg@10", "hit@20", "mrr@20"]
+CHOSEN_BY = "ndcg@10"  # on validation users; also decides which row is first
 PUBLISHED = {"seq-toys": {"SASRec": {"hit@5": 0.0463, "ndcg@5": 0.0306}, "S3-Rec": {"hit@5": 0.0443, "ndcg@5": 0.0294}}}
-MODELS: dict[str, Callable[[], Any]] = {
+DECAYS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)  # of histories
+LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse columns: a trial then takes a second
+DIGITS = "-123456789abcdefghijk"  # rank of the target, - if it is below 20
+
+
+class Recent:
+    """A fitted model that reads histories with another decay than its own."""
+
+    knows_order = True
+
+    def __init__(self, model: Any, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.item_ids_ = model.item_ids_
+
+    @property
+    def settings_(self) -> dict[str, Any]:
+        return {**self.model.settings_, "history_decay": self.decay}
+
+    def recommend(self, histories: Any, *, k: int, exclude_seen: bool) -> Any:
+        return self.model.recommend(histories, k, exclude_seen=exclude_seen, history_decay=self.decay)
+
+
+class Search(NamedTuple):
+    """Settings that validation users decide between, one after the other, from where ``start`` is."""
+
+    cls: type
+    steps: Mapping[str, tuple[Callable[[Any], Any], ...]]  # by setting: its next values, each from the present one
+    decays: bool = False  # whether the decay of histories is chosen, too, without a new fit
+
+
+def times(*factors: float) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(lambda now, by=by: type(now)(now * by) for by in factors)
+
+
+def plus(*steps: float, low: float = 0.0, high: float = 0.95) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(lambda now, by=by: round(min(max(now + by, low), high), 4) for by in steps)
+
+
+ORDER = {
+    "mix": plus(-0.1, 0.1), "l2": times(0.5, 2.0), "dropout": plus(-0.2, 0.2), "decay": plus(-0.1, 0.1, low=0.1),
+}  # fmt: skip
+MODELS: dict[str, Any] = {
     "Popularity": od.Popularity,
     "EASE": od.EASE,
+    "EASE, recent first, tuned": Search(od.EASE, {"l2": times(1 / 3, 3.0)}, decays=True),
     "MarkovChain": od.MarkovChain,
     "SessionKNN": od.SessionKNN,
+    "SessionKNN, tuned": Search(od.SessionKNN, {"neighbours": times(0.5, 2.0), "sample": times(0.5, 2.0)}),
     "NextItem": od.NextItem,
+    f"NextItem, {NEIGHBOURS} neighbours": od.NextItem,
+    "NextItem, tuned": Search(od.NextItem, ORDER, decays=True),
+    "NextItem, tuned, on train and validation": "NextItem, tuned",
     "SASRec": od.SASRec,
+    "SASRec, full loss": od.SASRec,
 }
 
 
-def lines(folder: Path) -> od.split.Split:
-    return od.split.last_out(od.read(folder / "sequences.txt", format="adjacency", keep="events"))
+class Bench:
+    """One data set: its rows are measured here."""
+
+    def __init__(self, name: str, folder: Path, rows: dict[str, Any], given: argparse.Namespace) -> None:
+        self.name, self.rows = name, rows
+        self.checkpoints, self.trials, self.epochs = given.checkpoints, given.trials, given.epochs
+        self.task: Task = SETS[name]
+        self.data = self.task.read(folder / self.task.folder)
+        self.split = self.data.split
+        self.about = machine()
+
+    def row(self, name: str) -> dict[str, Any]:
+        what = MODELS[name]
+        if isinstance(what, str):
+            return self.refit(what)
+        if isinstance(what, Search):
+            return self.tuned(what)
+        model, words, resumed = what(**self.given(name, what)), {}, {}
+        if model.stops_early:
+            model.epochs = self.epochs or model.epochs
+            kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
+            words = {"validation": self.data.watched, "checkpoint": kept}
+            resumed = {"resumed": True} if kept.exists() else {}  # then the seconds are not those of the whole training
+        fitted, cost = measured(lambda: model.fit(self.data.learned, **words))
+        extra = {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_} if model.stops_early else {}
+        return self.document(fitted, cost | resumed, extra)
+
+    def given(self, name: str, cls: type) -> dict[str, Any]:
+        """Settings that the task or the row asks for."""
+        asked: dict[str, Any] = {"loss": "full"} if "full loss" in name else {}
+        asked |= {"neighbours": NEIGHBOURS} if "neighbours" in name else {}
+        return asked | ({"repeats": True} if cls is od.NextItem and not self.task.exclude_seen else {})
+
+    def tuned(self, what: Search) -> dict[str, Any]:
+        start = time.perf_counter()
+        fixed = self.given("", what.cls)
+        if what.cls is od.NextItem and self.split.train.n_items > LARGE:
+            fixed["neighbours"] = NEIGHBOURS
+        first = what.cls(**fixed).fit(self.split.train).settings_
+        best = {name: first[name] for name in what.steps} | fixed
+        tried: dict[tuple[Any, ...], tuple[float, float | None]] = {}
+
+        def value(settings: dict[str, Any]) -> tuple[float, float | None]:
+            key = tuple(settings.items())
+            if key not in tried and len(tried) < self.trials:
+                if what.cls is od.NextItem:
+                    settings = settings | {"history_decay": 1.0}  # chosen below; nothing else is left to choose
+                fitted = what.cls(**settings).fit(self.split.train)
+                options = [Recent(fitted, decay) for decay in DECAYS] if what.decays else [fitted]
+                found = [self.measure(one, self.split.validation, [CHOSEN_BY]).mean[CHOSEN_BY] for one in options]
+                at = int(np.argmax(found))
+                tried[key] = found[at], DECAYS[at] if what.decays else None
+                say(f"  {self.name}: {settings | {'history_decay': tried[key][1]}} {found[at]:.5f}")
+            return tried.get(key, (-1.0, None))
+
+        now = value(best)
+        moved = True
+        while moved and len(tried) < self.trials:
+            moved = False
+            for name, steps in what.steps.items():
+                for step in steps:
+                    other = best | {name: step(best[name])}
+                    if value(other)[0] > now[0]:
+                        best, now, moved = other, value(other), True
+        seconds = time.perf_counter() - start
+        decay = {} if now[1] is None else {"history_decay": now[1]}
+        own = decay if what.cls is od.NextItem else {}
+        model, cost = measured(lambda: what.cls(**best, **own).fit(self.data.learned))
+        fitted = Recent(model, now[1]) if now[1] is not None and not own else model
+        chosen = {"trials": len(tried), "seconds": seconds, CHOSEN_BY: now[0]}
+        return self.document(fitted, cost, {"validation": chosen})
+
+    def refit(self, tuned: str) -> dict[str, Any]:
+        """The settings of another row, learned from all that the histories of test hold."""
+        settings = self.rows[tuned]["settings"]
+        fitted, cost = measured(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
+        return self.document(fitted, cost, {})
+
+    def measure(self, model: Any, part: Any, metrics: list[str]) -> Result:
+        return od.evaluate(model, part, metrics, exclude_seen=self.task.exclude_seen)
+
+    def document(self, fitted: Any, cost: dict[str, float], extra: dict[str, Any]) -> dict[str, Any]:
+        result = self.measure(fitted, self.split.test, METRICS)
+        ranks = "".join(DIGITS[round(1 / r) if r else 0] for r in result.per_user["mrr@20"].tolist())
+        return {
+            "settings": fitted.settings_, **extra, "fit": cost, **result.to_dict(), "machine": self.about,
+            "ranks": ranks,
+        }  # fmt: skip
 
 
-def tweets(folder: Path) -> od.split.Split:
-    names = ["user", "item", "rating", "time"]
-    rows = [line.split("::") for line in (folder / "ratings.dat").read_text().splitlines()]
-    table = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.col("time").cast(pl.Int64))
-    return od.split.last_out(od.read(table, user="user", item="item", time="time", keep="events"))
+def ndcg_of(ranks: str, k: int = 10) -> NDArray[np.float64]:
+    """nDCG@k of each user, who has one target, from its rank."""
+    place = np.array([DIGITS.index(digit) for digit in ranks])
+    return np.where((place > 0) & (place <= k), 1 / np.log2(np.maximum(place, 1) + 1), 0.0)
 
 
-def films(folder: Path) -> od.split.Split:
-    rows = pl.read_parquet(folder / "sequences_by_time.parquet").with_row_index("user")
-    return od.split.last_out(od.read(rows.explode("item_ids"), user="user", item="item_ids", keep="events"))
-
-
-def clicks(folder: Path) -> od.split.Split:
-    """Learn from the earlier sessions; of each later one, the last click is to be predicted."""
-    parts = [
-        pl.read_csv(folder / name, separator="\t").with_columns(user=pl.lit(part) + pl.col("SessionId").cast(pl.String))
-        for part, name in (("train ", "train_full.txt"), ("test ", "test.txt"))
-    ]
-    log = od.read(pl.concat(parts), user="user", item="ItemId", time="Time", keep="events")
-    later = [str(user).startswith("test ") for user in log.user_ids.tolist()]
-    earlier = [not one for one in later]
-    test = od.split.last_out(log.select_users(later), validation=False).test
-    return od.split.Split(log.select_users(earlier), None, test)
-
-
-SETS: dict[str, Callable[[Path], od.split.Split]] = {
-    "seq-toys": lines,
-    "seq-lastfm": lines,
-    "yoochoose-sessions": clicks,
-    "movietweetings-100k": tweets,
-    "ml-1m": films,
-}
-
-
-def row(name: str, split: od.split.Split, checkpoint: Path) -> dict[str, Any]:
-    model, words = MODELS[name](), {}
-    if model.stops_early:
-        words = {"validation": split.validation, "checkpoint": checkpoint}
-    fitted, cost = measured(lambda: model.fit(split.train, **words))
-    result = od.evaluate(fitted, split.test, METRICS)
-    return {"settings": fitted.settings_, "fit": cost, **result.to_dict(), "machine": machine()}
+def compare(rows: dict[str, Any]) -> None:
+    """Each row minus the best one, paired over the users; rows that learned from validation are not compared."""
+    compared = {name: ndcg_of(row["ranks"]) for name, row in rows.items() if not isinstance(MODELS[name], str)}
+    if not compared:
+        return
+    first = max(compared, key=lambda name: float(compared[name].mean()))
+    for name, values in compared.items():
+        difference, sem, _, _ = paired_t_test(values - compared[first])
+        rows[name]["minus first"] = {"first": first, CHOSEN_BY: difference, "sem": sem}
 
 
 def main() -> None:
@@ -88,20 +203,30 @@ def main() -> None:
     asked.add_argument("folder", type=Path)
     asked.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     asked.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    asked.add_argument("--trials", type=int, default=40, help="most fits of a tuned row")
     asked.add_argument("--checkpoints", type=Path, default=Path())
+    asked.add_argument("--epochs", type=int, help="of SASRec, where the default would take too long")
     asked.add_argument("--again", action="store_true")
     given = asked.parse_args()
-    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"published": PUBLISHED, "sets": {}}
+    start: dict[str, Any] = {"published": PUBLISHED, "sets": {}}
+    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else start
     for data in given.sets:
-        rows = whole["sets"].setdefault(data, {})
+        rows = whole["sets"].setdefault(data, {}).setdefault("rows", {})
         wanted = [name for name in given.models if given.again or name not in rows]
         if not wanted:
             continue
-        split = SETS[data](given.folder / data)
+        bench = Bench(data, given.folder, rows, given)
+        whole["sets"][data]["data"] = sequence_sets.facts(bench.data)
         for name in wanted:
-            rows[name] = row(name, split, given.checkpoints / f"{data}-{name}.ckpt")
+            if isinstance(MODELS[name], str) and bench.data.watched is None:
+                continue  # its rows learn from all earlier sessions as it is
+            rows[name] = bench.row(name)
+            compare(rows)
+            whole["sets"] = {key: whole["sets"][key] for key in SETS if key in whole["sets"]}
+            whole["sets"][data]["rows"] = rows = {key: rows[key] for key in MODELS if key in rows}
+            bench.rows = rows
             RESULTS.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
-            say(f"{data:<20} {name:<12} {rows[name]['mean']}")
+            say(f"{data:<20} {name:<30} {rows[name]['mean']}")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,18 @@ def test_no_committed_result_names_a_path_of_a_machine():
         assert not re.search(r"/(home|work|tmp|root)/", path.read_text()), path.name
 
 
+def test_rows_of_order_are_compared_user_by_user_with_the_first(documents):
+    sequences = importlib.import_module("sequences")
+    assert sequences.ndcg_of("-13b").tolist() == [0.0, 1.0, 0.5, 0.0]  # b is rank 11
+    rows = {"EASE": {"ranks": "-31-"}, "NextItem": {"ranks": "113-"}, "SASRec": {"ranks": "---k"}}
+    seen = "NextItem, tuned, on train and validation"
+    rows[seen] = {"ranks": "1111"}  # not compared: it learned from more
+    sequences.compare(rows)
+    assert rows["NextItem"]["minus first"] == {"first": "NextItem", "ndcg@10": 0.0, "sem": 0.0}
+    assert rows["EASE"]["minus first"]["ndcg@10"] == (-1 - 0.5 + 0.5) / 4
+    assert "minus first" not in rows[seen]
+
+
 @pytest.fixture
 def measured(tmp_path):
     source = sources.Source(sources.INVENTED, users=120, items=50)

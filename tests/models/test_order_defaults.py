@@ -30,20 +30,38 @@ def test_targets_that_cannot_be_recommended_are_left_out():
         assert target not in small.histories.of(row).tolist()
 
 
-def test_reciprocal_ranks_are_those_of_a_sort():
+def test_ndcg_is_that_of_a_sort():
     small = SmallProblem.of(sequences(), 15, repeats=False)
     B = np.random.default_rng(0).random((15, 15)).astype(np.float32)
-    found = small.reciprocal_ranks(B, Recency(0.5), repeats=False)
+    expected = []
     for row, target in enumerate(small.targets.tolist()):
         items = small.histories.of(row).tolist()
         scores = sum(0.5 ** (len(items) - 1 - at) * B[i] for at, i in enumerate(items))
         better = [i for i in np.argsort(-scores).tolist() if i not in items]
-        assert found[row] == 1 / (better.index(target) + 1)
+        expected.append(1 / np.log2(better.index(target) + 2))
+    assert abs(small.ndcg(B, Recency(0.5), repeats=False) - np.mean(expected)) < 1e-12
 
 
 def test_given_settings_stay_and_few_users_get_the_usual_ones():
     X = od.synthetic.interactions(30, 20, 200, times=True, seed=0)
     used = od.NextItem(mix=0.9, l2=7.0).fit(X).settings_
     assert (used["mix"], used["l2"]) == (0.9, 7.0)
-    assert (used["decay"], used["history_decay"]) == (0.8, 0.75)
-    assert (used["dropout"], used["user_power"]) == (0.3, 0.0)
+    assert (used["decay"], used["history_decay"]) == (0.8, 0.6)
+    assert (used["dropout"], used["user_power"]) == (0.5, 0.0)
+
+
+def test_events_that_hardly_count_add_nothing_but_stay_seen():
+    events = Sequences(np.array([0, 31]), np.array([*([0, 1] * 15), 2], dtype=np.int32))
+    small = SmallProblem.of(events, 3, repeats=False)
+    B = np.ones((3, 3), dtype=np.float32)
+    assert small.ndcg(B, Recency(0.001), repeats=False) == 1.0  # 0 and 1 are seen
+    assert small.ndcg(B, Recency(0.001), repeats=True) == 1 / 2  # third: last among its equals
+
+
+def test_places_count_the_items_that_are_not_popular(monkeypatch):
+    monkeypatch.setattr(order_defaults, "ITEMS", 3)
+    events = Sequences(np.array([0, 6, 13]), np.array([0, 1, 3, 0, 4, 2, 1, 5, 0, 2, 1, 2, 6], dtype=np.int32))
+    small = SmallProblem.of(events, 7, repeats=True)
+    assert [small.histories.of(u).tolist() for u in (0, 1)] == [[0, 1, 0], [1, 0, 2, 1]]
+    assert small.places.tolist() == [3, 2, 0, 4, 2, 1, 0]
+    assert small.targets.tolist() == [2, 2]

@@ -195,7 +195,7 @@ def test_misuse_is_reported_in_one_line(words, message, split):
         ({"fixed": {"half_life": None}}, {"mix", "l2", "dropout", "decay", "history_decay"}),
         ({"space": {"half_life": (1e6, 1e7, "log")}}, {"mix", "l2", "dropout", "history_decay", "half_life"}),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_a_setting_that_is_replaced_is_not_searched(words, searched):
     """A half-life takes the place of a decay; both at once could not be fitted."""

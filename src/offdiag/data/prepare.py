@@ -91,9 +91,7 @@ def sessions(inter: Interactions, gap_minutes: float = 30.0) -> Interactions:
     events = sequences_of(inter)
     if events is None or events.times is None:
         raise OffdiagError("expected interactions with times, received none; read with time=<column>")
-    starts = np.ones(events.n_events, dtype=bool)
-    starts[1:] = np.diff(events.times) > 60 * gap_minutes
-    starts[events.indptr[:-1][events.lengths > 0]] = True
+    starts = events.starts(60 * gap_minutes)
     indptr = np.append(np.flatnonzero(starts), events.n_events)
     users = events.users[indptr[:-1]]  # of the sessions, ascending
     number = np.arange(len(users)) - np.searchsorted(users, users) + 1

@@ -90,6 +90,15 @@ class Sequences:
         times = self.times.astype(np.float64)  # differences of whole numbers could exceed their type
         return times[np.repeat(self.indptr[1:] - 1, self.lengths)] - times
 
+    def starts(self, gap: float) -> NDArray[np.bool_]:
+        """Whether each event is the first of its user, or follows the one before it after more than ``gap``."""
+        if self.times is None:
+            raise OffdiagError("expected interactions with times, received none; read with time=<column>")
+        found = np.ones(self.n_events, dtype=bool)
+        found[1:] = self.times[1:] > self.times[:-1] + gap
+        found[self.indptr[:-1][self.lengths > 0]] = True
+        return found
+
     def pair_of_events(self, matrix: sparse.csr_array) -> NDArray[np.int64]:
         """For each event, where its user and item are stored in a canonical matrix with the same rows; −1: nowhere."""
         m = matrix.shape[1]

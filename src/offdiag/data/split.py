@@ -1,8 +1,8 @@
 """Splits: what a model may learn from, and what it has to predict.
 
 In `strong` and `liang` the users of validation and test are not in train: a part of their interactions is
-their history, the rest the targets. In `weak`, `last_out` and `by_time` every user is in train and the rows
-of validation and test are the rows of train; a user without targets has an empty row there.
+their history, the rest the targets. In `weak`, `last_out`, `last_basket` and `by_time` every user is in train and the
+rows of validation and test are the rows of train; a user without targets has an empty row there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import in_order, join
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries, share_of_rows
 from offdiag.data.split_items import ColdSplit, cold_items
-from offdiag.data.split_time import by_time, last_out
+from offdiag.data.split_time import by_time, last_basket, last_out
 from offdiag.errors import OffdiagError
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "carve",
     "cold_items",
     "given",
+    "last_basket",
     "last_out",
     "liang",
     "strong",

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offdiag import checks
 from offdiag.data.held_out import HeldOut, Split, within_users
 from offdiag.data.interactions import Interactions
 from offdiag.data.moments import moment_of
+from offdiag.data.sequences import sequences_of
 from offdiag.data.sparse_rows import row_of_entries
 from offdiag.errors import OffdiagError
 
@@ -39,6 +41,36 @@ def last_out(inter: Interactions, validation: bool = True) -> Split:
         raise _nothing_to_hold_out()
     is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows] if validation else None
     return within_users(inter, is_test, is_validation)
+
+
+def last_basket(inter: Interactions, gap_minutes: float = 0.0, validation: bool = True) -> Split:
+    """The last basket of each user is the target of test, as a whole; the one before it is for validation.
+
+    A basket is what a user chose at the same time; with `gap_minutes`, a visit: it ends where nothing happens for
+    longer than that (times in seconds then, as dates are read). Needs times. At least one basket stays in train: a
+    user with two has no validation target, a user with one no target at all. What was bought before can be in the
+    last basket too, if events are kept (``od.read(…, keep="events")``): of a repeated pair without its events only the
+    latest time is known. Where such items may be recommended, measure with ``od.evaluate(…, exclude_seen=False)``.
+
+    Example:
+        >>> import offdiag as od
+        >>> log = {"user": ["ann"] * 4, "item": ["tea", "jam", "tea", "cup"], "day": [1, 1, 2, 2]}
+        >>> od.split.last_basket(od.read(log, time="day", keep="events")).test
+        HeldOut(1 users, 2 in histories, 2 targets)
+    """
+    gap = 60 * checks.number("gap_minutes", gap_minutes, 0, np.inf, below=True, hint="; 0: events at the same time")
+    events = sequences_of(inter)
+    if events is None or events.times is None:
+        raise _no_times("last_basket")
+    number = np.cumsum(events.starts(gap))  # of the basket of each event, counted over all users
+    first, last = number[events.indptr[:-1][events.users]], number[events.indptr[1:][events.users] - 1]
+    is_test, is_validation = (number == last) & (last > first), (number == last - 1) & (last > first + 1)
+    if not is_test.any():
+        raise OffdiagError("expected a user with two baskets or more, received none; nothing can be held out")
+    if inter.events is not None:
+        return _events_within_users(inter, is_test, is_validation if validation else None)
+    place = np.argsort(events.pair_of_events(inter.matrix))  # each stored pair is one event here
+    return within_users(inter, is_test[place], is_validation[place] if validation else None)
 
 
 def by_time(inter: Interactions, at: Any, validation_at: Any = None) -> Split:

@@ -66,7 +66,7 @@ class NextItem(Recommender):
         "count, as in EDLAE.",
     )  # fmt: skip
     l2: float | Auto = fields.l2(auto=order_defaults.RULE)
-    dropout: float | Auto = fields.dropout(auto=f"{order_defaults.DROPOUT:g}", search=fields.Range(0.0, 0.8))
+    dropout: float | Auto = fields.dropout(auto=order_defaults.RULE, search=fields.Range(0.0, 0.8))
     history_decay: float | Auto = fields.setting(
         "auto", low=0, high=1, above=True, search=fields.Range(0.3, 1.0), auto=order_defaults.RULE,
         help="What a choice counts for in a recommendation, compared with the choice after it. "
