@@ -70,7 +70,7 @@ class Tuned(tables.Tabular):
     def gain(self, split: Any, *, item_features: Any = None, progress: Progress | bool | None = None) -> Gain:
         """What tuning gained: the chosen and the automatic settings, fitted on train, measured on the test users.
 
-        Ask once, at the very end. Settings that were held fixed are fixed in both; features of the search are given again.
+        Ask once, at the very end. Settings that were held fixed are fixed in both. Give features of the search again.
 
         Example:
             >>> import offdiag as od
