@@ -100,9 +100,9 @@ def fit(
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
     group_options.check(learner, groups, group_column)
-    known = item_features.given(features, feature_columns)
-    item_features.check_model(learner, model, known)
-    if known is not None and updatable:
+    if features is not None and "feature_weight" not in learner.get_params():
+        raise OffdiagError(f"--features is for models of the linear family, received --model {model}; leave it out")
+    if features is not None and updatable:
         raise OffdiagError("--features and --updatable do not go together; leave one of them out")
     local = {
         "--dislike-below": columns.dislike_below is not None,
@@ -110,7 +110,7 @@ def fit(
         "--checkpoint": checkpoint is not None,
         "--validate": validate,
         "--updatable": updatable,
-        "--features": known is not None,
+        "--features": features is not None,
     }
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
@@ -124,6 +124,7 @@ def fit(
     if catalogue is not None:
         outputs.check_file(out, catalogue)
     shop = products.given(catalogue, catalogue_columns)
+    known = item_features.given(features, feature_columns)
     inter: Interactions | Parts
     reports: list[Report] = []
     with console.working() as work:

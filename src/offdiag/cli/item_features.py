@@ -59,9 +59,3 @@ def parse_columns(text: str) -> dict[str, Any]:
             raise OffdiagError("--feature-columns takes one column of item ids, received two; leave one out")
         found[kind] = name if kind == "item" else [*found.get(kind, []), name]
     return found
-
-
-def check_model(learner: Any, model: str, features: Features | None, option: str = "--features") -> None:
-    """Reject features for a model that does not learn from any."""
-    if features is not None and "feature_weight" not in learner.get_params():
-        raise OffdiagError(f"{option} is for models of the linear family, received --model {model}; leave it out")

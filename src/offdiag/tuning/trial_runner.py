@@ -26,6 +26,7 @@ from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
 from offdiag.models import side_information
+from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
@@ -94,14 +95,14 @@ class Bench:
             model.fit(self.train, progress=progress, **also)
         return self.measure(model)
 
-    def automatic_weight(self, model: Any) -> dict[str, float]:
+    def automatic_weight(self, model: Learner) -> dict[str, float]:
         """What the model would let its features count for, if that does not depend on the order of events."""
-        if not self.also or not getattr(model, "auto_of_ease", False):
+        if not self.also or not isinstance(model, Recommender) or not model.auto_of_ease:
             return {}
         item_ids = np.arange(self.matrix.shape[1]) if self.item_ids is None else self.item_ids
         side = side_information.side_of(model, item_ids, **self.also)
         side_information.choose(model, side, self.matrix)
-        return {"feature_weight": float(model.feature_weight)}
+        return {"feature_weight": float(vars(model)["feature_weight"])}
 
     def measure(self, model: Ranker) -> Result:
         return evaluate(model, self.validation, [self.metric])

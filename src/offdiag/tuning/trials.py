@@ -71,7 +71,7 @@ class Tuned(tables.Tabular):
     def gain(self, split: Any, *, item_features: Any = None, progress: Progress | bool | None = None) -> Gain:
         """What tuning gained: the chosen and the automatic settings, fitted on train, measured on the test users.
 
-        Ask once, at the very end. Settings held fixed are fixed in both; give the features of the search again.
+        Ask once, at the very end. Settings that were held fixed are fixed in both. Give features of the search again.
 
         Example:
             >>> import offdiag as od
