@@ -29,6 +29,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "serving": ("docs/serving.md", ("serving",)),
     "soak": ("docs/serving.md", ("serving",)),
     "servers": ("docs/serving.md", ("serving_servers",)),
+    "features": ("docs/features.md", ("features",)),
     "sampled": ("docs/theory/denoising.md", ("sampled",)),
     "emphasis": ("docs/theory/emphasis.md", ("emphasis",)),
     "rivals": ("docs/theory/rivals.md", ("rivals",)),

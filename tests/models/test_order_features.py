@@ -13,7 +13,7 @@ from tests.laws import oracles
 
 
 def shop(n=400, m=90, seed=0, useful=True):
-    """Users who go from any item of one kind to any other of that kind, and features that say which kind, or nothing."""
+    """Users who go from any item of one kind to any other of it, and features that say which kind, or nothing."""
     rng = np.random.default_rng(seed)
     kind = np.arange(m) % 3
     users, items, days = [], [], []
@@ -52,9 +52,9 @@ def test_the_same_sum_is_added_to_sources_and_targets(repeats):
 
 
 def test_useful_features_are_used_and_useless_ones_are_not():
-    X, features = shop()
+    X, features = shop(m=300)
     assert od.NextItem().fit(X, item_features=features).settings_["feature_weight"] > 0
-    X, features = shop(useful=False)
+    X, features = shop(m=300, useful=False)
     assert od.NextItem().fit(X, item_features=features).settings_["feature_weight"] == 0
 
 

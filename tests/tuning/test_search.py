@@ -185,3 +185,16 @@ def test_misuse_is_reported_in_one_line(words, message, split):
     with pytest.raises(od.OffdiagError, match=message) as error:
         od.tune(**{"model": od.EDLAE, "split": split} | words)
     assert "\n" not in str(error.value)
+
+
+def test_features_are_given_to_every_fit_and_their_weight_is_searched(split):
+    table = {"item": split.train.item_ids, "kind": [f"kind {i % 5}" for i in range(split.train.n_items)]}
+    features = od.read_features(table, categories=["kind"])
+    given = {"dropout": 0.5, "l2": 30.0, "user_power": 0.5}
+    tuned = od.tune(od.EDLAE, NoTest(split), trials=4, fixed=given, item_features=features)
+    assert all(0.01 <= trial.settings["feature_weight"] <= 10 for trial in tuned.trials)
+    again = tuned.model.fit(split.train, item_features=features)
+    measured = od.evaluate(again, split.validation, ["ndcg@100"]).mean["ndcg@100"]
+    assert measured == pytest.approx(tuned.value, rel=1e-4)
+    gain = tuned.gain(split, item_features=table)
+    assert gain.tuned.n_users == gain.automatic.n_users

@@ -10,7 +10,17 @@ import typer
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import cluster_fit, console, inputs, log_inputs, model_change, model_options, outputs, products
+from offdiag.cli import (
+    cluster_fit,
+    console,
+    inputs,
+    item_features,
+    log_inputs,
+    model_change,
+    model_options,
+    outputs,
+    products,
+)
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, Event, Json, KeyFile, Metrics, ModelName, Seed, Updatable
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.data.catalogue import check_catalogue
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "offdiag fit ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag fit ratings.csv --catalogue films.csv -o films.od",
+    "offdiag fit ratings.csv --features films.csv -o films.od",
     "offdiag fit ratings.csv --model rdlae --set max_diagonal=0.2 -o films.od",
 )
 
@@ -49,6 +60,8 @@ def fit(
     keep: Annotated[
         int | None, Option(help="With --cluster, full-rank models: keep only this many weights per item.")
     ] = None,
+    features: item_features.FeatureFile = None,
+    feature_columns: item_features.FeatureColumns = None,
     catalogue: products.CatalogueFile = None,
     catalogue_columns: products.CatalogueColumns = None,
     updatable: Updatable = False,
@@ -82,7 +95,12 @@ def fit(
         raise OffdiagError(f"--checkpoint is for sparse models, received --model {model}; leave it out")
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
+    if features is not None and "feature_weight" not in learner.get_params():
+        raise OffdiagError(f"--features is for models of the linear family, received --model {model}; leave it out")
+    if features is not None and updatable:
+        raise OffdiagError("--features and --updatable do not go together; leave one of them out")
     local = {"--checkpoint": checkpoint is not None, "--validate": validate, "--updatable": updatable}
+    local |= {"--features": features is not None}
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
         raise OffdiagError(f"--cluster and {option} do not go together; leave one of them out")
@@ -94,6 +112,7 @@ def fit(
     if catalogue is not None:
         outputs.check_file(out, catalogue)
     shop = products.given(catalogue, catalogue_columns)
+    known = item_features.given(features, feature_columns)
     inter: Interactions | Parts
     reports: list[Report] = []
     with console.working() as work:
@@ -108,10 +127,14 @@ def fit(
             if validate:
                 work.begin("validating")
                 split = od.split.strong(inter, held_out=0.1, seed=seed)
-                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work)
+                result = gain.measure(cast("Learner", learner), split, metric or DEFAULT_METRICS, work, known)
                 popular = gain.measure(od.Popularity(), split, metric or DEFAULT_METRICS, work)
             work.begin(f"fitting {type(learner).__name__}")
             also: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+            if known is not None:
+                for note in known.coverage(inter.item_ids).notes:
+                    console.note(note)
+                also["item_features"] = known
             learner.fit(inter, progress=work, **also)
         if shop is not None:
             products.attach(learner, shop)

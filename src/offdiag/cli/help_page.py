@@ -14,7 +14,7 @@ INDENT = 2
 NAMES = 24  # columns of the names of options; a longer name has a line of its own
 OPTIONS, OTHER = "Options", "Other"
 FAMILIES = {
-    "Model": ("--model", "--set"),
+    "Model": ("--model", "--set", "--features", "--feature-columns"),
     "Search": ("--trials", "--seconds", "--study", "--fixed", "--range", "--held-out"),
     "Measuring": ("--metric", "--validate", "--targets", "--fold-in"),
     "Lists": (

@@ -80,15 +80,25 @@ class Gain:
         }
 
 
-def measure_gain(tuned: Learner, automatic: Learner, split: Any, metric: str, progress: Progress | None = None) -> Gain:
+def measure_gain(
+    tuned: Learner,
+    automatic: Learner,
+    split: Any,
+    metric: str,
+    progress: Progress | None = None,
+    item_features: Any = None,
+) -> Gain:
     """Fit both on the training part and measure both on the test users."""
-    with_tuning, without = (measure(model, split, [metric], progress) for model in (tuned, automatic))
+    with_tuning, without = (measure(model, split, [metric], progress, item_features) for model in (tuned, automatic))
     return Gain(metric, with_tuning, without, same=tuned.settings_ == automatic.settings_)
 
 
-def measure(model: Learner, split: Any, metrics: Sequence[str], progress: Progress | None = None) -> Result:
+def measure(
+    model: Learner, split: Any, metrics: Sequence[str], progress: Progress | None = None, item_features: Any = None
+) -> Result:
     """Fit on the training part and measure on the test users; nets stop early by the validation users."""
     also: dict[str, Any] = {"validation": split.validation} if getattr(model, "stops_early", False) else {}
+    also |= {} if item_features is None else {"item_features": item_features}
     model.fit(split.train, progress=progress, **also)
     if getattr(model, "stopped_", None) == "interrupted":
         raise KeyboardInterrupt  # a model that is not finished must not be judged

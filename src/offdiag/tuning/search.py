@@ -26,6 +26,7 @@ from offdiag.tuning.trials import COMPLETE, FAILED, REJECTED, Trial, Tuned, chos
 
 LATE = 0.002  # of the best value: a smaller lead on the small problem is not trusted
 TRUSTED = 4  # complete trials before anything is rejected on the small problem
+FEATURE_WEIGHTS = (0.01, 10.0, "log")
 PROPENSITIES = (-0.1, 0.05, 0.1, 0.15, 0.2)  # tried on the best model at the end; they cost no fit
 
 
@@ -43,6 +44,7 @@ def tune(
     fixed: Mapping[str, Any] | None = None,
     space: Mapping[str, Any] | None = None,
     start: Iterable[Mapping[str, Any]] = (),
+    item_features: Any = None,
     study: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: Progress | bool | None = None,
@@ -51,7 +53,8 @@ def tune(
 
     ``model`` is a class such as ``od.EDLAE``, or an instance whose settings, where they are not the defaults, are held
     fixed. ``fixed`` holds more; ``space`` replaces bounds: {"l2": (10, 1000, "log"), "rank": [50, 100]}. ``start``
-    holds settings to try early. ``study`` is a file that makes the search resumable: the same call continues from it.
+    holds settings to try early. With ``item_features``, which every fit then takes, feature_weight is searched too.
+    ``study`` is a file that makes the search resumable: the same call continues from it.
     Ctrl-C, or the end of ``seconds``, gives the best found so far.
 
     Example:
@@ -66,9 +69,11 @@ def tune(
     cls, fixed = _class_and_fixed(model, fixed)
     _check_budget(trials, seconds, seed)
     validation = validation_of(split)
-    bench = Bench(split.train, validation, metric)
+    bench = Bench(split.train, validation, metric, item_features)
     clock = _Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
+    if item_features is not None and not {"feature_weight"} & {*wanted, *fixed}:
+        wanted |= ranges.given_bounds(cls, {"feature_weight": FEATURE_WEIGHTS}, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
         "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
@@ -81,6 +86,8 @@ def tune(
         if any(trial.state == COMPLETE for trial in journal.trials):
             return _tuned(cls, fixed, journal.trials, metric, clock, "seconds")
         raise _too_short(seconds) from None
+    if "feature_weight" in wanted:
+        first |= bench.automatic_weight(cls(**fixed | first))
     bounds = ranges.space_of(cls, scale, fixed, wanted)
     first = ranges.move_inside(first, {name: what for name, what in bounds.items() if name in wanted})
     search = _Search(cls, bench, fixed, bounds, journal, clock, Sampler(bounds, seed))

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
+from offdiag.data.features import Features
+from offdiag.data.read_features import read_features
 from offdiag.data.split import HeldOut
 from offdiag.errors import OffdiagError
 from offdiag.evaluation import Result, evaluate
@@ -22,6 +24,8 @@ from offdiag.files import checkpoints
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
+from offdiag.models import side_information
+from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
@@ -46,8 +50,11 @@ class Small:
 class Bench:
     """Training data, validation users, and what all trials share."""
 
-    def __init__(self, train: Any, validation: Any, metric: str) -> None:
+    def __init__(self, train: Any, validation: Any, metric: str, item_features: Any = None) -> None:
         self.train, self.metric = train, metric
+        if item_features is not None and not isinstance(item_features, Features):
+            item_features = read_features(item_features)
+        self.also: dict[str, Any] = {} if item_features is None else {"item_features": item_features}
         self.matrix = as_matrix(train)
         self.item_ids = getattr(train, "item_ids", None)
         self.validation = validation
@@ -70,15 +77,25 @@ class Bench:
     def whole(self, model: Learner, progress: Progress | None) -> Result:
         """Fit on all training data and measure all validation users."""
         if self._by_gram(model):
-            words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress}
+            words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress, **self.also}
             if model.starts_warm:  # fast from the result of other settings
                 words["start"] = self._last
             model.fit_gram(self.gram(model.user_power, progress), **words)
             self._last = model if model.starts_warm else None
         else:
             stops_early = getattr(model, "stops_early", False)
-            model.fit(self.train, progress=progress, **({"validation": self.validation} if stops_early else {}))
+            also = self.also | ({"validation": self.validation} if stops_early else {})
+            model.fit(self.train, progress=progress, **also)
         return self.measure(model)
+
+    def automatic_weight(self, model: Learner) -> dict[str, float]:
+        """What the model would let its features count for, if that does not depend on the order of events."""
+        if not self.also or not isinstance(model, Recommender) or not model.auto_of_ease:
+            return {}
+        item_ids = np.arange(self.matrix.shape[1]) if self.item_ids is None else self.item_ids
+        side = side_information.side_of(model, item_ids, **self.also)
+        side_information.choose(model, side, self.matrix)
+        return {"feature_weight": float(vars(model)["feature_weight"])}
 
     def measure(self, model: Ranker) -> Result:
         return evaluate(model, self.validation, [self.metric])
@@ -87,12 +104,17 @@ class Bench:
         """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
         if self.small is None or not self._by_gram(model):
             return None
-        model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items))
+        words: dict[str, Any] = {}
+        if self.also and self.item_ids is not None:
+            words = {"item_ids": self.item_ids[self.small.items], **self.also}
+        model.fit_gram(part_of(self.gram(model.user_power, progress), self.small.items), **words)
         return evaluate(model, self.small.held_out, [self.metric])
 
     def _by_gram(self, model: Learner) -> TypeGuard[GramLearner]:
         power = getattr(model, "user_power", None)
         wanted = getattr(model, "learns_from_gram", False) and not getattr(model, "prefers_data", False)
+        if self.also and getattr(model, "feature_weight", 0.0) == "auto":  # which is chosen from data
+            return False
         return wanted and isinstance(power, int | float) and self._most_grams > 0
 
     def left_out_error(self, model: Learner) -> float | None:
@@ -125,6 +147,8 @@ class Bench:
         for part in parts:
             digest.update(str(part.shape).encode())
             checkpoints.add_matrix(digest, part, "<i8", "<i8", "<f8" if part.data.dtype.kind == "f" else "<i8")
+        for features in self.also.values():
+            checkpoints.add_matrix(digest, features.matrix, "<i8", "<i8", "<f8")
         return digest.hexdigest()
 
 

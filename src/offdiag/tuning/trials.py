@@ -67,10 +67,10 @@ class Tuned(tables.Tabular):
         """Why this trial was chosen: for its value, or among near-equals for its left-out error."""
         return reason(self.trials)
 
-    def gain(self, split: Any, *, progress: Progress | bool | None = None) -> Gain:
+    def gain(self, split: Any, *, item_features: Any = None, progress: Progress | bool | None = None) -> Gain:
         """What tuning gained: the chosen and the automatic settings, fitted on train, measured on the test users.
 
-        Ask once, at the very end. Settings that were held fixed are fixed in both.
+        Ask once, at the very end. Settings that were held fixed are fixed in both. Give features of the search again.
 
         Example:
             >>> import offdiag as od
@@ -81,7 +81,7 @@ class Tuned(tables.Tabular):
         """
         fixed = {name: value for name, value in self.settings.items() if name not in self.best.settings}
         cls = type(self.model)
-        return measure_gain(cls(**self.settings), cls(**fixed), split, self.metric, reporter(progress))
+        return measure_gain(cls(**self.settings), cls(**fixed), split, self.metric, reporter(progress), item_features)
 
     @property
     def ranked(self) -> list[Trial]:
