@@ -1,7 +1,7 @@
-"""New items without a fit: accuracy among hidden items, mixed lists, and the time to add them. Writes results/new_items.json.
+"""New items without a fit: accuracy among hidden items, mixed lists, time to add them. Writes results/new_items.json.
 
-A tenth of the items is hidden from train for validation and another tenth for test (``od.split.cold_items``). Content kNN
-and the popularity of features are tuned on the validation items; ``add_items`` chooses for itself, on items of train.
+A tenth of the items is hidden from train for validation and another tenth for test (``od.split.cold_items``). Content
+kNN and the popularity of features are tuned on the validation items; ``add_items`` chooses on items of train.
 
     python benchmarks/new_items.py cold FOLDER ml-1m|anime|seq-toys
     python benchmarks/new_items.py mixed FOLDER ml-1m|anime|seq-toys
@@ -11,8 +11,10 @@ and the popularity of features are tuned on the validation items; ``add_items`` 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,13 +116,18 @@ def baselines(split: Any, features: od.Features) -> dict[str, tuple[str, Content
         tried["popularity of features"].append((f"{n} nearest", Content(ids, popular[None], False)))
     tags = sparse.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
     own = popularity @ tags / np.maximum(tags.sum(axis=0), 1)
-    by_tag = (f @ sparse.csr_array(own[:, None])).toarray().ravel() / np.maximum(np.asarray(f.sum(axis=1)).ravel(), 1e-9)
+    by_tag = np.asarray(f @ own).ravel() / np.maximum(np.asarray(f.sum(axis=1)).ravel(), 1e-9)
     tried["popularity of features"].append(("mean of its features", Content(ids, by_tag[None], False)))
     found = {}
     for name, models in tried.items():
-        scores = [od.evaluate(model, split.validation, METRICS, among=split.validation_items).mean for _, model in models]
+        scores = [measure(model, split.validation, split.validation_items).mean for _, model in models]
         found[name] = models[int(np.argmax([sum(score.values()) for score in scores]))]
     return found
+
+
+def measure(model: Any, part: Any, items: Any) -> od.Result:
+    """Accuracy among these items."""
+    return od.evaluate(model, part, METRICS, among=items)
 
 
 def cold(folder: Path, name: str) -> dict[str, Any]:
@@ -130,9 +137,8 @@ def cold(folder: Path, name: str) -> dict[str, Any]:
     model, fit = measured(lambda: od.EDLAE().fit(split.train))
     _, added = measured(lambda: model.add_items(features.select([*split.train.item_ids, *split.hidden_items])))
     rivals = baselines(split, features)
-    among = {"among": split.test_items}
-    ours = od.evaluate(model, split.test, METRICS, **among)
-    theirs = {rival: od.evaluate(one, split.test, METRICS, **among) for rival, (_, one) in rivals.items()}
+    ours = measure(model, split.test, split.test_items)
+    theirs = {rival: measure(one, split.test, split.test_items) for rival, (_, one) in rivals.items()}
     found: dict[str, Any] = {
         "users": ours.n_users, "items": split.train.n_items, "new": len(split.test_items), "features": repr(features),
         "targets": int(split.test.targets.nnz), "fit_seconds": fit["seconds"], "add_seconds": added["seconds"],
@@ -159,7 +165,7 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"deserved": deserved, "new": len(split.test_items), "boost": {}}
     rows = np.flatnonzero(np.diff(split.test.targets.indptr))
     for boost in (1.0, 1.5, 2.0):
-        model = _copy(plain)
+        model = copy.copy(plain)
         model.add_items(both, boost=boost)
         lists = model.recommend(split.test.histories[rows], k=100, allow=all_items).indices
         entry: dict[str, Any] = {}
@@ -167,7 +173,8 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
             metric = f"ndcg@{k}"
             alone = od.evaluate(model, warm, [metric], among=known)
             with_new = od.evaluate(_Among(model, all_items), warm, [metric])
-            every = od.evaluate(_Among(model, all_items), split.test.only(all_items), [metric, f"coverage@{k}", f"novelty@{k}"])
+            beside = [metric, f"coverage@{k}", f"novelty@{k}"]
+            every = od.evaluate(_Among(model, all_items), split.test.only(all_items), beside)
             without = od.evaluate(_Among(model, known), split.test.only(all_items), [metric])
             short = od.evaluate(model, warm, [f"recall_all@{k}"], among=known).mean[f"recall_all@{k}"]
             room = max(1, round(k * (1 - deserved / 2)))
@@ -182,12 +189,6 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
         found["boost"][str(boost)] = entry
         say(f"{name} boost {boost}: {entry}")
     return found
-
-
-def _copy(model: Any) -> Any:
-    import copy
-
-    return copy.copy(model)
 
 
 class _Among:
@@ -224,13 +225,13 @@ def speed(items: int, new: int) -> dict[str, Any]:
     model, fit = measured(lambda: od.EDLAE(l2=100.0, dropout=0.5, user_power=0.0).fit(X))
     known = model.item_ids_.tolist()
     warm = features.select([*known, items])
-    _copy(model).add_items(warm)  # compiled here
-    grown = _copy(model)
+    copy.copy(model).add_items(warm)  # compiled here
+    grown = copy.copy(model)
     wanted = features.select([*known, *range(items, items + new)])
     runs = []
     for _ in range(3):
-        grown = _copy(model)
-        runs.append(measured(lambda grown=grown: grown.add_items(wanted))[1])
+        grown = copy.copy(model)
+        runs.append(measured(partial(grown.add_items, wanted))[1])
     same = grown.predict(X.matrix[:50])[:, : len(known)].tobytes() == model.predict(X.matrix[:50]).tobytes()
     best = min(runs, key=lambda run: run["seconds"])
     found = {"items": len(known), "new": new, "fit": fit, "add": best, "features": repr(features), "same_scores": same}

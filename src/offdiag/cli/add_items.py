@@ -44,7 +44,7 @@ def add_items(
 ) -> None:
     """Add new products to a model without a fit: they are recommended from what they are like.
 
-    Rows of products that the model knows are needed the first time, to compare with; later the model has their features.
+    Rows of products that the model knows are needed the first time, to compare with; later it has their features.
     `offdiag update` gives a new product weights of its own, once users have chosen it.
     """
     if (file is None) == (remove is None):
@@ -73,9 +73,7 @@ def add_items(
     _show(target, fitted, time.perf_counter() - start, json)
 
 
-def _read(
-    fitted: Recommender, file: str, item: str | None, columns: dict[str, str | None], how: dict[str, Any]
-) -> Any:
+def _read(fitted: Recommender, file: str, item: str | None, columns: dict[str, str | None], how: dict[str, Any]) -> Any:
     """The features of the products, in the columns of those that the model has."""
     import offdiag as od
 

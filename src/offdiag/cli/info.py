@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from offdiag import wording
 from offdiag.cli import console, inputs, outputs, products
 from offdiag.cli.commands import Json
 from offdiag.cli.inputs import Columns
-from offdiag import wording
 from offdiag.wording import size
 
 if TYPE_CHECKING:

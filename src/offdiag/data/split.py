@@ -22,7 +22,19 @@ from offdiag.data.split_items import ColdSplit, cold_items
 from offdiag.data.split_time import by_time, last_out
 from offdiag.errors import OffdiagError
 
-__all__ = ["ColdSplit", "HeldOut", "Split", "by_time", "carve", "cold_items", "given", "last_out", "liang", "strong", "weak"]
+__all__ = [
+    "ColdSplit",
+    "HeldOut",
+    "Split",
+    "by_time",
+    "carve",
+    "cold_items",
+    "given",
+    "last_out",
+    "liang",
+    "strong",
+    "weak",
+]
 
 
 def strong(inter: Interactions, held_out: float | int = 0.1, fold_in: float = 0.8, seed: int = 0) -> Split:
