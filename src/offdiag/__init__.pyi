@@ -20,6 +20,7 @@ from offdiag.data.read import read
 from offdiag.data.read_catalogue import read_catalogue
 from offdiag.data.read_features import read_features
 from offdiag.errors import (
+    FeaturesWarning,
     FutureLeakWarning,
     InterruptedFitWarning,
     NoMinimiserWarning,
@@ -52,6 +53,7 @@ __all__ = [  # noqa: RUF022 - the order of dir(offdiag)
     "EDLAE",
     "EmphasizedDAE",
     "Features",
+    "FeaturesWarning",
     "FutureLeakWarning",
     "Gram",
     "Interactions",
