@@ -42,6 +42,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "emphasis-pays": ("docs/papers/steck2020/README.md", ("emphasis_pays",)),
     "steck2020-scale": ("docs/papers/steck2020/README.md", ("steck2020_scale",)),
     "spectral": ("docs/theory/spectral.md", ("spectral",)),
+    "new-items": ("docs/features.md", ("new_items",)),
+    "new-items-mixed": ("docs/features.md", ("new_items",)),
     "theory": ("docs/theory/README.md", ("theory",)),
 }
 

@@ -1,7 +1,7 @@
-"""New items without a fit: accuracy among hidden items, mixed lists, and the time to add them. Writes results/new_items.json.
+"""New items without a fit: accuracy among hidden items, mixed lists, time to add them. Writes results/new_items.json.
 
-A tenth of the items is hidden from train for validation and another tenth for test (``od.split.cold_items``). Content kNN
-and the popularity of features are tuned on the validation items; ``add_items`` chooses for itself, on items of train.
+A tenth of the items is hidden from train for validation and another tenth for test (``od.split.cold_items``). Content
+kNN and the popularity of features are tuned on the validation items; ``add_items`` chooses on items of train.
 
     python benchmarks/new_items.py cold FOLDER ml-1m|anime|seq-toys
     python benchmarks/new_items.py mixed FOLDER ml-1m|anime|seq-toys
@@ -11,8 +11,10 @@ and the popularity of features are tuned on the validation items; ``add_items`` 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +26,12 @@ from run import say
 from scipy import sparse
 
 import offdiag as od
+from offdiag.gramian import layout
+from offdiag.weights import Packed
 
 RESULTS = Path(__file__).parent / "results" / "new_items.json"
 METRICS = ("recall@20", "ndcg@20")
+LARGE = 8_000  # items from which the model is sparse
 SIZES = (5, 10, 20, 50, 100, 200)  # of neighbourhoods, tried on validation
 
 
@@ -41,7 +46,7 @@ def movielens(folder: Path) -> tuple[od.Interactions, od.Features]:
         cells = line.split("::")
         if len(cells) >= 10 and int(cells[0]) in films:
             people = [cell for cell in (cells[6], cells[8]) if cell != "N/A"]
-            films[int(cells[0])] |= {"people": ", ".join(people) or None, "plot": cells[9]}
+            films[int(cells[0])] |= {"people": "|".join(people).replace(", ", "|") or None, "plot": cells[9]}
     table = pl.DataFrame(list(films.values()), infer_schema_length=None)
     return inter, od.read_features(table, categories=["genres", "people"], numbers=["year"], text=["plot"])
 
@@ -114,31 +119,32 @@ def baselines(split: Any, features: od.Features) -> dict[str, tuple[str, Content
         tried["popularity of features"].append((f"{n} nearest", Content(ids, popular[None], False)))
     tags = sparse.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
     own = popularity @ tags / np.maximum(tags.sum(axis=0), 1)
-    by_tag = (f @ sparse.csr_array(own[:, None])).toarray().ravel() / np.maximum(
-        np.asarray(f.sum(axis=1)).ravel(), 1e-9
-    )
+    by_tag = np.asarray(f @ own).ravel() / np.maximum(np.asarray(f.sum(axis=1)).ravel(), 1e-9)
     tried["popularity of features"].append(("mean of its features", Content(ids, by_tag[None], False)))
     found = {}
     for name, models in tried.items():
-        scores = [
-            od.evaluate(model, split.validation, METRICS, among=split.validation_items).mean for _, model in models
-        ]
+        scores = [measure(model, split.validation, split.validation_items).mean for _, model in models]
         found[name] = models[int(np.argmax([sum(score.values()) for score in scores]))]
     return found
+
+
+def measure(model: Any, part: Any, items: Any) -> od.Result:
+    """Accuracy among these items."""
+    return od.evaluate(model, part, METRICS, among=items)
 
 
 def cold(folder: Path, name: str) -> dict[str, Any]:
     """Accuracy among the test items."""
     inter, features = DATA[name](folder)
     split = od.split.cold_items(inter, share=0.1, seed=0)
-    model, fit = measured(lambda: od.EDLAE().fit(split.train))
+    learner: Any = od.EDLAE() if split.train.n_items <= LARGE else od.SparseEDLAE()
+    model, fit = measured(lambda: learner.fit(split.train))
     _, added = measured(lambda: model.add_items(features.select([*split.train.item_ids, *split.hidden_items])))
     rivals = baselines(split, features)
-    among = {"among": split.test_items}
-    ours = od.evaluate(model, split.test, METRICS, **among)
-    theirs = {rival: od.evaluate(one, split.test, METRICS, **among) for rival, (_, one) in rivals.items()}
+    ours = measure(model, split.test, split.test_items)
+    theirs = {rival: measure(one, split.test, split.test_items) for rival, (_, one) in rivals.items()}
     found: dict[str, Any] = {
-        "users": ours.n_users, "items": split.train.n_items, "new": len(split.test_items), "features": repr(features),
+        "model": type(model).__name__, "users": ours.n_users, "items": split.train.n_items, "new": len(split.test_items), "features": repr(features),
         "targets": int(split.test.targets.nnz), "fit_seconds": fit["seconds"], "add_seconds": added["seconds"],
         "settings": {rival: setting for rival, (setting, _) in rivals.items()},
         "mean": {"add_items": ours.mean} | {rival: result.mean for rival, result in theirs.items()},
@@ -163,7 +169,7 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"deserved": deserved, "new": len(split.test_items), "boost": {}}
     rows = np.flatnonzero(np.diff(split.test.targets.indptr))
     for boost in (1.0, 1.5, 2.0):
-        model = _copy(plain)
+        model = copy.copy(plain)
         model.add_items(both, boost=boost)
         lists = model.recommend(split.test.histories[rows], k=100, allow=all_items).indices
         entry: dict[str, Any] = {}
@@ -171,9 +177,8 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
             metric = f"ndcg@{k}"
             alone = od.evaluate(model, warm, [metric], among=known)
             with_new = od.evaluate(_Among(model, all_items), warm, [metric])
-            every = od.evaluate(
-                _Among(model, all_items), split.test.only(all_items), [metric, f"coverage@{k}", f"novelty@{k}"]
-            )
+            beside = [metric, f"coverage@{k}", f"novelty@{k}"]
+            every = od.evaluate(_Among(model, all_items), split.test.only(all_items), beside)
             without = od.evaluate(_Among(model, known), split.test.only(all_items), [metric])
             short = od.evaluate(model, warm, [f"recall_all@{k}"], among=known).mean[f"recall_all@{k}"]
             room = max(1, round(k * (1 - deserved / 2)))
@@ -188,12 +193,6 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
         found["boost"][str(boost)] = entry
         say(f"{name} boost {boost}: {entry}")
     return found
-
-
-def _copy(model: Any) -> Any:
-    import copy
-
-    return copy.copy(model)
 
 
 class _Among:
@@ -221,25 +220,25 @@ def _shortened(model: Any, held_out: Any, items: Any, k: int, room: int) -> floa
 
 
 def speed(items: int, new: int) -> dict[str, Any]:
-    """The time to add new items to a full-rank model, with 20 tags of 50,000 each."""
+    """The time to add new items to a full-rank model, with 20 tags of 50,000 each; the weights are random."""
     rng = np.random.default_rng(0)
-    X = od.synthetic.interactions(20_000, items, 1_000_000, names=False, seed=0)
     tags = rng.zipf(1.3, size=(items + new, 20)) % 50_000
     table = {"item": list(range(items + new)), "tags": [[str(tag) for tag in row] for row in tags.tolist()]}
     features = od.read_features(pl.DataFrame(table), categories=["tags"])
-    model, fit = measured(lambda: od.EDLAE(l2=100.0, dropout=0.5, user_power=0.0).fit(X))
-    known = model.item_ids_.tolist()
-    warm = features.select([*known, items])
-    _copy(model).add_items(warm)  # compiled here
-    grown = _copy(model)
-    wanted = features.select([*known, *range(items, items + new)])
+    model = od.EASE(l2=1.0).fit(np.eye(3))
+    C = rng.standard_normal(layout.size(items), dtype=np.float32)
+    model.weights_ = Packed(C, rng.random(items, dtype=np.float32), np.zeros(items, dtype=np.float32))
+    model.item_ids_, model.popularity_ = np.arange(items), rng.zipf(1.5, items).astype(np.float64) % 10_000
+    copy.copy(model).add_items(features.select(range(items + 1)))  # compiled here
     runs = []
     for _ in range(3):
-        grown = _copy(model)
-        runs.append(measured(lambda grown=grown: grown.add_items(wanted))[1])
-    same = grown.predict(X.matrix[:50])[:, : len(known)].tobytes() == model.predict(X.matrix[:50]).tobytes()
+        grown = copy.copy(model)
+        runs.append(measured(partial(grown.add_items, features))[1])
+    X = sparse.csr_array((rng.random((20, items)) < 0.002).astype(np.float32))
+    wide = sparse.csr_array((X.data, X.indices, X.indptr), shape=(20, items + new))
+    same = grown.predict(wide)[:, :items].tobytes() == model.predict(X).tobytes()
     best = min(runs, key=lambda run: run["seconds"])
-    found = {"items": len(known), "new": new, "fit": fit, "add": best, "features": repr(features), "same_scores": same}
+    found = {"items": items, "new": new, "add": best, "features": repr(features), "same_scores": same}
     say(f"{found}")
     return found
 
@@ -252,11 +251,15 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--new", type=int, default=1_000)
     words = parser.parse_args()
+    if words.what == "speed":
+        found = speed(words.items, words.new)
+    else:
+        found = (cold if words.what == "cold" else mixed)(words.folder, words.data)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cold": {}, "mixed": {}}
     if words.what == "speed":
-        results["speed"] = speed(words.items, words.new)
+        results["speed"] = found
     else:
-        results[words.what][words.data] = (cold if words.what == "cold" else mixed)(words.folder, words.data)
+        results[words.what][words.data] = found
     results["machine"] = machine()
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""Items added to fitted models by their features: recommended, explained, kept, updated, and removed without a trace."""
+"""Items added to fitted models by their features: recommended, explained, kept, updated and removed."""
 
 import copy
 import warnings
@@ -90,9 +90,8 @@ def test_items_can_be_added_one_after_another(model, inter, features):
     twice.add_items(features.select([60, 61, 63, 65]))
     assert twice.item_ids_[60:].tolist() == [62, 64, 60, 61, 63, 65]
     order = np.argsort(twice.item_ids_)
-    np.testing.assert_allclose(
-        twice.predict(inter.matrix @ np.eye(60, 66))[:, order][:, :60], once.predict(inter)[:, :60]
-    )
+    scores = twice.predict(inter.matrix @ np.eye(60, 66))[:, order]
+    np.testing.assert_allclose(scores[:, :60], once.predict(inter)[:, :60])
     np.testing.assert_allclose(twice.weights_.into[:, np.argsort(twice.item_ids_[60:])], once.weights_.into, rtol=1e-4)
 
 
@@ -145,9 +144,8 @@ def test_users_of_a_new_item_give_it_its_own_weights(inter, features, storage):
     assert model.new_items_.items.tolist() == [60, 61, 62, 64, 65]
     mine = [model.item_ids_.tolist().index(item) for item in [*range(60), 63]]
     W = model.weights_.learned.toarray()
-    np.testing.assert_allclose(
-        W[np.ix_(mine, mine)], fitted.weights_.toarray()[np.ix_([*range(60), 63], [*range(60), 63])], atol=1e-8
-    )
+    theirs = [*range(60), 63]
+    np.testing.assert_allclose(W[np.ix_(mine, mine)], fitted.weights_.toarray()[np.ix_(theirs, theirs)], atol=1e-8)
     model.forget(fans)
     assert sorted(model.item_ids_.tolist()) == list(range(66))
     assert model.new_items_.items.tolist() == [60, 61, 62, 63, 64, 65]
@@ -225,10 +223,7 @@ def test_items_that_share_no_feature_are_left_out_and_named(inter):
         (lambda f: {"features": f.select([60, 61])}, "expected features of the items"),
         (lambda f: {"features": f, "boost": 0.0}, "boost"),
         (lambda f: {"features": od.read_features(table(66), categories="kind"), "item_features": f}, "like="),
-        (
-            lambda f: {"features": od.read_features({"item": ["x", "y"], "kind": ["a", "b"]}, categories="kind")},
-            "whole",
-        ),
+        (lambda f: {"features": od.read_features({"item": ["x", "y"], "kind": ["a", "b"]})}, "whole"),
     ],
 )
 def test_what_cannot_be_added_is_an_error_and_changes_nothing(inter, features, give, message):

@@ -44,7 +44,7 @@ def add_items(
 ) -> None:
     """Add new products to a model without a fit: they are recommended from what they are like.
 
-    Rows of products that the model knows are needed the first time, to compare with; later the model has their features.
+    Rows of products that the model knows are needed the first time, to compare with; later it has their features.
     `offdiag update` gives a new product weights of its own, once users have chosen it.
     """
     if (file is None) == (remove is None):

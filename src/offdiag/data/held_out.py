@@ -66,12 +66,9 @@ class HeldOut(tables.Tabular):
         ids = np.arange(self.targets.shape[1]) if self.item_ids is None else self.item_ids
         wanted = np.isin(ids, np.asarray(items))[self.targets.indices]
         indptr = np.concatenate([[0], np.cumsum(wanted)])[self.targets.indptr]
-        targets = sparse.csr_array(
-            (self.targets.data[wanted], self.targets.indices[wanted], indptr), self.targets.shape
-        )
-        return replace(
-            self, targets=targets, target_times=None if self.target_times is None else self.target_times[wanted]
-        )
+        left = self.targets.data[wanted], self.targets.indices[wanted], indptr
+        times = None if self.target_times is None else self.target_times[wanted]
+        return replace(self, targets=sparse.csr_array(left, shape=self.targets.shape), target_times=times)
 
     def _columns(self, form: str) -> Mapping[str, Any]:
         return {name: np.concatenate(parts) for name, parts in self._parts().items()}

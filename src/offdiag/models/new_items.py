@@ -155,8 +155,8 @@ class Growing(Estimator):
         m = model.weights_.learned.shape[0]
         if unknown := [item for item, place in zip(wanted, at.tolist(), strict=True) if place < m]:
             raise OffdiagError(
-                f"expected items that were added after the fit (model.new_items_), received {wording.shorten(unknown)}; "
-                "an item that users have chosen leaves with them (forget)"
+                f"expected items that were added after the fit (model.new_items_), received {wording.shorten(unknown)}"
+                "; an item that users have chosen leaves with them (forget)"
             )
         _keep(self, np.setdiff1d(np.arange(m, len(model.item_ids_)), at))
         return self
@@ -201,9 +201,8 @@ def set_aside(model: Recommender) -> Iterator[None]:
         _place_again(model, added)
     except BaseException:
         if isinstance(weights, Grown):  # the inverse may have been overwritten and computed again
-            before["weights_"] = Grown(
-                model.weights_.learned, weights.indptr, weights.indices, weights.data, weights.into
-            )
+            parts = weights.indptr, weights.indices, weights.data, weights.into
+            before["weights_"] = Grown(model.weights_.learned, *parts)
         vars(model).update(before, added_items_=added)
         raise
 
@@ -226,9 +225,7 @@ def _place_again(model: Recommender, added: tuple[tuple[Any, float], ...]) -> No
 def _check_weights(model: Any) -> None:
     weights, name = model.weights_, type(model).__name__
     if weights.lossy:
-        raise OffdiagError(
-            f"a compressed {name} cannot get new items: add them to the model it came from, then compress"
-        )
+        raise OffdiagError(f"a compressed {name} cannot get new items: add them to its original, then compress")
     if not weights.linear or not weights.in_files:
         raise OffdiagError(
             f"expected a linear model, whose new items are mixtures of known ones, received {name} with {weights.kind} "

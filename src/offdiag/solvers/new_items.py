@@ -4,7 +4,7 @@ Problem   k = argmin |φ(f) − Σ_j k_j φ(f_j)|² + ridge·|k|² over the ``NE
           the kernel K_ij = (f_i·f_j)^power and κ_j = (f·f_j)^power. The column of the new item is W k + direct·k: what
           predicts the items that it is like, and these items themselves.
 Cost      one sparse product of features, and a system of ``NEAREST`` unknowns for each new item.
-Equals    with power 1 and all items as neighbours, ridge regression of the columns of W on the features, evaluated at f.
+Equals    with power 1 and all items as neighbours, ridge regression of the columns of W on the features, at f.
 
 Columns of popular items are long, whatever their features. So directions and lengths are predicted apart: columns enter
 the mixture divided by length^½, and the mixture is multiplied by the predicted length^½, from the same k.
@@ -161,7 +161,7 @@ def held_out(F: sparse.csr_array, popularity: Doubles, seed: int = 0) -> Ints:
 
 
 def audiences(columns: Floats, popularity: Doubles, held: Ints) -> sparse.csr_array:
-    """For each held-out item, whose columns of W are given as rows, a history of the items that lead to it most often."""
+    """For each held-out item, whose column of W is a row here, a history of the items that lead to it most often."""
     strength = columns * np.sqrt(popularity)
     strength[:, held] = 0
     n = min(FANS, strength.shape[1])

@@ -1,4 +1,4 @@
-"""W of a model with items added after its fit: the fitted weights as they are, and the new items as mixtures of others."""
+"""W of a model with items added after its fit: the fitted weights as they are, and new items as mixtures of others."""
 
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
     for lo in range(0, m, COLUMNS_AT_ONCE):
         hi = min(lo + COLUMNS_AT_ONCE, m)
         if by_column.indptr[hi] > by_column.indptr[lo]:
-            out += by_column[:, lo:hi] @ W.columns(lo, hi)
+            out += np.asarray(by_column[:, lo:hi] @ W.columns(lo, hi), dtype=W.dtype)
     return out
