@@ -157,7 +157,11 @@ class SmallProblem:
         return next_item.solve(sums.A, sums.K, dropout=choice.dropout, l2=choice.l2 * unit, repeats=model.repeats)
 
     def ndcg(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> float:
-        """Mean of 1/log2(1 + rank) over the targets, ranked among what can be recommended, last among their equals.
+        """The mean of ``gains``."""
+        return float(np.mean(self.gains(B, recency, repeats=repeats)))
+
+    def gains(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> NDArray[np.float64]:
+        """1/log2(1 + rank) of each target, ranked among what can be recommended, last among their equals.
 
         Without a cut at k: every user counts, so the mean is less noisy than the metrics that it stands for.
         """
@@ -167,4 +171,5 @@ class SmallProblem:
         own = scores[np.arange(len(scores)), self.targets]
         if not repeats:
             scores[self.histories.users, self.histories.items] = -np.inf
-        return float(np.mean(1.0 / np.log2(1 + (scores >= own[:, None]).sum(axis=1))))
+        gains: NDArray[np.float64] = 1.0 / np.log2(1 + (scores >= own[:, None]).sum(axis=1))
+        return gains

@@ -67,7 +67,7 @@ def choose(
         own = OrderSums(sums.A.copy(), sums.K.copy())
         add(own, some, model)
         B = next_item.solve(own.A, own.K, dropout=number(model.dropout), l2=number(model.l2), repeats=model.repeats)
-        theirs = small.reciprocal_ranks(B, recency, repeats=model.repeats)
+        theirs = small.gains(B, recency, repeats=model.repeats)
         if ranks is None or (theirs - ranks).mean() > (theirs - ranks).std() / np.sqrt(len(ranks)):
             best, ranks = weight, theirs
         if progress:
