@@ -144,7 +144,8 @@ def cold(folder: Path, name: str) -> dict[str, Any]:
     ours = measure(model, split.test, split.test_items)
     theirs = {rival: measure(one, split.test, split.test_items) for rival, (_, one) in rivals.items()}
     found: dict[str, Any] = {
-        "model": type(model).__name__, "users": ours.n_users, "items": split.train.n_items, "new": len(split.test_items), "features": repr(features),
+        "model": type(model).__name__, "users": ours.n_users, "items": split.train.n_items,
+        "new": len(split.test_items), "features": repr(features),
         "targets": int(split.test.targets.nnz), "fit_seconds": fit["seconds"], "add_seconds": added["seconds"],
         "settings": {rival: setting for rival, (setting, _) in rivals.items()},
         "mean": {"add_items": ours.mean} | {rival: result.mean for rival, result in theirs.items()},

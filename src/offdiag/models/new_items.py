@@ -162,7 +162,7 @@ class Growing(Estimator):
         return self
 
 
-def _keep(model: Any, places: NDArray[np.int64]) -> None:
+def _keep(model: Growing, places: NDArray[np.int64]) -> None:
     """Keep only these of the new items, by position in the catalogue."""
     weights, m = model.weights_, model.weights_.learned.shape[0]
     kept = np.concatenate([np.arange(m), places])
@@ -222,18 +222,18 @@ def _place_again(model: Recommender, added: tuple[tuple[Any, float], ...]) -> No
     model._features, model.added_items_ = features, added
 
 
-def _check_weights(model: Any) -> None:
+def _check_weights(model: Growing) -> None:
     weights, name = model.weights_, type(model).__name__
     if weights.lossy:
         raise OffdiagError(f"a compressed {name} cannot get new items: add them to its original, then compress")
-    if not weights.linear or not weights.in_files:
+    if not weights.linear or not getattr(weights, "in_files", True):
         raise OffdiagError(
             f"expected a linear model, whose new items are mixtures of known ones, received {name} with {weights.kind} "
             "weights; use EDLAE, SparseEDLAE, LowRankEDLAE or NextItem"
         )
 
 
-def _both_features(model: Any, features: Any, item_features: Any) -> tuple[Features, Features]:
+def _both_features(model: Growing, features: Any, item_features: Any) -> tuple[Features, Features]:
     """Of the known items and of the new ones, in the same columns."""
     known = item_features if item_features is not None else model._features
     if known is not None and not isinstance(known, Features):
@@ -290,7 +290,9 @@ def _sample(W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array) ->
     """Known items to treat as new, and what the weights say about them: nothing here depends on single users."""
     held = solver.held_out(F, popularity)
     items = np.arange(W.shape[0])
-    columns = np.array([W.column(items, item) for item in held.tolist()], dtype=np.float64).reshape(len(held), -1)
+    columns = np.array([W.column(items, item) for item in held.tolist()], dtype=np.float64).reshape(
+        len(held), len(items)
+    )
     histories = [solver.typical_histories(popularity, held)]
     if len(held):
         histories = [solver.audiences(columns, popularity, held), *histories]

@@ -17,7 +17,7 @@ from offdiag.errors import OffdiagError
 from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.ranking.histories import encode, events_of, ordered_entries
 from offdiag.ranking.recency import Recency
-from offdiag.weights import Grown, Weights
+from offdiag.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +147,10 @@ def explain(
 def _like(weights: Weights, item_ids: NDArray[Any], target: int) -> list[tuple[Any, float]] | None:
     """What an item that was added after the fit is like; None for the others."""
     new = target - weights.learned.shape[0]
-    if new < 0 or not isinstance(weights, Grown):
+    likeness = getattr(weights, "likeness", None)
+    if new < 0 or likeness is None:
         return None
-    return [(item_ids[place].item(), weight) for place, weight in weights.likeness(new)]
+    return [(item_ids[place].item(), weight) for place, weight in likeness(new)]
 
 
 def _ages(history: Any, item_ids: NDArray[Any]) -> NDArray[np.float64]:

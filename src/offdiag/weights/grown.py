@@ -192,5 +192,6 @@ def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
     for lo in range(0, m, COLUMNS_AT_ONCE):
         hi = min(lo + COLUMNS_AT_ONCE, m)
         if by_column.indptr[hi] > by_column.indptr[lo]:
-            out += np.asarray(by_column[:, lo:hi] @ W.columns(lo, hi), dtype=W.dtype)
+            part: Floats = by_column[:, lo:hi] @ W.columns(lo, hi)  # type: ignore[assignment]
+            out += part
     return out
