@@ -184,8 +184,7 @@ def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
         out: Floats = scaled.astype(W.dtype) @ Packed(W.C, one, none)
         own = sparse.csr_array((R.data * W.own[R.indices], R.indices, R.indptr), shape=R.shape)
         if W.own.any():
-            itself: Floats = own.toarray()
-            out += itself
+            out += np.asarray(own.toarray(), dtype=W.dtype)
         return out
     m = W.shape[0]
     out = np.zeros((R.shape[0], m), dtype=W.dtype)
