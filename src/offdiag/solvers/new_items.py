@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from offdiag._kernels import parallel
-from offdiag.solvers import Doubles, Floats, Ints
+from offdiag.solvers import Doubles, Floats, Ints, blas
 
 NEAREST = 100  # known items that a new one may be like
 AT_ONCE = 256  # new items, compared with all known ones
@@ -76,7 +76,13 @@ class Neighbours:
         H = self.grams**power
         at = np.arange(H.shape[1])
         H[:, at, at] += ridge
-        k = np.linalg.solve(H, (self.products**power)[:, :, None])[:, :, 0]
+        kappa, k = (self.products**power)[:, :, None], np.empty_like(self.products)
+
+        def solve(first: int, last: int) -> None:
+            k[first:last] = np.linalg.solve(H[first:last], kappa[first:last])[:, :, 0]
+
+        with blas.one_thread():  # its threads would wait for each other in systems as small as these
+            parallel.run_parallel(solve, parallel.ranges(len(k), parallel.n_threads()))
         row, place = np.nonzero(self.sets >= 0)
         return sparse.csr_array((k[row, place], (row, self.sets[row, place])), shape=(len(k), self.known))
 

@@ -184,7 +184,7 @@ def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
         out: Floats = scaled.astype(W.dtype) @ Packed(W.C, one, none)
         own = sparse.csr_array((R.data * W.own[R.indices], R.indices, R.indptr), shape=R.shape)
         if W.own.any():
-            out += own.toarray().astype(W.dtype)
+            out += np.asarray(own.toarray(), dtype=W.dtype)
         return out
     m = W.shape[0]
     out = np.zeros((R.shape[0], m), dtype=W.dtype)
@@ -192,6 +192,6 @@ def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
     for lo in range(0, m, COLUMNS_AT_ONCE):
         hi = min(lo + COLUMNS_AT_ONCE, m)
         if by_column.indptr[hi] > by_column.indptr[lo]:
-            part: Floats = by_column[:, lo:hi] @ W.columns(lo, hi)  # type: ignore[assignment]
+            part: Floats = by_column[:, lo:hi] @ W.columns(lo, hi)
             out += part
     return out
