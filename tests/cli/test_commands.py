@@ -30,8 +30,9 @@ def command_options():
 
 
 def test_no_command_is_missing_or_new():
-    names = "demo auto fit tune catalogue compress recommend similar explain serve evaluate info datasets update forget"
-    assert " ".join(COMMANDS) == f"{names} warm-up reproduce"
+    learn, ask = "demo auto fit tune catalogue add-items compress", "recommend similar explain serve"
+    check, keep = "evaluate info datasets", "update forget"
+    assert " ".join(COMMANDS) == f"{learn} {ask} {check} {keep} warm-up reproduce"
     assert sorted(typer.main.get_command(cli.application()).commands) == sorted(COMMANDS)
 
 

@@ -48,6 +48,7 @@ def test_given_settings_are_kept_and_the_others_chosen():
         "user_power": 0.1,
         "item_power": 0.0,
         "propensity_power": 0.0,
+        "dislike_weight": 0.0,
     }
     more, less = od.EDLAE(dropout=0.8).fit(X).settings_, od.EDLAE(dropout=0.1).fit(X).settings_
     assert more["l2"] < less["l2"]

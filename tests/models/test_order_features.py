@@ -52,9 +52,9 @@ def test_the_same_sum_is_added_to_sources_and_targets(repeats):
 
 
 def test_useful_features_are_used_and_useless_ones_are_not():
-    X, features = shop(m=300)
+    X, features = shop(n=100, m=300)
     assert od.NextItem().fit(X, item_features=features).settings_["feature_weight"] > 0
-    X, features = shop(m=300, useful=False)
+    X, features = shop(n=100, m=300, useful=False)
     assert od.NextItem().fit(X, item_features=features).settings_["feature_weight"] == 0
 
 

@@ -37,6 +37,15 @@ def test_all_others_as_neighbours_are_the_dense_solution(data, mix, dropout, pow
     np.testing.assert_allclose(one, other, atol=10 * TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("mix", [0.4, 1.0])
+def test_choices_too_old_to_count_still_count_as_pairs(mix):
+    log = {"user": [0] * 4 + [1, 1], "item": [1, 3, 3, 2, 1, 2], "time": [0, 500, 1000, 1500, 0, 500]}
+    inter = od.read(log, time="time", keep="events")
+    dense, sparse = (small(mix=mix, decay="auto", half_life=2.0, neighbours=k).fit(inter) for k in (None, 3))
+    np.testing.assert_allclose(sparse.weights_.toarray(), dense.weights_.toarray(), atol=1e-5)
+    assert dense.weights_.toarray().any()
+
+
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_mix_one_is_the_sparse_edlae(power):
     inter = chains(m=40)

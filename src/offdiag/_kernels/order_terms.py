@@ -99,6 +99,8 @@ def sources_by_time(factor, tail, window, mine, begin, p, last, also, out):
         before += 1
         age *= factor[at - before]
         out[p - before] = also + whole(age * factor[at] * out[p - before])
+    for d in range(before + 1, most + 1):  # too old to count: only what the pair counts for is left
+        out[p - d] = also
     return p - before, p + after + 1
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offdiag.models.recommender import Recommender
 
 EXAMPLES = (
-    "offdiag add-items films.od films.csv --item id --categories genre,director --text plot",
+    "offdiag add-items films.od films.csv --categories genre --text plot",
     "offdiag add-items films.od --remove 4711,4712",
 )
 SHOWN = 10  # new items on the screen

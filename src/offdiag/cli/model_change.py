@@ -85,10 +85,12 @@ class ModelChange:
         """Change the model and save it; `note` records the change until both files are in place."""
         from offdiag.living.exact_change import exchange_users
         from offdiag.living.state import REVEALED
+        from offdiag.models.new_items import set_aside
         from offdiag.persist import save
 
         self.work.begin("forgetting" if plan.add is None else "updating")
-        steps = exchange_users(self.fitted, plan.add, plan.remove, prove=prove, progress=self.work)
+        with set_aside(self.fitted):
+            steps = exchange_users(self.fitted, plan.add, plan.remove, prove=prove, progress=self.work)
         self.fitted._past = replace(self.fitted._past, ledger=plan.ledger)
         self.work.begin("saving")
         first_format = self.fitted._past.first_format
