@@ -19,7 +19,7 @@ def test_the_model_is_fitted_on_everything_and_is_the_best_row(found):
     assert outcome.model.n_users_ == X.n_users
     assert outcome.model.popularity_.sum() == X.nnz
     best = max(row.value(outcome.metric) for row in outcome.rows)
-    assert outcome.chosen.value(outcome.metric) == best
+    assert outcome.chosen.value(outcome.metric) >= best - 0.3 * outcome.chosen.result.sem[outcome.metric]
     assert type(outcome.model).__name__ == outcome.chosen.model
 
 

@@ -37,6 +37,12 @@ def test_an_automatic_row_that_falls_behind_is_still_the_automatic_one():
     assert found.best.family == "best"
 
 
+def test_a_lead_that_is_none_leaves_the_automatic_row_the_best():
+    found = race()
+    found.run([entrant("first", od.EASE(l2=100.0), automatic=True), entrant("same", od.EASE(l2=100.001))])
+    assert found.best.family == "first"
+
+
 class Greedy(od.EASE):
     def fit(self, X, y=None, *, progress=None, **reading):
         raise NotEnoughMemory("needs 9 TB")

@@ -32,6 +32,7 @@ FITS_TO_TUNE = 6  # with time for fewer, settings are not searched
 TUNED = 2  # families whose settings are searched
 PARTS = 3  # of a blend, at most
 COMPLEMENTS = 0.5  # a part of a blend reaches at least this share of the best
+TIE = 0.25  # standard errors of a lead that is none
 KEPT = 4  # fitted models that stay in memory
 
 
@@ -51,7 +52,13 @@ class Race:
 
     @property
     def best(self) -> Row:
-        return max((row for row in self.rows if row in self.models), key=lambda row: row.value(self.metric))
+        """The most accurate row; the automatic one if that is as good, within a quarter of a standard error."""
+        first = max((row for row in self.rows if row in self.models), key=lambda row: row.value(self.metric))
+        usual = self.automatic
+        if usual is None or usual.result is None or first.result is None:
+            return first
+        test = first.result.compare(usual.result)
+        return usual if test.difference[self.metric] <= TIE * test.sem[self.metric] else first
 
     def run(self, entrants: list[Entrant]) -> None:
         """One entrant after the other; raises only if the automatic one fails."""
