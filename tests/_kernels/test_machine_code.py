@@ -63,6 +63,15 @@ def test_a_loop_is_compiled_once_and_announced(package):
     assert (second["compiled"], second["told"]) == ([], [])
 
 
+@pytest.mark.parametrize(("changed", "again"), [("topk.py", BOTH), ("embeddings.py", BOTH), ("als.py", [])])
+def test_a_loop_is_compiled_again_when_a_file_it_needs_changed(package, changed, again):
+    """topk imports a loop of embeddings, and nothing of als."""
+    run(package)
+    with (package / "offdiag" / "_kernels" / changed).open("a") as file:
+        file.write("# changed\n")
+    assert sorted(run(package)["compiled"]) == sorted(again)
+
+
 def test_a_filled_read_only_package_is_read(package):
     """As in a container that one user builds and another one runs."""
     run(package)

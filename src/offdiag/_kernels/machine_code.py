@@ -1,8 +1,9 @@
 """Machine code of the loops: where it is kept between runs, and who learns that a loop has to be compiled.
 
-Numba keeps it in ``__pycache__`` next to the source, else in the cache folder of the user, or in NUMBA_CACHE_DIR. Two
-cases are added here. Where no folder is writable but the temporary one, it is kept there. And a ``__pycache__`` that is
-filled but read-only, as in a container that was built by another user, is read.
+Numba keeps it in ``__pycache__`` next to the source, else in the cache folder of the user, or in NUMBA_CACHE_DIR. Three
+cases are added here. Where no folder is writable but the temporary one, it is kept there. A ``__pycache__`` that is
+filled but read-only, as in a container that was built by another user, is read. And a loop is compiled again when the
+file of another loop that it may call has changed: Numba compares only its own.
 """
 
 import logging
@@ -16,9 +17,12 @@ from typing import Any
 
 LOG = logging.getLogger("offdiag")
 
+Stamp = frozenset[tuple[str, float, int]]  # name, time of the last change and size of each file
+
 loops: list[Any] = []  # every compiled loop of the modules loaded so far, as Numba's dispatchers
 compilations: list[str] = []  # loops compiled in this process, rather than loaded: names and types
 
+_stamps: dict[str, Stamp] = {}  # of each module with loops: its own file and those of all loops that it imports
 _announce: Callable[[], None] | None = None
 _listening = False
 
@@ -38,6 +42,7 @@ def kept(function: Callable[..., Any], **options: Any) -> Any:
         loop = njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package folder nor a home directory is writable, as in some containers
         loop = _in_temporary_folder(function, options)
+    _compare_all_files(loop)
     _read_package_folder(loop)
     loops.append(loop)
     return loop
@@ -105,6 +110,26 @@ def _in_temporary_folder(function: Callable[..., Any], options: dict[str, Any]) 
         config.CACHE_DIR = before
 
 
+def _compare_all_files(loop: Any) -> None:
+    """Kept machine code is valid if no file has changed that a loop of this module may come from."""
+    known = loop.py_func.__module__
+    if known not in _stamps:
+        source = Path(loop.py_func.__code__.co_filename)
+        found = source.stat()
+        own: Stamp = frozenset({(source.name, found.st_mtime, found.st_size)})
+        imported = loop.py_func.__globals__.values()
+        others = {value.__name__ for value in imported if getattr(value, "__name__", None) in _stamps}  # modules
+        others |= {other.py_func.__module__ for other in loops if any(other is value for value in imported)}
+        _stamps[known] = own.union(*(_stamps[name] for name in others))
+    _stamp(loop._cache, known)
+
+
+def _stamp(cache: Any, module: str) -> None:
+    index = getattr(cache, "_cache_file", None)  # None without a folder to write to
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = tuple(sorted(_stamps[module]))
+
+
 def _private_folder() -> Path | None:
     """A folder of this user alone: machine code from others must not be run."""
     user = os.getuid() if hasattr(os, "getuid") else 0
@@ -137,7 +162,9 @@ def _read_package_folder(loop: Any) -> None:
     class NearCache(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = Implementation
 
-    loop._cache = _Both(loop._cache, NearCache(loop.py_func))
+    other = NearCache(loop.py_func)
+    _stamp(other, loop.py_func.__module__)
+    loop._cache = _Both(loop._cache, other)
 
 
 class _Both:
