@@ -125,7 +125,7 @@ def _compare_all_files(loop: Any) -> None:
 
 
 def _stamp(cache: Any, module: str) -> None:
-    index = getattr(cache, "_cache_file", None)  # None without a folder to write to
+    index: Any = getattr(cache, "_cache_file", None)  # None without a folder to write to
     if hasattr(index, "_source_stamp"):
         index._source_stamp = tuple(sorted(_stamps[module]))
 
