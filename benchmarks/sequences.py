@@ -29,6 +29,7 @@ from sequence_sets import SETS, Task
 
 import offdiag as od
 from offdiag.evaluation import Result, paired_t_test
+from offdiag.files import checkpoints
 
 RESULTS = Path(__file__).parent / "results" / "sequences.json"
 METRICS = ["hit@5", "ndcg@5", "hit@10", "ndcg@10", "hit@20", "mrr@20"]
@@ -37,6 +38,17 @@ PUBLISHED = {"seq-toys": {"SASRec": {"hit@5": 0.0463, "ndcg@5": 0.0306}, "S3-Rec
 DECAYS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)  # of histories
 LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse columns: a trial then takes a second
 DIGITS = "-123456789abcdefghijk"  # rank of the target, - if it is below 20
+
+
+class OutOfTime(Exception):
+    """Raised between two epochs."""
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """Like ``measured``, with the processor time of all threads, which other programs hardly change."""
+    start = time.process_time()
+    result, cost = measured(call)
+    return result, cost | {"processor": time.process_time() - start}
 
 
 class Recent:
@@ -94,11 +106,11 @@ MODELS: dict[str, Any] = {
 class Bench:
     """One data set: its rows are measured here."""
 
-    def __init__(self, name: str, folder: Path, rows: dict[str, Any], given: argparse.Namespace) -> None:
+    def __init__(self, name: str, given: argparse.Namespace, rows: dict[str, Any]) -> None:
         self.name, self.rows = name, rows
-        self.checkpoints, self.trials, self.epochs = given.checkpoints, given.trials, given.epochs
+        self.checkpoints, self.trials, self.seconds = given.checkpoints, given.trials, given.seconds
         self.task: Task = SETS[name]
-        self.data = self.task.read(folder / self.task.folder)
+        self.data = self.task.read(given.folder / self.task.folder)
         self.split = self.data.split
         self.about = machine()
 
@@ -108,15 +120,37 @@ class Bench:
             return self.refit(what)
         if isinstance(what, Search):
             return self.tuned(what)
-        model, words, resumed = what(**self.given(name, what)), {}, {}
+        model = what(**self.given(name, what))
         if model.stops_early:
-            model.epochs = self.epochs or model.epochs
-            kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
-            words = {"validation": self.data.watched, "checkpoint": kept}
-            resumed = {"resumed": True} if kept.exists() else {}  # then the seconds are not those of the whole training
-        fitted, cost = measured(lambda: model.fit(self.data.learned, **words))
-        extra = {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_} if model.stops_early else {}
-        return self.document(fitted, cost | resumed, extra)
+            return self.trained(name, model)
+        fitted, cost = timed(lambda: model.fit(self.data.learned))
+        return self.document(fitted, cost, {})
+
+    def trained(self, name: str, model: Any) -> dict[str, Any]:
+        """A net, until early stopping or --seconds end its training."""
+        kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
+        words = {"validation": self.data.watched, "checkpoint": kept}
+        resumed = {"resumed": True} if kept.exists() else {}  # then the times are not those of the whole training
+        begin, start, clock = time.perf_counter(), time.process_time(), []
+
+        def watch(stage: str, done: float) -> None:
+            clock.append(time.process_time() - start)
+            if time.perf_counter() - begin > self.seconds and done < 1:
+                raise OutOfTime
+
+        stopped = {}
+        try:
+            fitted, cost = timed(lambda: model.fit(self.data.learned, progress=watch, **words))
+        except OutOfTime:
+            total = time.process_time() - start
+            model.epochs, stopped = checkpoints.read(kept)[0]["epoch"], {"stopped": True}
+            fitted, cost = timed(lambda: model.fit(self.data.learned, **words))  # the best of the epochs so far
+            cost |= {"seconds": time.perf_counter() - begin, "processor": total}
+        if not resumed:
+            cost |= {"processor_to_best": clock[fitted.best_epoch_ - 1]}
+        return self.document(
+            fitted, cost | resumed, {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_, **stopped}
+        )
 
     def given(self, name: str, cls: type) -> dict[str, Any]:
         """Settings that the task or the row asks for."""
@@ -158,7 +192,7 @@ class Bench:
         seconds = time.perf_counter() - start
         decay = {} if now[1] is None else {"history_decay": now[1]}
         own = decay if what.cls is od.NextItem else {}
-        model, cost = measured(lambda: what.cls(**best, **own).fit(self.data.learned))
+        model, cost = timed(lambda: what.cls(**best, **own).fit(self.data.learned))
         fitted = Recent(model, now[1]) if now[1] is not None and not own else model
         chosen = {"trials": len(tried), "seconds": seconds, CHOSEN_BY: now[0]}
         return self.document(fitted, cost, {"validation": chosen})
@@ -166,7 +200,7 @@ class Bench:
     def refit(self, tuned: str) -> dict[str, Any]:
         """The settings of another row, learned from all that the histories of test hold."""
         settings = self.rows[tuned]["settings"]
-        fitted, cost = measured(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
+        fitted, cost = timed(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
         return self.document(fitted, cost, {})
 
     def measure(self, model: Any, part: Any, metrics: list[str]) -> Result:
@@ -205,28 +239,36 @@ def main() -> None:
     asked.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     asked.add_argument("--trials", type=int, default=40, help="most fits of a tuned row")
     asked.add_argument("--checkpoints", type=Path, default=Path())
-    asked.add_argument("--epochs", type=int, help="of SASRec, where the default would take too long")
+    asked.add_argument("--seconds", type=float, default=np.inf, help="most for the training of a net")
+    asked.add_argument("--results", type=Path, default=RESULTS)
+    asked.add_argument("--merge", type=Path, help="take the rows of --models and --sets from another file of results")
     asked.add_argument("--again", action="store_true")
     given = asked.parse_args()
     start: dict[str, Any] = {"published": PUBLISHED, "sets": {}}
-    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else start
+    whole = json.loads(given.results.read_text()) if given.results.exists() else start
+    other = json.loads(given.merge.read_text())["sets"] if given.merge else {}
     for data in given.sets:
-        rows = whole["sets"].setdefault(data, {}).setdefault("rows", {})
-        wanted = [name for name in given.models if given.again or name not in rows]
-        if not wanted:
-            continue
-        bench = Bench(data, given.folder, rows, given)
-        whole["sets"][data]["data"] = sequence_sets.facts(bench.data)
+        about = whole["sets"].setdefault(data, {"rows": {}})
+        if given.merge:
+            wanted = [name for name in given.models if name in other.get(data, {}).get("rows", {})]
+        else:
+            wanted = [name for name in given.models if given.again or name not in about["rows"]]
+        bench = Bench(data, given, about["rows"]) if wanted and not given.merge else None
         for name in wanted:
-            if isinstance(MODELS[name], str) and bench.data.watched is None:
+            if bench is None:
+                row, about["data"] = other[data]["rows"][name], other[data]["data"]
+            elif isinstance(MODELS[name], str) and bench.data.watched is None:
                 continue  # its rows learn from all earlier sessions as it is
-            rows[name] = bench.row(name)
-            compare(rows)
+            else:
+                row, about["data"] = bench.row(name), sequence_sets.facts(bench.data)
+            about["rows"][name] = row
+            compare(about["rows"])
+            rows = {key: about["rows"][key] for key in MODELS if key in about["rows"]}
+            about["rows"].clear()
+            about["rows"].update(rows)
             whole["sets"] = {key: whole["sets"][key] for key in SETS if key in whole["sets"]}
-            whole["sets"][data]["rows"] = rows = {key: rows[key] for key in MODELS if key in rows}
-            bench.rows = rows
-            RESULTS.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
-            say(f"{data:<20} {name:<30} {rows[name]['mean']}")
+            given.results.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
+            say(f"{data:<20} {name:<30} {row['mean']}")
 
 
 if __name__ == "__main__":
