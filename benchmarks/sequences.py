@@ -40,7 +40,7 @@ LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse
 DIGITS = "-123456789abcdefghijk"  # rank of the target, - if it is below 20
 
 
-class OutOfTime(Exception):
+class OutOfTimeError(Exception):
     """Raised between two epochs."""
 
 
@@ -136,12 +136,12 @@ class Bench:
         def watch(stage: str, done: float) -> None:
             clock.append(time.process_time() - start)
             if time.perf_counter() - begin > self.seconds and done < 1:
-                raise OutOfTime
+                raise OutOfTimeError
 
         stopped = {}
         try:
             fitted, cost = timed(lambda: model.fit(self.data.learned, progress=watch, **words))
-        except OutOfTime:
+        except OutOfTimeError:
             total = time.process_time() - start
             model.epochs, stopped = checkpoints.read(kept)[0]["epoch"], {"stopped": True}
             fitted, cost = timed(lambda: model.fit(self.data.learned, **words))  # the best of the epochs so far

@@ -61,7 +61,7 @@ def test_groups_of_similar_length_do_not_change_the_loss(monkeypatch, loss):
         return float(value.detach()), net.parameters["items"].grad.numpy().copy()
 
     value, slope = gradient()
-    assert len(sasrec.of_similar_length(padded(rows, 21).filled)) == 4
+    assert len(sasrec.of_similar_length(padded(rows, 21).filled)) == 3
     monkeypatch.setattr(sasrec, "LENGTHS", (100,))
     assert len(sasrec.of_similar_length(padded(rows, 21).filled)) == 1
     whole = gradient()
