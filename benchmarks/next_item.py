@@ -5,7 +5,8 @@ recorded. Writes results/next_item.json, from which docs/performance.md has a ta
 
     python benchmarks/next_item.py counting [--events 10000000] [--items 20000]
     python benchmarks/next_item.py fit [--items 20000]
-    python benchmarks/next_item.py sparse [--items 300000] [--events 60000000] [--block-bytes 6000000000]
+    python benchmarks/next_item.py sparse [--items 100000] [--events 20000000] [--block-bytes 6000000000]
+    python benchmarks/next_item.py large [--items 300000] [--events 60000000]  # NextItem alone
     python benchmarks/next_item.py toys FOLDER WITH seq-toys
 """
 
@@ -101,22 +102,20 @@ def fit(items: int) -> dict[str, Any]:
     return {"items": items, **found, "ratio": ratios(found["NextItem"], found["EDLAE"]), "numbers / m²": numbers}
 
 
-def sparse(items: int, events: int, block_bytes: int) -> dict[str, Any]:
+def sparse(items: int, events: int, block_bytes: int, *, alone: bool = False) -> dict[str, Any]:
     """Sparse columns of a large catalogue, by place, and those of SparseEDLAE; the peak includes the data."""
     X = data(events // 50, items, events)
     given: dict[str, Any] = {**SETTINGS, "neighbours": 100, "block_bytes": block_bytes}
     order: dict[str, Any] = {"mix": 0.3, "decay": 0.8, "history_decay": 0.75}
+    models: dict[str, Any] = {"SparseEDLAE": od.SparseEDLAE(**given), "NextItem": od.NextItem(**given, **order)}
+    if alone:
+        del models["SparseEDLAE"]
     small = X.select_users(slice(0, 100))
-    od.SparseEDLAE(**given).fit(small), od.NextItem(**given, **order).fit(small)  # compiled here
-    found = best(
-        {
-            "SparseEDLAE": lambda: od.SparseEDLAE(**given).fit(X),
-            "NextItem": lambda: od.NextItem(**given, **order).fit(X),
-        },
-        rounds=1,
-    )
-    compared = ratios(found["NextItem"], found["SparseEDLAE"])
-    return {"items": items, "events": events, "block_bytes": block_bytes, **found, "ratio": compared}
+    for model in models.values():
+        model.fit(small)  # compiled here
+    found = best({name: lambda model=model: model.fit(X) for name, model in models.items()}, rounds=1)
+    compared = {} if alone else {"ratio": ratios(found["NextItem"], found["SparseEDLAE"])}
+    return {"items": items, "events": events, "block_bytes": block_bytes, **found, **compared}
 
 
 def toys(folder: Path) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def toys(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("what", choices=("counting", "fit", "sparse", "toys"))
+    asked.add_argument("what", choices=("counting", "fit", "sparse", "large", "toys"))
     asked.add_argument("folder", nargs="?", type=Path)
     asked.add_argument("--items", type=int)
     asked.add_argument("--events", type=int)
@@ -142,12 +141,13 @@ def main() -> None:
     if given.what == "toys" and given.folder is None:
         asked.error("toys needs the folder with seq-toys")
     about = machine()
-    usual = (300_000, 60_000_000) if given.what == "sparse" else (20_000, 10_000_000)
+    usual = {"sparse": (100_000, 20_000_000), "large": (300_000, 60_000_000)}.get(given.what, (20_000, 10_000_000))
     items, events = given.items or usual[0], given.events or usual[1]
     found = {
         "counting": lambda: counting(items, events),
         "fit": lambda: fit(items),
         "sparse": lambda: sparse(items, events, given.block_bytes),
+        "large": lambda: sparse(items, events, given.block_bytes, alone=True),
         "toys": lambda: toys(given.folder),
     }[given.what]()
     whole = (json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | {"targets": TARGETS}

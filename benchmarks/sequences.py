@@ -1,8 +1,9 @@
 """Models that know order, EASE and popularity on the same splits: what comes next, all items ranked.
 
-Nothing is chosen on test users. "tuned" rows try the settings of a small grid around the defaults on validation users,
-the others use the defaults of each model. All learn from train alone, as in the published protocol (SASRec needs the
-validation users for early stopping), except the rows "… and validation", which show what the newest events add.
+Nothing is chosen on test users. "tuned" rows try settings around the defaults on validation users, each row the same
+number (--trials), the others use the defaults of each model. All learn from train alone, as in the published protocol
+(SASRec needs the validation users for early stopping), except the rows "… and validation", which show what the newest
+events add.
 Rows that results/sequences.json already holds are skipped, so that a stopped run continues; --again repeats them.
 
     python benchmarks/sequences.py FOLDER [--sets seq-toys seq-lastfm] [--models NextItem MarkovChain] [--again]
@@ -16,9 +17,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sequence_sets
@@ -26,17 +27,29 @@ from measure import machine, measured
 from numpy.typing import NDArray
 from run import say
 from sequence_sets import SETS, Task
+from sequence_trials import Search, Trials, plus, times
 
 import offdiag as od
 from offdiag.evaluation import Result, paired_t_test
+from offdiag.files import checkpoints
 
 RESULTS = Path(__file__).parent / "results" / "sequences.json"
 METRICS = ["hit@5", "ndcg@5", "hit@10", "ndcg@10", "hit@20", "mrr@20"]
 CHOSEN_BY = "ndcg@10"  # on validation users; also decides which row is first
 PUBLISHED = {"seq-toys": {"SASRec": {"hit@5": 0.0463, "ndcg@5": 0.0306}, "S3-Rec": {"hit@5": 0.0443, "ndcg@5": 0.0294}}}
-DECAYS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)  # of histories
-LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse columns: a trial then takes a second
+LARGE, NEIGHBOURS = 5_000, 300  # catalogues of more items are tuned with sparse columns
 DIGITS = "-123456789abcdefghijk"  # rank of the target, - if it is below 20
+
+
+class OutOfTimeError(Exception):
+    """Raised between two epochs."""
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """Like ``measured``, with the processor time of all threads, which other programs hardly change."""
+    start = time.process_time()
+    result, cost = measured(call)
+    return result, cost | {"processor": time.process_time() - start}
 
 
 class Recent:
@@ -56,30 +69,15 @@ class Recent:
         return self.model.recommend(histories, k, exclude_seen=exclude_seen, history_decay=self.decay)
 
 
-class Search(NamedTuple):
-    """Settings that validation users decide between, one after the other, from where ``start`` is."""
-
-    cls: type
-    steps: Mapping[str, tuple[Callable[[Any], Any], ...]]  # by setting: its next values, each from the present one
-    decays: bool = False  # whether the decay of histories is chosen, too, without a new fit
-
-
-def times(*factors: float) -> tuple[Callable[[Any], Any], ...]:
-    return tuple(lambda now, by=by: type(now)(now * by) for by in factors)
-
-
-def plus(*steps: float, low: float = 0.0, high: float = 0.95) -> tuple[Callable[[Any], Any], ...]:
-    return tuple(lambda now, by=by: round(min(max(now + by, low), high), 4) for by in steps)
-
-
 ORDER = {
     "mix": plus(-0.1, 0.1), "l2": times(0.5, 2.0), "dropout": plus(-0.2, 0.2), "decay": plus(-0.1, 0.1, low=0.1),
 }  # fmt: skip
 MODELS: dict[str, Any] = {
     "Popularity": od.Popularity,
     "EASE": od.EASE,
-    "EASE, recent first, tuned": Search(od.EASE, {"l2": times(1 / 3, 3.0)}, decays=True),
+    "EASE, recent first, tuned": Search(od.EASE, {"l2": times(0.5, 2.0)}, decays=True),
     "MarkovChain": od.MarkovChain,
+    "MarkovChain, tuned": Search(od.MarkovChain, {"smoothing": times(0.5, 2.0)}),
     "SessionKNN": od.SessionKNN,
     "SessionKNN, tuned": Search(od.SessionKNN, {"neighbours": times(0.5, 2.0), "sample": times(0.5, 2.0)}),
     "NextItem": od.NextItem,
@@ -94,11 +92,11 @@ MODELS: dict[str, Any] = {
 class Bench:
     """One data set: its rows are measured here."""
 
-    def __init__(self, name: str, folder: Path, rows: dict[str, Any], given: argparse.Namespace) -> None:
+    def __init__(self, name: str, given: argparse.Namespace, rows: dict[str, Any]) -> None:
         self.name, self.rows = name, rows
-        self.checkpoints, self.trials, self.epochs = given.checkpoints, given.trials, given.epochs
+        self.checkpoints, self.trials, self.seconds = given.checkpoints, given.trials, given.seconds
         self.task: Task = SETS[name]
-        self.data = self.task.read(folder / self.task.folder)
+        self.data = self.task.read(given.folder / self.task.folder)
         self.split = self.data.split
         self.about = machine()
 
@@ -108,15 +106,37 @@ class Bench:
             return self.refit(what)
         if isinstance(what, Search):
             return self.tuned(what)
-        model, words, resumed = what(**self.given(name, what)), {}, {}
+        model = what(**self.given(name, what))
         if model.stops_early:
-            model.epochs = self.epochs or model.epochs
-            kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
-            words = {"validation": self.data.watched, "checkpoint": kept}
-            resumed = {"resumed": True} if kept.exists() else {}  # then the seconds are not those of the whole training
-        fitted, cost = measured(lambda: model.fit(self.data.learned, **words))
-        extra = {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_} if model.stops_early else {}
-        return self.document(fitted, cost | resumed, extra)
+            return self.trained(name, model)
+        fitted, cost = timed(lambda: model.fit(self.data.learned))
+        return self.document(fitted, cost, {})
+
+    def trained(self, name: str, model: Any) -> dict[str, Any]:
+        """A net, until early stopping or --seconds end its training."""
+        kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
+        words = {"validation": self.data.watched, "checkpoint": kept}
+        resumed = {"resumed": True} if kept.exists() else {}  # then the times are not those of the whole training
+        begin, start, clock = time.perf_counter(), time.process_time(), []
+
+        def watch(stage: str, done: float) -> None:
+            clock.append(time.process_time() - start)
+            if time.perf_counter() - begin > self.seconds and done < 1:
+                raise OutOfTimeError
+
+        stopped = {}
+        try:
+            fitted, cost = timed(lambda: model.fit(self.data.learned, progress=watch, **words))
+        except OutOfTimeError:
+            total = time.process_time() - start
+            model.epochs, stopped = checkpoints.read(kept)[0]["epoch"], {"stopped": True}
+            fitted, cost = timed(lambda: model.fit(self.data.learned, **words))  # the best of the epochs so far
+            cost |= {"seconds": time.perf_counter() - begin, "processor": total}
+        if not resumed:
+            cost |= {"processor_to_best": clock[fitted.best_epoch_ - 1]}
+        return self.document(
+            fitted, cost | resumed, {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_, **stopped}
+        )
 
     def given(self, name: str, cls: type) -> dict[str, Any]:
         """Settings that the task or the row asks for."""
@@ -125,48 +145,39 @@ class Bench:
         return asked | ({"repeats": True} if cls is od.NextItem and not self.task.exclude_seen else {})
 
     def tuned(self, what: Search) -> dict[str, Any]:
-        start = time.perf_counter()
+        start, begin = time.perf_counter(), time.process_time()
         fixed = self.given("", what.cls)
-        if what.cls is od.NextItem and self.split.train.n_items > LARGE:
+        large = self.split.train.n_items > LARGE
+        if what.cls is od.NextItem and large:
             fixed["neighbours"] = NEIGHBOURS
         first = what.cls(**fixed).fit(self.split.train).settings_
-        best = {name: first[name] for name in what.steps} | fixed
-        tried: dict[tuple[Any, ...], tuple[float, float | None]] = {}
+        trials = Trials(self.trials, first.get("history_decay", 0.7) if what.decays else None)
 
-        def value(settings: dict[str, Any]) -> tuple[float, float | None]:
-            key = tuple(settings.items())
-            if key not in tried and len(tried) < self.trials:
-                if what.cls is od.NextItem:
-                    settings = settings | {"history_decay": 1.0}  # chosen below; nothing else is left to choose
-                fitted = what.cls(**settings).fit(self.split.train)
-                options = [Recent(fitted, decay) for decay in DECAYS] if what.decays else [fitted]
-                found = [self.measure(one, self.split.validation, [CHOSEN_BY]).mean[CHOSEN_BY] for one in options]
-                at = int(np.argmax(found))
-                tried[key] = found[at], DECAYS[at] if what.decays else None
-                say(f"  {self.name}: {settings | {'history_decay': tried[key][1]}} {found[at]:.5f}")
-            return tried.get(key, (-1.0, None))
+        def fit(settings: dict[str, Any]) -> Any:
+            if what.cls is od.EASE and large:  # the same on fewer columns
+                sparse = od.SparseEDLAE(**settings, dropout=0.0, user_power=0.0, neighbours=NEIGHBOURS)
+                return sparse.fit(self.split.train)
+            whole = {"history_decay": 1.0} if what.cls is od.NextItem else {}  # chosen apart; nothing is left to choose
+            return what.cls(**settings, **fixed, **whole).fit(self.split.train)
 
-        now = value(best)
-        moved = True
-        while moved and len(tried) < self.trials:
-            moved = False
-            for name, steps in what.steps.items():
-                for step in steps:
-                    other = best | {name: step(best[name])}
-                    if value(other)[0] > now[0]:
-                        best, now, moved = other, value(other), True
-        seconds = time.perf_counter() - start
-        decay = {} if now[1] is None else {"history_decay": now[1]}
-        own = decay if what.cls is od.NextItem else {}
-        model, cost = measured(lambda: what.cls(**best, **own).fit(self.data.learned))
-        fitted = Recent(model, now[1]) if now[1] is not None and not own else model
-        chosen = {"trials": len(tried), "seconds": seconds, CHOSEN_BY: now[0]}
-        return self.document(fitted, cost, {"validation": chosen})
+        def measure(fitted: Any, decay: float | None) -> float:
+            model = fitted if decay is None else Recent(fitted, decay)
+            return self.measure(model, self.split.validation, [CHOSEN_BY]).mean[CHOSEN_BY]
+
+        best, decay, value = trials.search(
+            {name: first[name] for name in what.steps}, what.steps, fit, measure,
+            lambda *found: say(f"  {self.name}: {found}"),
+        )  # fmt: skip
+        spent = {"seconds": time.perf_counter() - start, "processor": time.process_time() - begin}
+        own = {} if decay is None or what.cls is not od.NextItem else {"history_decay": decay}
+        model, cost = timed(lambda: what.cls(**best, **fixed, **own).fit(self.data.learned))
+        fitted = model if decay is None or own else Recent(model, decay)
+        return self.document(fitted, cost, {"validation": {"trials": len(trials.found), **spent, CHOSEN_BY: value}})
 
     def refit(self, tuned: str) -> dict[str, Any]:
         """The settings of another row, learned from all that the histories of test hold."""
         settings = self.rows[tuned]["settings"]
-        fitted, cost = measured(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
+        fitted, cost = timed(lambda: od.NextItem(**settings).fit(self.split.test.ordered))
         return self.document(fitted, cost, {})
 
     def measure(self, model: Any, part: Any, metrics: list[str]) -> Result:
@@ -203,30 +214,38 @@ def main() -> None:
     asked.add_argument("folder", type=Path)
     asked.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     asked.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    asked.add_argument("--trials", type=int, default=40, help="most fits of a tuned row")
+    asked.add_argument("--trials", type=int, default=16, help="fits of a tuned row, besides the last")
     asked.add_argument("--checkpoints", type=Path, default=Path())
-    asked.add_argument("--epochs", type=int, help="of SASRec, where the default would take too long")
+    asked.add_argument("--seconds", type=float, default=np.inf, help="most for the training of a net")
+    asked.add_argument("--results", type=Path, default=RESULTS)
+    asked.add_argument("--merge", type=Path, help="take the rows of --models and --sets from another file of results")
     asked.add_argument("--again", action="store_true")
     given = asked.parse_args()
     start: dict[str, Any] = {"published": PUBLISHED, "sets": {}}
-    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else start
+    whole = json.loads(given.results.read_text()) if given.results.exists() else start
+    other = json.loads(given.merge.read_text())["sets"] if given.merge else {}
     for data in given.sets:
-        rows = whole["sets"].setdefault(data, {}).setdefault("rows", {})
-        wanted = [name for name in given.models if given.again or name not in rows]
-        if not wanted:
-            continue
-        bench = Bench(data, given.folder, rows, given)
-        whole["sets"][data]["data"] = sequence_sets.facts(bench.data)
+        about = whole["sets"].setdefault(data, {"rows": {}})
+        if given.merge:
+            wanted = [name for name in given.models if name in other.get(data, {}).get("rows", {})]
+        else:
+            wanted = [name for name in given.models if given.again or name not in about["rows"]]
+        bench = Bench(data, given, about["rows"]) if wanted and not given.merge else None
         for name in wanted:
-            if isinstance(MODELS[name], str) and bench.data.watched is None:
+            if bench is None:
+                row, about["data"] = other[data]["rows"][name], other[data]["data"]
+            elif isinstance(MODELS[name], str) and bench.data.watched is None:
                 continue  # its rows learn from all earlier sessions as it is
-            rows[name] = bench.row(name)
-            compare(rows)
+            else:
+                row, about["data"] = bench.row(name), sequence_sets.facts(bench.data)
+            about["rows"][name] = row
+            compare(about["rows"])
+            rows = {key: about["rows"][key] for key in MODELS if key in about["rows"]}
+            about["rows"].clear()
+            about["rows"].update(rows)
             whole["sets"] = {key: whole["sets"][key] for key in SETS if key in whole["sets"]}
-            whole["sets"][data]["rows"] = rows = {key: rows[key] for key in MODELS if key in rows}
-            bench.rows = rows
-            RESULTS.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
-            say(f"{data:<20} {name:<30} {rows[name]['mean']}")
+            given.results.write_text(json.dumps(whole, indent=1) + "\n")  # after every row: a kill loses one
+            say(f"{data:<20} {name:<30} {row['mean']}")
 
 
 if __name__ == "__main__":

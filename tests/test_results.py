@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from offdiag.papers.steck2020 import sources, table1, table1_page
@@ -66,6 +67,24 @@ def test_rows_of_order_are_compared_user_by_user_with_the_first(documents):
     assert rows["NextItem"]["minus first"] == {"first": "NextItem", "ndcg@10": 0.0, "sem": 0.0}
     assert rows["EASE"]["minus first"]["ndcg@10"] == (-1 - 0.5 + 0.5) / 4
     assert "minus first" not in rows[seen]
+
+
+@pytest.mark.parametrize("decay", [None, 0.5])
+def test_every_search_of_order_uses_all_its_trials_and_finds_the_peak(documents, decay):
+    search = importlib.import_module("sequence_trials")
+    steps = {"mix": search.plus(-0.1, 0.1), "l2": search.times(0.5, 2.0)}
+
+    def value(settings, decay):
+        return -abs(settings["mix"] - 0.6) - abs(np.log2(settings["l2"] / 4)) - abs((decay or 0.8) - 0.8)
+
+    fitted = []
+    trials = search.Trials(25, decay)
+    found = trials.search({"mix": 0.3, "l2": 1.0}, steps, lambda settings: fitted.append(settings) or settings, value)
+    assert found == ({"mix": 0.6, "l2": 4.0}, None if decay is None else 0.8, 0.0)
+    assert len(fitted) == len(trials.found) == 25
+    one = search.Trials(9, None)
+    one.search({"smoothing": 1.0}, {"smoothing": steps["l2"]}, dict, lambda settings, _: -settings["smoothing"])
+    assert len(one.found) == 9
 
 
 @pytest.fixture

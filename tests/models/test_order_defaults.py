@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 import offdiag as od
 from offdiag.data.sequences import Sequences
+from offdiag.gramian.order import Ageing, count_order
 from offdiag.models import order_defaults
-from offdiag.models.order_defaults import SmallProblem
+from offdiag.models.order_defaults import HISTORY_DECAYS, VALUES, Choice, Search, SmallProblem
 from offdiag.ranking import Recency
+from offdiag.solvers import next_item
 
 
 def sequences(n=80, m=15, seed=0):
@@ -65,3 +70,44 @@ def test_places_count_the_items_that_are_not_popular(monkeypatch):
     assert [small.histories.of(u).tolist() for u in (0, 1)] == [[0, 1, 0], [1, 0, 2, 1]]
     assert small.places.tolist() == [3, 2, 0, 4, 2, 1, 0]
     assert small.targets.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("given", [{}, {"repeats": True}, {"targets": "later", "window": 2}, {"user_power": 0.5}])
+def test_shared_sums_lead_to_the_weights_of_a_whole_fit(given):
+    events = sequences(n=300)
+    model = od.NextItem(**({"user_power": 0.0} | given))
+    small = SmallProblem.of(events, 15, repeats=model.repeats)
+    search = Search(model, small, 2.0, [])
+    choice = Choice(mix=0.2, dropout=0.3, l2=1.5, decay=0.65)
+    search.run(choice, None)
+    sums = count_order(
+        small.past, 15, Ageing(0.65, None, model.window), later=model.targets == "later", mix=0.2, matrix=small.matrix,
+        user_power=model.user_power,
+    )  # fmt: skip
+    expected = next_item.solve(sums.A, sums.K, dropout=0.3, l2=3.0, repeats=model.repeats)
+    np.testing.assert_allclose(search.fit(choice), expected, atol=2e-6)
+
+
+def test_the_search_climbs_to_the_best_values_and_counts_once(monkeypatch):
+    """On a sum of peaks, one in each setting, beside every path that leads upwards without a valley."""
+    peak = Choice(mix=0.7, dropout=0.1, l2=3.0, decay=0.95, history_decay=0.9)
+    small = SmallProblem.of(sequences(n=300), 15, repeats=False)
+    search = Search(od.NextItem(user_power=0.0), small, 1.0, list(vars(Choice())))
+    counted, fitted = [], []
+    count = small.count
+
+    def place(name, value):
+        return [*VALUES.get(name, HISTORY_DECAYS)].index(value)
+
+    def value(choice, decay):
+        there = replace(choice, history_decay=decay)
+        return -sum(abs(place(name, at) - place(name, getattr(peak, name))) for name, at in vars(there).items())
+
+    monkeypatch.setattr(
+        SmallProblem, "count", lambda _, *given, **more: counted.append(given[1]) or count(*given, **more)
+    )
+    monkeypatch.setattr(search, "fit", lambda choice: fitted.append(choice) or choice)
+    monkeypatch.setattr(search, "ndcg", value)
+    assert search.run(Choice(), None) == peak
+    assert sorted(set(counted[1:])) == sorted(counted[1:])  # the first is for what occurs together
+    assert len(fitted) == len({(c.mix, c.dropout, c.l2, c.decay) for c in fitted}) <= 20

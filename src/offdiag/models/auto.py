@@ -68,33 +68,32 @@ def share(dropout: float) -> float:
     return 1.3 - 0.55 * dropout
 
 
-def unseen_user_l2(matrix: sparse.csr_array, user_power: float) -> float:
+def unseen_user_l2(matrix: sparse.csr_array, user_power: float, *, items: int = ITEMS, users: int = USERS) -> float:
     """L: the l2 that minimises the leave-one-user-out error of EASE on the most popular items."""
     from offdiag._kernels import pair_counts
 
     by_item, by_user = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[0])
     pair_counts.sums_of_squares(matrix.indptr, matrix.indices, matrix.data, by_item, by_user)
-    top = _largest(by_item)
+    top = _largest(by_item, items)
     n_u = np.diff(matrix.indptr).astype(np.float64)
     weight = user_weights(matrix, user_power)
     unit = float(weight @ by_user) / max(int((n_u > 0).sum()), 1)  # mean n_u for 0/1 data
     part = sparse.csr_array(matrix[:, top])
-    users = np.flatnonzero(np.diff(part.indptr) >= 2)
-    if len(users) < 10:
+    able = np.flatnonzero(np.diff(part.indptr) >= 2)
+    if len(able) < 10:
         return 3.5 * unit  # too few to learn from; about right on ordinary data
-    if len(users) > USERS:
-        users = users[np.linspace(0, len(users) - 1, USERS).astype(np.int64)]
+    some = able if len(able) <= users else able[np.linspace(0, len(able) - 1, users).astype(np.int64)]
     weighted: Any = part.astype(np.float64)
     weighted.data *= np.repeat(np.sqrt(weight), np.diff(part.indptr))
     G = gram(weighted, dtype=np.float64).toarray().astype(np.float64)
-    histories = part[users].toarray().astype(np.float32)
-    return leave_one_out.minimum(leave_one_out.user_loss(G, histories, weight[users]), unit)
+    histories = part[some].toarray().astype(np.float32)
+    return leave_one_out.minimum(leave_one_out.user_loss(G, histories, weight[some]), unit)
 
 
 def gram_l2(G: Gram | SparseGram) -> float:
     """L from G alone: between two cross-validations, with equal leverages and with leverage in proportion to n_u."""
     g = G.diagonal().astype(np.float64)
-    top = _largest(g)
+    top = _largest(g, ITEMS)
     part = G.part(top) * G.scale
     trace, n = float(np.trace(part)), max(G.n_users, 1)
     skew = max(1.0, float(part.sum()) * n / trace**2)
@@ -105,7 +104,7 @@ def gram_l2(G: Gram | SparseGram) -> float:
     return float(max(1.5 * unit, factor * np.sqrt(equal * skewed)))
 
 
-def _largest(g: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The ITEMS items with the largest g, in catalogue order; items without users are left out."""
-    best = np.argsort(-g, kind="stable")[:ITEMS]
+def _largest(g: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """The ``count`` items with the largest g, in catalogue order; items without users are left out."""
+    best = np.argsort(-g, kind="stable")[:count]
     return np.sort(best[g[best] > 0])

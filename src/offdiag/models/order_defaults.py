@@ -9,24 +9,28 @@ histories count the events of all items: without the rare ones, a past would see
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag._kernels import parallel
 from offdiag.data.sequences import Sequences, weighted_rows
-from offdiag.gramian.order import Ageing, count_order
+from offdiag.gramian.order import Ageing, OrderSums, count_order
 from offdiag.models import auto
+from offdiag.models.fields import number
 from offdiag.progress import Progress
 from offdiag.ranking import Recency
-from offdiag.solvers import next_item
+from offdiag.solvers import blas, next_item
 
 if TYPE_CHECKING:
     from offdiag.models.next_item import NextItem
 
 USER_POWER = 0.0
 ITEMS = 1_000  # most popular items used; 2,000 took two to three times as long and was hardly better on ml-1m
+UNIT_ITEMS, UNIT_USERS = 500, 1_000  # for the unit of l2, which need not be exact
 USERS = 3_000  # users whose last event is predicted, evenly spread over the rows
 FEWEST = 50  # with fewer users the usual values are taken
 FORGOTTEN = 1e-3  # events that count less are left out of the histories
@@ -61,59 +65,103 @@ def resolve(model: NextItem, matrix: sparse.csr_array, sequences: Sequences, pro
     free = [name for name in vars(Choice()) if getattr(model, name) == "auto"]
     if not free:
         return
-    unit = auto.unseen_user_l2(matrix, USER_POWER)
-    fixed = {name: getattr(model, name) for name in vars(Choice()) if name not in free}
-    if "l2" in fixed:
-        fixed["l2"] /= unit
-    found = _search(model, sequences, matrix.shape[1], unit, replace(Choice(), **fixed), free, progress)
+    with blas.one_thread():  # the problems are small, and several are solved at a time
+        unit = auto.unseen_user_l2(matrix, USER_POWER, items=UNIT_ITEMS, users=UNIT_USERS)
+        fixed = {name: getattr(model, name) for name in vars(Choice()) if name not in free}
+        if "l2" in fixed:
+            fixed["l2"] /= unit
+        small = SmallProblem.of(sequences, matrix.shape[1], repeats=model.repeats)
+        found = Search(model, small, unit, free).run(replace(Choice(), **fixed), progress)
     for name in free:
         setattr(model, name, getattr(found, name) * (unit if name == "l2" else 1.0))
 
 
-def _search(
-    model: NextItem,
-    sequences: Sequences,
-    m: int,
-    unit: float,
-    best: Choice,
-    free: list[str],
-    progress: Progress | None,
-) -> Choice:
-    """One setting after the other; the recency of histories is chosen again for each, since it needs no fit."""
-    small = SmallProblem.of(sequences, m, repeats=model.repeats)
-    if len(small.targets) < FEWEST:
-        return best
-    tried = [name for name in VALUES if name in free and not (name == "decay" and model.half_life is not None)]
-    of = PASSES * sum(len(VALUES[name]) for name in tried) + 1
-    by_place = "history_decay" in free and model.history_half_life is None
-    found: dict[tuple[float, ...], tuple[Choice, float]] = {}
-    done = 0
+class Search:
+    """One setting after the other, each from where it is as long as its values get better.
 
-    def measured(choice: Choice) -> tuple[Choice, float]:
-        nonlocal done
-        done += 1
+    The recency of histories is chosen again for each value, since it needs no fit. Nothing is counted twice: the sums
+    over histories depend on the decay alone, and mix, dropout and l2 only weight them.
+    """
+
+    def __init__(self, model: NextItem, small: SmallProblem, unit: float, free: list[str]) -> None:
+        self.model, self.small, self.unit = model, small, unit
+        self.tried = [name for name in VALUES if name in free and not (name == "decay" and model.half_life is not None)]
+        self.by_place = "history_decay" in free and model.history_half_life is None
+        self.found: dict[tuple[float, ...], tuple[Choice, float]] = {}
+        self.sums: dict[float, OrderSums] = {}
+
+    def run(self, best: Choice, progress: Progress | None) -> Choice:
+        if len(self.small.targets) < FEWEST:
+            return best
+        self.together = self.small.count(self.model, best.decay, mix=1.0)
+        best, reached = self.measured([best])[0]
+        done, of = 0, PASSES * len(self.tried)
+        for _ in range(PASSES):
+            before = best
+            for name in self.tried:
+                best, reached = self.climb(best, reached, name)
+                done += 1
+                if progress:
+                    progress("choosing settings", done / of)
+            if best == before:
+                break
         if progress:
-            progress("choosing settings", min(done / of, 1.0))
-        key = (choice.mix, choice.dropout, choice.l2, choice.decay)
-        if key not in found:
-            B = small.fit(model, choice, unit)
-            options = [replace(choice, history_decay=h) for h in HISTORY_DECAYS] if by_place else [choice]
-            recencies = [Recency(each.history_decay, model.history_half_life) for each in options]
-            values = [small.ndcg(B, recency, repeats=model.repeats) for recency in recencies]
-            found[key] = options[int(np.argmax(values))], max(values)
-        return found[key]
+            progress("choosing settings", 1.0)
+        return best
 
-    best, reached = measured(best)
-    for _ in range(PASSES):
-        before = best
-        for name in tried:
-            for value in VALUES[name]:
-                other, there = measured(replace(best, **{name: value}))
-                if there > reached:
-                    best, reached = other, there
-        if best == before:
-            break
-    return best
+    def climb(self, best: Choice, reached: float, name: str) -> tuple[Choice, float]:
+        """The values of a setting, upwards and downwards from the present one, until one is not better."""
+        values, now = VALUES[name], getattr(best, name)
+        above, below = [v for v in values if v > now], [v for v in reversed(values) if v < now]
+        start = best
+        first = [replace(start, **{name: side[0]}) for side in (above, below) if side]
+        (best, reached), base = max([*self.measured(first), (best, reached)], key=lambda each: each[1]), reached
+        if reached == base:
+            return start, base
+        side = above if getattr(best, name) > now else below
+        for value in side[1:]:
+            other, there = self.measured([replace(best, **{name: value})])[0]
+            if there <= reached:
+                break
+            best, reached = other, there
+        return best, reached
+
+    def measured(self, choices: list[Choice]) -> list[tuple[Choice, float]]:
+        """Each choice with its best recency of histories, and the nDCG of both."""
+        keys = [(choice.mix, choice.dropout, choice.l2, choice.decay) for choice in choices]
+        new = [(key, choice) for key, choice in zip(keys, choices, strict=True) if key not in self.found]
+        for decay in {choice.decay for choice in choices} - set(self.sums):
+            self.sums[decay] = self.small.count(self.model, decay)
+        parallel.run_parallel(self.measure, new)
+        return [self.found[key] for key in keys]
+
+    def measure(self, key: tuple[float, ...], choice: Choice) -> None:
+        B = self.fit(choice)
+        if not self.by_place:
+            self.found[key] = choice, self.ndcg(B, choice.history_decay)
+            return
+
+        @cache
+        def at(index: int) -> float:
+            return self.ndcg(B, HISTORY_DECAYS[index])
+
+        best = int(np.argmin(np.abs(np.array(HISTORY_DECAYS) - choice.history_decay)))
+        for step in (1, -1):
+            while 0 <= best + step < len(HISTORY_DECAYS) and at(best + step) > at(best):
+                best += step
+        self.found[key] = replace(choice, history_decay=HISTORY_DECAYS[best]), at(best)
+
+    def ndcg(self, B: NDArray[np.floating], decay: float) -> float:
+        recency = Recency(decay, self.model.history_half_life)
+        return self.small.ndcg(B, recency, repeats=self.model.repeats)
+
+    def fit(self, choice: Choice) -> NDArray[np.floating]:
+        """B on the small problem, as ``NextItem`` would have it."""
+        order, mix = self.sums[choice.decay], np.float32(choice.mix)
+        A = mix * self.together.A + (1 - mix) * order.A
+        K = mix * self.together.K + (1 - mix) * order.K
+        l2, repeats = choice.l2 * self.unit, self.model.repeats
+        return next_item.solve(A, K, dropout=choice.dropout, l2=l2, repeats=repeats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +196,13 @@ class SmallProblem:
         places = Sequences(past.indptr, past.items, kept[~last]).select_users(users[some]).ages().astype(np.int64)
         return cls(past, matrix, histories, places, targets[some])
 
-    def fit(self, model: NextItem, choice: Choice, unit: float) -> NDArray[np.floating]:
-        ageing = Ageing(choice.decay if model.half_life is None else 1.0, model.half_life, model.window)
-        sums = count_order(
-            self.past, self.matrix.shape[1], ageing, later=model.targets == "later", user_power=float(model.user_power),
-            mix=choice.mix, matrix=self.matrix,
+    def count(self, model: NextItem, decay: float, mix: float = 0.0) -> OrderSums:
+        """The sums over ordered histories; with mix=1, over what occurs together whatever the order."""
+        ageing = Ageing(decay if model.half_life is None else 1.0, model.half_life, model.window)
+        return count_order(
+            self.past, self.matrix.shape[1], ageing, later=model.targets == "later",
+            user_power=number(model.user_power), mix=mix, matrix=self.matrix,
         )  # fmt: skip
-        return next_item.solve(sums.A, sums.K, dropout=choice.dropout, l2=choice.l2 * unit, repeats=model.repeats)
 
     def ndcg(self, B: NDArray[np.floating], recency: Recency, *, repeats: bool) -> float:
         """The mean of ``gains``."""

@@ -46,6 +46,29 @@ def test_the_gradient_of_the_loss_ignores_what_comes_later():
     assert np.abs(states[0, 3] - states[1, 3]).max() > 1e-3
 
 
+@pytest.mark.parametrize("loss", ["sampled", "full"])
+def test_groups_of_similar_length_do_not_change_the_loss(monkeypatch, loss):
+    rng = np.random.default_rng(0)
+    histories = [rng.permutation(60)[: rng.integers(0, 40)].tolist() for _ in range(30)] + [[3, 3], [4]]
+    rows, _ = ranking.encode(histories, np.arange(60), sasrec.BITS)
+    net = sasrec.AttentionNet(60, od.SASRec(width=6, dropout=0, length=20, loss=loss))
+    monkeypatch.setattr(sasrec, "draw_others", lambda x, at, m, rng: np.full(len(at), 59))
+
+    def gradient():
+        net.parameters["items"].grad = None
+        value = net.loss(np.arange(len(histories)), rows, np.random.default_rng(0), 0)
+        value.backward()
+        return float(value.detach()), net.parameters["items"].grad.numpy().copy()
+
+    value, slope = gradient()
+    assert len(sasrec.of_similar_length(padded(rows, 21).filled)) == 3
+    monkeypatch.setattr(sasrec, "LENGTHS", (100,))
+    assert len(sasrec.of_similar_length(padded(rows, 21).filled)) == 1
+    whole = gradient()
+    assert value == pytest.approx(whole[0], rel=1e-5)
+    np.testing.assert_allclose(slope, whole[1], atol=1e-5)
+
+
 def test_a_stopped_run_resumes_to_the_same_numbers(tmp_path):
     X, path = chains(), tmp_path / "run.ckpt"
 

@@ -21,6 +21,7 @@ from offdiag.models.source import Source
 from offdiag.ranking import Recency
 from offdiag.weights.attention import EPSILON, LONGEST, Padded, SelfAttention, padded, shapes
 
+LENGTHS = (6, 12, 25)  # of histories that are computed together
 BITS = Recency(0.5)  # the row of a history then holds the places of its last 53 events, one bit each
 
 
@@ -127,21 +128,30 @@ class AttentionNet:
     def loss(self, users: NDArray[np.int64], x: sparse.csr_array, rng: np.random.Generator, step: int) -> Any:
         import torch
 
-        whole = padded(x, self.settings.length + 1)
-        given, wanted = (Padded(whole.items[:, at], whole.filled[:, at]) for at in (slice(None, -1), slice(1, None)))
-        if not given.filled.any():  # nobody here has two events
-            return sum(tensor.sum() for tensor in self.parameters.values()) * 0.0
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        whole = padded(x, self.settings.length + 1)
+        parts = [
+            self._sum(x[some], Padded(*(array[some, -longest:] for array in whole)), rng, generator)
+            for some, longest in of_similar_length(whole.filled)
+        ]
+        if not parts:  # nobody here has two events
+            return sum(tensor.sum() for tensor in self.parameters.values()) * 0.0
+        return sum(parts) / len(users)
+
+    def _sum(self, x: sparse.csr_array, whole: Padded, rng: np.random.Generator, generator: Any) -> Any:
+        """The sum of the losses of all choices of these users but the first."""
+        import torch
+
+        given, wanted = (Padded(whole.items[:, at], whole.filled[:, at]) for at in (slice(None, -1), slice(1, None)))
         rows, places = np.nonzero(given.filled)
         states = self.states(given, generator)[torch.from_numpy(rows), torch.from_numpy(places)]
         items, right = self.parameters["items"], wanted.items[rows, places]
         if self.settings.loss == "full":
-            total = torch.nn.functional.cross_entropy(states @ items.T, torch.from_numpy(right), reduction="sum")
-            return total / len(users)
+            return torch.nn.functional.cross_entropy(states @ items.T, torch.from_numpy(right), reduction="sum")
         wrong = draw_others(x, rows, self.m, rng)
         scores = [(states * items[torch.from_numpy(chosen)]).sum(dim=1) for chosen in (right, wrong)]
         softplus = torch.nn.functional.softplus
-        return (softplus(-scores[0]) + softplus(scores[1])).sum() / len(users)
+        return (softplus(-scores[0]) + softplus(scores[1])).sum()
 
     def states(self, given: Padded, generator: Any = None) -> Any:
         """The state at every place (users, length, width); with a generator, numbers are dropped."""
@@ -174,6 +184,15 @@ class AttentionNet:
 
     def network(self) -> SelfAttention:
         return SelfAttention({name: tensor.detach().numpy() for name, tensor in self.parameters.items()})
+
+
+def of_similar_length(filled: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], int]]:
+    """Users with two events or more in groups, each with its longest length: empty places cost as much as full ones."""
+    lengths = filled.sum(axis=1)
+    group = np.searchsorted(LENGTHS, lengths)
+    group[lengths < 2] = -1
+    found = [np.flatnonzero(group == each) for each in np.unique(group[group >= 0])]
+    return [(some, int(lengths[some].max())) for some in found]
 
 
 def draw_others(x: sparse.csr_array, rows: NDArray[np.int64], m: int, rng: np.random.Generator) -> NDArray[np.int64]:
