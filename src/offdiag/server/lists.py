@@ -163,6 +163,8 @@ async def make_list(
         async with scorer.reasons:
             for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
                 item["reasons"] = reasons(served, at, values, column, asked.reasons)
+                if column >= served.n_learned:
+                    item["like"] = served.like(column)
                 if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
     fallback, why = fallback_of(history, ids)
@@ -177,9 +179,9 @@ def fallback_of(known: list[int], ids: list[Id]) -> tuple[str | None, str | None
 def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
     """Items with a number each, for a list of an answer."""
     pairs = zip(columns.tolist(), values.tolist(), strict=True)
-    if served.shown:
+    if served.shown or served.n_learned < served.n_items:
         return [{**served.item(column), name: value} for column, value in pairs]
-    ids, titles = served.json_ids, served.titles  # without a catalogue, much faster
+    ids, titles = served.json_ids, served.titles  # without a catalogue and new items, much faster
     return [{"id": ids[column], "title": titles[column], name: value} for column, value in pairs]
 
 
