@@ -102,8 +102,6 @@ def fit(
     group_options.check(learner, groups, group_column)
     if features is not None and "feature_weight" not in learner.get_params():
         raise OffdiagError(f"--features is for models of the linear family, received --model {model}; leave it out")
-    if features is not None and updatable:
-        raise OffdiagError("--features and --updatable do not go together; leave one of them out")
     local = {
         "--dislike-below": columns.dislike_below is not None,
         "--groups": groups is not None,
@@ -230,6 +228,8 @@ def check_updatable(
         raise OffdiagError(f"{name} cannot be updated; leave --updatable out")
     if not past.can_follow(learner):
         raise OffdiagError(f"a {name} with neighbours cannot be updated; leave --neighbours or --updatable out")
+    if getattr(learner, "prior_weight", "auto") not in ("auto", 0.0):
+        raise OffdiagError(f"a {name} with a prior cannot be updated; leave --prior-weight or --updatable out")
     if columns.dislike_below is not None:
         raise OffdiagError("--updatable does not go with --dislike-below: dislikes are not kept; leave one out")
     if max(columns.min_users, columns.min_items) > 1:

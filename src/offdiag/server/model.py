@@ -143,7 +143,8 @@ class ServedModel:
     def like(self, column: int) -> list[dict[str, Any]]:
         """The items that a new item is like, with the weights of its mixture, strongest first."""
         assert isinstance(self.weights, Grown)
-        return [{**self.item(other), "weight": weight} for other, weight in self.weights.likeness(column - self.n_learned)]
+        found = self.weights.likeness(column - self.n_learned)
+        return [{**self.item(other), "weight": weight} for other, weight in found]
 
     def _titles(self, given: dict[str, str]) -> tuple[list[str], int]:
         """The title of each column, as given, of the catalogue, or its id; and how many have only the id."""
