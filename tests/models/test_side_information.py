@@ -239,6 +239,17 @@ def test_models_with_features_are_saved(tmp_path):
     assert np.array_equal(weights(unused.update(X[:5])), weights(plain.update(X[:5])))
 
 
+@pytest.mark.slow
+def test_a_million_tags_are_learned_from_and_forgotten():
+    X, _ = shop()
+    tags = [[f"t{n}" for n in range(42_000 * place, 42_000 * (place + 1))] + [f"k{place % 3}"] for place in range(24)]
+    features = od.read_features({"item": X.item_ids, "tag": tags}, categories="tag")
+    assert len(features.names) == 24 * 42_000 + 3
+    for model in (od.EDLAE(feature_weight=0.5), od.SparseEDLAE(neighbours=5, feature_weight=0.5), od.Spectral(rank=3)):
+        model.fit(X, item_features=features)
+        assert model.forget(X.select_users([0])).n_users == X.n_users - 1
+
+
 def test_mistakes_are_explained():
     X, features = shop()
     with refused("feature_weight=0.3 needs features of the items"):

@@ -59,7 +59,8 @@ class Side:
         assert self.rows is not None
         own = feature_gram.squares(self.rows)
         total = float(own.sum())
-        return on_grid(float(g[own > 0].sum()), total) if total else 0.0
+        users = float(g[own > 0].sum())
+        return on_grid(users, total) if users > 0 else 0.0
 
     def weight(self, model: Recommender, g: Doubles) -> float:
         """The weight of a pseudo-user next to a Gram with this diagonal."""
