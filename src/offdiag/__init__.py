@@ -27,7 +27,7 @@ _HOMES = {name: entry.module for name, entry in MODELS.items()} | {
     "OverTime": "offdiag.over_time",
     "Recommendations": "offdiag.recommendations",
     "Reranked": "offdiag.reranked",
-    "Result": "offdiag.evaluation",
+    "Result": "offdiag.measured",
     "Scorer": "offdiag.cross_validation",
     "Tuned": "offdiag.tuning",
     "UnknownItemsWarning": "offdiag.errors",

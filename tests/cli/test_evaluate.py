@@ -114,3 +114,20 @@ def test_evaluate_reports_the_items_it_leaves_out(run, folder):
 )
 def test_a_wrong_call_is_one_line(fails, args, words):
     assert words in fails("evaluate", *args)
+
+
+def test_bands_are_those_of_the_library(run, text_of, json_of, monkeypatch):
+    words = ["evaluate", "new.csv", "model.od", "popular.od", "--metric", "ndcg@10", "--bands"]
+    first, last = json_of(*words, notes=True)["models"]
+    assert [row["band"] for row in first["bands"]] == ["head", "middle", "tail"]
+    assert last["bands"][0]["exposure"]["exposure@10"] > first["bands"][0]["exposure"]["exposure@10"]
+    table = pl.read_csv(text_of(*words, notes=True).encode())
+    assert table["band"].unique(maintain_order=True).to_list() == ["all", "head", "middle", "tail"]
+    for row in first["bands"]:
+        own = table.filter((pl.col("file") == "model.od") & (pl.col("band") == row["band"]))
+        found = dict(zip(own["metric"].to_list(), own["mean"].to_list(), strict=True))
+        assert found == row["mean"] | row["exposure"] | {"targets": row["targets"]}
+    monkeypatch.setattr(outputs, "destination", lambda *_, **__: None)  # as on a terminal
+    out = text_of(*words, notes=True)
+    assert "By popularity, model.od" in out
+    assert "share of places" in " ".join(out.split())

@@ -45,7 +45,7 @@ def test_what_was_found_and_left_out_is_printed(run, fails, table):
     assert "1 row is of an item that the model does not know" in shown
     assert "--feature-columns" in fails("fit", "train.csv", "-o", "f.od", *COLUMNS)
     features = ["fit", "train.csv", "-o", "f.od", "--features", "features.csv"]
-    assert "do not go together" in fails(*features, "--updatable")
+    assert "leave --prior-weight or --updatable out" in fails(*features, "--updatable", "--prior-weight", 3)
     assert "linear family" in fails(*features, "--model", "popularity")
     assert "needs features of the items" in fails("fit", "train.csv", "-o", "f.od", "--feature-weight", 0.3)
 
@@ -58,3 +58,13 @@ def test_columns_are_named_by_kind():
         parse_columns("brand")
     with refused("one column of item ids"):
         parse_columns("item=a,item=b")
+
+
+def test_tuning_searches_the_weight_of_the_features(run, json_of, fails, table):
+    options = ["--features", "features.csv", *COLUMNS, "--trials", 3, "--fixed", "l2=20", "--out", "tuned.od"]
+    found = json_of("tune", "train.csv", *options, "--range", "feature_weight=0.2:0.9")
+    assert 0.2 <= found["settings"]["feature_weight"] <= 0.9
+    model = od.load("tuned.od")
+    assert model.settings_["feature_weight"] == found["settings"]["feature_weight"]
+    assert model.item_features_ is not None
+    assert "linear family" in fails("tune", "train.csv", "--features", "features.csv", "--model", "item-knn")

@@ -111,3 +111,23 @@ def test_a_model_of_order_needs_an_order_and_all_columns(fit, fails, untouched, 
     write_log(folder / "untimed.csv", rows, ("user", "item"))
     for call in (["update", "model.od", "untimed.csv"], ["forget", "model.od", "--users", "untimed.csv"]):
         assert "'at'" in untouched(*call)
+
+
+def test_a_model_with_features_follows_the_log(text_of, fit, folder, rows):
+    items = sorted({item for _, item, *_ in rows})
+    lines = [f"{item},kind {place % 3}" for place, item in enumerate([*items, "A brand new thing"])]
+    (folder / "products.csv").write_text("\n".join(["item,kind", *lines, ""]))
+    more = ("--features", "products.csv", "--feature-columns", "categories=kind", "--feature-weight", 0.5)
+
+    def fitted(log, name):
+        text_of("fit", log, "--out", name, "--updatable", *more, *SETTINGS, notes=True)
+
+    fitted("half.csv", "model.od")
+    write_log(folder / "new.csv", [("zoe", "A brand new thing"), ("zoe", rows[0][1])], ("user", "item"))
+    text_of("update", "model.od", "log.csv")
+    text_of("update", "model.od", "new.csv")
+    assert "A brand new thing" in od.load("model.od").item_ids_
+    text_of("forget", "model.od", "--users", "new.csv", "--prove")
+    fitted("log.csv", "whole.od")
+    check_same_model("model.od", "whole.od")
+    assert od.load("model.od").settings_["feature_weight"] == 0.5

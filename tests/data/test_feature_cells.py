@@ -28,6 +28,11 @@ def test_commas_within_names_are_no_separators():
     shop = {"item": [1, 2, 3], "department": ["Toys, Games", "Home, Garden", "Toys, Games"]}
     assert len(read_features(shop, categories=["department"]).names) == 2
     assert len(read_features(shop, categories=["department"], tag_separator=",").names) == 4
+    noted = "department: cells such as 'Toys, Games' are one tag each; if they are several, give tag_separator=','"
+    assert noted in read_features(shop, categories=["department"]).notes
+    for separator in (",", ""):
+        assert not any("one tag each" in note for note in
+                       read_features(shop, categories=["department"], tag_separator=separator).notes)  # fmt: skip
     plain = read_features({"item": [1, 2], "tag": ["a|b", "c"]}, categories=["tag"], tag_separator="")
     assert plain.names == ["tag=a|b", "tag=c"]
 
@@ -54,6 +59,10 @@ def test_embeddings_of_different_lengths_are_an_error():
     features = read_features({"item": [1, 2], "e": [[1.0, 2.0], [2.0, 1.0]]}, vectors=["e"])
     with refused("expected vectors of 2 numbers"):
         read_features({"item": [3, 4], "e": [[1.0], [2.0]]}, like=features)
+    holes = {"item": [1, 2, 3], "e": [[1.0, 2.0], [2.0, float("nan")], [3.0, float("inf")]]}
+    features = read_features({**holes, "item": [1, 2, 3, 4], "e": [*holes["e"], [0.0, 5.0]]}, vectors=["e"])
+    assert (np.abs(features.matrix).sum(axis=1) > 0).tolist() == [True, False, False, True]
+    assert "e: 2 of 4 items have none" in features.notes
     with refused("received other text"):
         read_features({"item": [3, 4], "e": ["one", "two"]}, vectors=["e"])
 

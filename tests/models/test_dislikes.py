@@ -83,6 +83,14 @@ def test_disliked_items_are_in_no_list_of_any_model():
         assert lists.items[0, 0] == next(i for i in longer.items[0].tolist() if i not in refused[0])
 
 
+def test_dislikes_of_unknown_items_are_named_and_change_nothing():
+    X = data(5)
+    for model in (od.EASE(l2=1.0).fit(X), od.EDLAE(l2=1.0, dislike_weight=1.0).fit(X)):
+        with pytest.warns(od.UnknownItemsWarning, match="99"):
+            found = model.recommend([[0, 1]], k=3, disliked=[[2, 99]])
+        np.testing.assert_array_equal(found.items, model.recommend([[0, 1]], k=3, disliked=[[2]]).items)
+
+
 def test_a_model_that_learned_them_is_told_of_dislikes_by_list_or_by_data():
     X = data(5)
     model = od.EDLAE(l2=1.0, dislike_weight=1.0).fit(X)

@@ -72,6 +72,3 @@ def test_few_users_choose_nothing_and_mistakes_are_explained():
         od.NextItem(neighbours=5).fit(X, item_features=features)
     with refused("feature_weight=0.2 needs features of the items"):
         od.NextItem(feature_weight=0.2).fit(X)
-    model = od.NextItem(feature_weight=0.2).fit(X, item_features=features)
-    with refused("fitted with item_features or a prior cannot be updated"):
-        model.update(X)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import offdiag as od
+from offdiag.gramian.sparse import sparse_gram
 from offdiag.models import side_information
 from tests.fixtures.mistakes import refused
 from tests.laws import oracles
@@ -52,9 +53,41 @@ def pseudo_users(X, features, weight, power):
     G = oracles.gram(dense, power)
     F = features.rows(X.item_ids).toarray()
     own = (F**2).sum(axis=1)
-    unit = np.diag(G)[own > 0].sum() / own.sum()
+    unit = 2 ** (np.round(64 * np.log2(np.diag(G)[own > 0].sum() / own.sum())) / 64)  # on the grid of user weights
     return np.vstack([dense * np.sqrt(oracles.user_weights((dense != 0).sum(axis=1), power))[:, None],
                       np.sqrt(weight * unit) * F.T])  # fmt: skip
+
+
+@pytest.mark.parametrize("neighbours", [5, 24])
+def test_vectors_have_negative_products_in_sparse_columns_too(neighbours):
+    X, _ = shop()
+    vectors = np.random.default_rng(5).normal(size=(24, 3)).tolist()
+    features = od.read_features({"item": X.item_ids, "v": vectors}, vectors="v")
+    given = {"dropout": 0.3, "l2": 3.0, "feature_weight": 1.0, "user_power": 0.0, "dtype": "float64"}
+    model = od.SparseEDLAE(neighbours=neighbours, **given).fit(X, item_features=features)
+    for G in (od.gram(X, dtype="float64"), sparse_gram(X)):
+        by_gram = od.SparseEDLAE(neighbours=neighbours, **given).fit_gram(
+            G, item_ids=X.item_ids, item_features=features
+        )
+        np.testing.assert_allclose(weights(model), weights(by_gram), atol=1e-12)
+    if neighbours == 24:
+        dense = od.EDLAE(**given).fit(X, item_features=features)
+        np.testing.assert_allclose(weights(model), weights(dense), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [od.EASE, od.EDLAE, od.SparseEDLAE], ids=lambda cls: cls.__name__)
+def test_features_go_together_with_groups(make):
+    X, features = shop()
+    group = [*np.arange(24) // 3]
+    given = {"l2": 3.0, "user_power": 0.5, "feature_weight": 0.4, "dtype": "float64"}
+    given |= {} if make is od.EASE else {"dropout": 0.3}
+    model = make(**given).fit(X, item_features=features, groups=group)
+    rows = pseudo_users(X, features, 0.4, 0.5)
+    wanted = oracles.grouped_weights(rows.T @ rows, group, given.get("dropout", 0.0), 3.0)
+    np.testing.assert_allclose(weights(model), wanted, atol=1e-10)
+    model.forget(X.select_users(slice(0, 20)))
+    fresh = make(**given).fit(X.select_users(slice(20, 500)), item_features=features, groups=group)
+    np.testing.assert_allclose(weights(model), weights(fresh), atol=1e-12)
 
 
 @pytest.mark.parametrize("make", GRAM_MODELS, ids=lambda cls: cls.__name__)
@@ -187,23 +220,34 @@ def test_a_prior_is_used_as_much_as_it_helps():
     assert od.EASE().fit(X, prior=bad).settings_["prior_weight"] == 0
 
 
-def test_models_with_features_are_saved_and_not_changed(tmp_path):
+def test_models_with_features_are_saved(tmp_path):
     X, features = shop()
     model = od.EDLAE(feature_weight=0.2).fit(X, item_features=features)
     model.save(tmp_path / "m.od")
     again = od.load(tmp_path / "m.od")
     assert again.settings_ == model.settings_
     assert np.array_equal(again.recommend(X, k=5).indices, model.recommend(X, k=5).indices)
-    for change in (lambda: model.update(X[:5]), lambda: model.forget(X[:5]), lambda: again.update(X[:5])):
-        with refused("fitted with item_features or a prior cannot be updated"):
-            change()
+    with refused("does not have its Gram any more"):
+        again.update(X[:5])
     with refused("received a model fitted with item_features"):
         model.explain_pair("item 000", "item 001")
-    with refused("fitted with item_features or a prior cannot be updated"):
-        model.save(tmp_path / "u.od", updatable=True)
+    near = od.EDLAE(prior_weight=2.0).fit(X, item_features=features)
+    with refused("fitted with prior_weight cannot be updated"):
+        near.save(tmp_path / "u.od", updatable=True)
     unused = od.EDLAE(feature_weight=0.0).fit(X, item_features=features)
     plain = od.EDLAE().fit(X)
     assert np.array_equal(weights(unused.update(X[:5])), weights(plain.update(X[:5])))
+
+
+@pytest.mark.slow
+def test_a_million_tags_are_learned_from_and_forgotten():
+    X, _ = shop()
+    tags = [[f"t{n}" for n in range(42_000 * place, 42_000 * (place + 1))] + [f"k{place % 3}"] for place in range(24)]
+    features = od.read_features({"item": X.item_ids, "tag": tags}, categories="tag")
+    assert len(features.names) == 24 * 42_000 + 3
+    for model in (od.EDLAE(feature_weight=0.5), od.SparseEDLAE(neighbours=5, feature_weight=0.5), od.Spectral(rank=3)):
+        model.fit(X, item_features=features)
+        assert model.forget(X.select_users([0])).n_users == X.n_users - 1
 
 
 def test_mistakes_are_explained():

@@ -15,6 +15,8 @@ from numba.extending import get_cython_function_address
 from offdiag._kernels.parallel import compiled
 from offdiag._kernels.topk import sift_down
 
+SEEN = 1e-300  # a sum that is 0, of an item that has been seen
+
 
 def _fortran(module: str, name: str, arguments: int) -> Any:
     """A SciPy BLAS or LAPACK function for compiled code; takes addresses. Bound by symbol, so caches stay valid."""
@@ -81,7 +83,8 @@ def add_users(indptr, indices, data, weight, col_ptr, users, positions, i, whole
 def _add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):
     """Add user u's row up to ``end`` to the sums of the item at ``at``; new items are recorded as touched.
 
-    Sums are positive, so a sum of 0 means that an item has not been seen. Empty ``data`` means all values are 1.
+    A sum of 0 means that an item has not been seen: one that cancels, as those of features may, is kept just above it.
+    Empty ``data`` means all values are 1.
     """
     x = weight[u]
     if not x > 0:  # its items would leave the sums at 0 and be recorded again and again
@@ -97,10 +100,11 @@ def _add_user_row(indptr, indices, data, weight, u, at, end, acc, touched, n):
         for p in range(np.uint64(indptr[u]), np.uint64(end)):
             j = indices[p]
             more = x * (value * np.float64(data[p]))
-            if more > 0:  # it may underflow to 0, and then does so for both items
+            if more != 0:  # it may underflow to 0, and then does so for both items
                 touched[n] = j
                 n += np.uint64(acc[j] == 0)
-                acc[j] += more
+                total = acc[j] + more
+                acc[j] = total if total != 0 else SEEN
     return n
 
 

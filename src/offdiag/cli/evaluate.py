@@ -40,6 +40,9 @@ def evaluate(
         float, typer.Option(help="Share of each user's items that the models see; the rest is predicted.")
     ] = FOLD_IN,
     metric: Metrics = None,
+    bands: Annotated[
+        bool, typer.Option("--bands", help="Also by popularity: head, middle, tail, and new items.")
+    ] = False,
     include_seen: IncludeSeen = False,
     history_decay: HistoryDecay = None,
     history_half_life: HistoryHalfLife = None,
@@ -54,7 +57,7 @@ def evaluate(
     """Measure models on new users, and compare each with the first.
 
     The users of DATA must not have been in the training data: a model file holds no users, so this cannot be checked.
-    On a terminal tables; in a pipe CSV, a row per model and metric.
+    On a terminal tables; in a pipe CSV, a row per model and metric, with --bands also per band.
     """
     import offdiag as od
 
@@ -64,7 +67,7 @@ def evaluate(
     with console.working() as work:
         evaluation = measure(
             [(file, od.load(file)) for file in models], data, columns, metric or DEFAULT_METRICS, work,
-            seed=seed, targets=targets, fold_in=fold_in, exclude_seen=not include_seen,
+            seed=seed, targets=targets, fold_in=fold_in, exclude_seen=not include_seen, bands=bands,
             history_decay=history_decay, history_half_life=history_half_life,
         )  # fmt: skip
     evaluation.notes.append(
@@ -127,9 +130,24 @@ class Evaluation:
             for file, kind, result, test in zip(self.files, self.kinds, self.results, differences, strict=True)
             for name in result.mean
         ]  # fmt: skip
+        if self.results[0].bands is not None:
+            return self._table_of_bands(rows)
         kinds = {"file": pl.String, "model": pl.String, "metric": pl.String, "mean": pl.Float64, "sem": pl.Float64}
         more = {"difference": pl.Float64, "difference_sem": pl.Float64, "p_value": pl.Float64}
         return pl.DataFrame(rows, {**kinds, "n_users": pl.Int64, **more}, orient="row").fill_nan(None)
+
+    def _table_of_bands(self, all_items: list[Any]) -> pl.DataFrame:
+        """The same with a row per band: its metrics, its share of the targets, and its share of the places."""
+        import polars as pl
+
+        rows = [(*row[:2], "all", *row[2:6]) for row in all_items]
+        for file, kind, result in zip(self.files, self.kinds, self.results, strict=True):
+            for band in [] if result.bands is None else result.bands.rows:
+                found = {**band.mean, "targets": band.targets, **band.exposure}
+                rows += [(file, kind, band.name, name, found[name], band.sem.get(name), band.n_users) for name in found]
+        text = dict.fromkeys(("file", "model", "band", "metric"), pl.String)
+        numbers = {"mean": pl.Float64, "sem": pl.Float64, "n_users": pl.Int64}
+        return pl.DataFrame(rows, text | numbers, orient="row").fill_nan(None)
 
     def show(self) -> None:
         first = self.results[0]
@@ -146,6 +164,19 @@ class Evaluation:
         left_out = first.n_without_targets
         rest = f"; {left_out:,} without anything to predict left out" if left_out else ""
         console.say(f"{first.n_users:,} users, mean ± standard error{rest}")
+        for file, result in each:
+            if result.bands is not None:
+                heads, rows = result.bands.cells()
+                console.say(f"\nBy popularity, {console.printable(file)}:")
+                narrow = [[row[0], head, cell] for row in rows for head, cell in zip(heads[1:], row[1:], strict=True)]
+                console.show_table(
+                    [heads[0], *(f">{head}" for head in heads[1:])], rows, narrow=(["band", "", ">value"], narrow)
+                )
+        if first.bands is not None:
+            console.say(
+                "head, middle, tail: a third of the interactions each; targets: what a band deserves; exposure: the "
+                "share of places that it gets"
+            )
         if len(self.files) > 1:
             console.say(f"\nDifference from {console.printable(self.files[0])}, paired over users:")
             console.show_table(
@@ -161,7 +192,7 @@ class Evaluation:
 def measure(
     models: Sequence[tuple[str, Recommender]], data: str, columns: ModelColumns, metrics: Sequence[str],
     work: console.Work, *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
-    history_decay: float | None = None, history_half_life: float | None = None,
+    bands: bool = False, history_decay: float | None = None, history_half_life: float | None = None,
 ) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
@@ -194,7 +225,7 @@ def measure(
         )
         held_out = type(part)(histories, wanted, part.user_ids, ordered=part.ordered)
         result = od.evaluate(
-            model, held_out, metrics, exclude_seen=exclude_seen, history_decay=history_decay,
+            model, held_out, metrics, bands=bands, exclude_seen=exclude_seen, history_decay=history_decay,
             history_half_life=history_half_life, progress=work,
         )  # fmt: skip
         evaluation.results.append(result)

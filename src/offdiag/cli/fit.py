@@ -100,10 +100,7 @@ def fit(
     if keep is not None and cluster is None:
         raise OffdiagError("--keep is for full-rank models with --cluster; offdiag compress makes a saved model small")
     group_options.check(learner, groups, group_column)
-    if features is not None and "feature_weight" not in learner.get_params():
-        raise OffdiagError(f"--features is for models of the linear family, received --model {model}; leave it out")
-    if features is not None and updatable:
-        raise OffdiagError("--features and --updatable do not go together; leave one of them out")
+    item_features.check(learner, features, model)
     local = {
         "--dislike-below": columns.dislike_below is not None,
         "--groups": groups is not None,
@@ -149,9 +146,7 @@ def fit(
             if kinds is not None:
                 also["groups"] = kinds
             if known is not None:
-                for note in known.coverage(inter.item_ids).notes:
-                    console.note(note)
-                also["item_features"] = known
+                also["item_features"] = item_features.noted(known, inter.item_ids)
             learner.fit(inter, progress=work, **also)
         if shop is not None:
             products.attach(learner, shop)
@@ -230,6 +225,8 @@ def check_updatable(
         raise OffdiagError(f"{name} cannot be updated; leave --updatable out")
     if not past.can_follow(learner):
         raise OffdiagError(f"a {name} with neighbours cannot be updated; leave --neighbours or --updatable out")
+    if getattr(learner, "prior_weight", "auto") not in ("auto", 0.0):
+        raise OffdiagError(f"a {name} with a prior cannot be updated; leave --prior-weight or --updatable out")
     if columns.dislike_below is not None:
         raise OffdiagError("--updatable does not go with --dislike-below: dislikes are not kept; leave one out")
     if max(columns.min_users, columns.min_items) > 1:

@@ -11,7 +11,10 @@ from offdiag.cli import console
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from offdiag import Features
+    from offdiag.models.recommender import Recommender
 
 KINDS = ("item", "categories", "text", "numbers", "vectors")
 FeatureFile = Annotated[
@@ -42,6 +45,19 @@ def given(features: str | None, columns: str | None) -> Features | None:
     for note in found.notes:
         console.note(note)
     return found
+
+
+def check(learner: Recommender, features: str | None, model: str) -> None:
+    """Check that this model learns from features, before anything is read."""
+    if features is not None and "feature_weight" not in learner.get_params():
+        raise OffdiagError(f"--features is for models of the linear family, received --model {model}; leave it out")
+
+
+def noted(known: Features | None, item_ids: NDArray[Any]) -> Features | None:
+    """The same features; which items lack them, or are not in the data, is printed."""
+    for note in [] if known is None else known.coverage(item_ids).notes:
+        console.note(note)
+    return known
 
 
 def parse_columns(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from typer import Option
 
 from offdiag import checks, wording
-from offdiag.cli import console, fit, group_options, inputs, model_options, outputs
+from offdiag.cli import console, fit, group_options, inputs, item_features, model_options, outputs
 from offdiag.cli.commands import DataFile, Event, Json, KeyFile, ModelName, Seed, Updatable, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "offdiag tune ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag tune ratings.csv --model slim --seconds 600 --study slim.study",
+    "offdiag tune orders.csv --features products.csv --feature-columns item=sku,categories=brand,text=title",
 )
 SHOWN = 10  # trials in the printed table
 END = {"trials": "all were made", "seconds": "time was up"}
@@ -60,6 +61,8 @@ def tune(
         str | None,
         Option("--out", "-o", metavar="MODEL", help="Fit the best settings on all users; save the model there."),
     ] = None,
+    features: item_features.FeatureFile = None,
+    feature_columns: item_features.FeatureColumns = None,
     groups: group_options.Groups = None,
     group_column: group_options.GroupColumn = None,
     updatable: Updatable = False,
@@ -88,11 +91,13 @@ def tune(
     _check_files(data, out, plot, study)
     learner = cls(**held | {name: 1.0 for name in space if name == "half_life"})  # then times count, whatever it is
     group_options.check(learner, groups, group_column)
+    item_features.check(learner, features, model)
     columns = fit.with_events(columns, learner)
     fit.check_updatable(learner, updatable, event, columns, key_file)
     if updatable and out is None:
         raise OffdiagError("--updatable is about the model that --out saves; add --out")
     begin = time.perf_counter()
+    known = item_features.given(features, feature_columns)
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
         inter, ledger = fit.read(data, columns, learner, updatable, event)
@@ -105,6 +110,7 @@ def tune(
             "seed": seed,
         }
         given["groups"] = group_options.read(groups, group_column, inter.item_ids)
+        given["item_features"] = item_features.noted(known, inter.item_ids)
         split, tuned = _search(cls, inter, held_out, metric, given, work)
         if tuned.stopped == "interrupted":
             console.note(f"interrupted after {len(tuned.trials):,} trials; continuing with the best of them")
@@ -112,10 +118,10 @@ def tune(
             if plot is not None:
                 writer.replace_text(Path(plot), figures.overview(tuned).svg())
             work.begin("measuring chosen and automatic settings on test users")
-            gain = tuned.gain(split, progress=work)
+            gain = tuned.gain(split, item_features=known, progress=work)
             if out is not None:
                 work.begin(f"fitting {cls.__name__} on everyone")
-                also: dict[str, Any] = {} if given["groups"] is None else {"groups": given["groups"]}
+                also = {name: given[name] for name in ("groups", "item_features") if given[name] is not None}
                 learner = cls(**tuned.settings).fit(inter, progress=work, **also)
                 fit.save(learner, out, ledger, key_file, gain.tuned, work)
         except KeyboardInterrupt:  # the results of the search are kept

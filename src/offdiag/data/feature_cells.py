@@ -68,6 +68,17 @@ def tag_separator(column: pl.Series) -> str | None:
     return None
 
 
+def undivided(column: pl.Series) -> tuple[str, str] | None:
+    """A cell with a semicolon or comma that is taken as one tag, and that mark."""
+    if is_list(column):
+        return None
+    cells = as_text(column).drop_nulls()
+    for mark in SEPARATORS[1:]:
+        if (held := cells.filter(cells.str.contains(mark, literal=True))).len():
+            return held[0], mark
+    return None
+
+
 def tags(column: pl.Series, rows: Rows, separator: str | None) -> pl.DataFrame:
     """Rows of (row, tag), without blanks."""
     import polars as pl

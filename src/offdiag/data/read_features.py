@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("offdiag")
 KINDS = {"categories": "category", "text": "text", "numbers": "number", "vectors": "vector"}
+SHOWN = 40  # characters of a cell in a note
 Columns = Column | Sequence[Column] | None
 
 
@@ -230,6 +231,12 @@ class _Reader:
             mark = feature_cells.tag_separator(column) if self.separator is None else self.separator or None
             if mark is not None and self.separator is None:
                 self.notes.append(f"{name}: the mark between tags is {mark!r}")
+            elif self.separator is None and (one := feature_cells.undivided(column)):
+                cell, possible = one[0][:SHOWN], one[1]
+                self.notes.append(
+                    f"{name}: cells such as {cell!r} are one tag each; if they are several, give "
+                    f"tag_separator={possible!r}"
+                )
             tags, shared = Tags.learn(feature_cells.tags(column, self.rows, mark), self.n)
             if not tags.width:
                 return self._drop(name, f"since all items have {shared[0]!r}" if shared else "since no item has any")

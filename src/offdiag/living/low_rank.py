@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
+from offdiag.models.side_information import side_of_fit
 from offdiag.models.source import product_of
 from offdiag.solvers.products import check_range
 from offdiag.weights import LowRank, Symmetric
@@ -32,9 +33,9 @@ def follow(model: LowRankModel, change: Change, progress: Progress | None) -> Ne
     """
     G = change.G
     check_not_empty(G.n_interactions, G.n_users, G.n_items)
-    product = product_of(G, model.dtype)
-    check_range(product)
     used = model._unfitted_copy()
+    product = side_of_fit(model, change.item_ids).added(product_of(G, model.dtype), used)
+    check_range(product)
     warm = used.rank < int(np.count_nonzero(product.g)) and _share_changed(change) <= SMALL
     attributes, gain = used._learn(product, progress, _start(model, change) if warm else None)
     if attributes["stopped_"] == "interrupted":

@@ -112,10 +112,10 @@ def check_changeable(model: Recommender) -> None:
         raise OffdiagError(
             f"a {name} with neighbours cannot be updated or made to forget: fit it again on the changed data"
         )
-    if model.settings_.get("feature_weight") or model.settings_.get("prior_weight"):
+    if model.settings_.get("prior_weight"):
         raise OffdiagError(
-            f"a {name} fitted with item_features or a prior cannot be updated or made to forget: its Gram holds more "
-            "than users; fit it again on the changed data"
+            f"a {name} fitted with prior_weight cannot be updated or made to forget: the prior may have been learned "
+            "from its users; fit it again on the changed data"
         )
     if isinstance(source, Gram) and source.dtype == np.float32 and not counts_users(source):
         raise OffdiagError(  # rounded sums keep a trace of subtracted users

@@ -13,6 +13,7 @@ from offdiag.living import exact_change
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
 from offdiag.models.full_rank import inverse_propensity
+from offdiag.models.side_information import side_of_fit
 from offdiag.progress import Progress
 from offdiag.solvers import gram_rows, gram_supports, support
 from offdiag.weights import Smoothed, Sparse
@@ -37,7 +38,17 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
             f"does only at user_power=1, not {settings['user_power']:g}; fit it again on the changed data"
         )
     check_not_empty(change.G.n_interactions, change.G.n_users, change.G.n_items)
+    used, side = model._unfitted_copy(), side_of_fit(model, change.item_ids)
     G = change.G if isinstance(change.G, SparseGram) else of_packed(change.G)
+    users_before = G.own_diagonal()
+    users_before[change.items] = np.diagonal(change.before)
+    if side.rows is not None:  # an item that comes has pairs wherever it shares a feature
+        again = change.places is not None or side.weight(used, users_before) != side.weight(used, G.own_diagonal())
+        if again:
+            return exact_change.refit(model, change.G, change.item_ids, progress)
+        with_features = side.added_gram(G, used)
+        assert isinstance(with_features, SparseGram)
+        G = with_features
     penalty = settings["l2"] / G.scale
     # Penalties differ by item, all columns share a byte budget, or the common penalty has made a step: all change.
     moved = getattr(model, "penalty_", None) != penalty or settings.get("max_bytes") is not None
@@ -46,7 +57,7 @@ def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> New
     growth = 1 + settings["dropout"] / (1 - settings["dropout"])
     g = G.own_diagonal()
     g_before = g.copy()
-    g_before[change.items] = np.diagonal(change.before)
+    g_before[change.items] = np.diagonal(change.before) + (g - change.G.own_diagonal())[change.items]
     k = max(min(settings["neighbours"], G.n_items - 1), 1)
     fresh = gram_supports.touched(G, change.items, g_before * growth + penalty, g * growth + penalty, k)
     places = np.arange(B.shape[0]) if change.places is None else change.places

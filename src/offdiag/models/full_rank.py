@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from offdiag import memory
 from offdiag.errors import OffdiagError
@@ -121,7 +122,7 @@ class FullRankModel(_Settings):
         kinds, disliked = grouping_of(used, groups, source.item_ids), dislikes.dislikes_of(used, X)
         self._check_memory(matrix.shape[1] + (0 if disliked is None else len(np.unique(disliked.indices))))
         side = side_of(used, source.item_ids, item_features, prior)
-        _check_together(side, groups=kinds is not None, dislikes=disliked is not None)
+        _check_together(used, side, kinds, disliked)
         auto.from_data(matrix, used, progress=progress)
         if disliked is not None:
             rarity = inverse_propensity(source.popularity, used.propensity_power)
@@ -157,7 +158,7 @@ class FullRankModel(_Settings):
         self._check_memory(G.n_items)
         side = side_of(used, source.item_ids, item_features, prior)
         auto.from_gram(G, used)
-        _check_together(side, groups=kinds is not None)
+        _check_together(used, side, kinds)
         side_information.require_numbers(used, side)
         return self._solve(G.astype(self.dtype), used, source, kinds, progress, side)._keep_features(side.features)
 
@@ -232,13 +233,14 @@ class FullRankModel(_Settings):
         cholesky.check_feasible(m, itemsize, extra=extra)
 
 
-def _check_together(side: Side, **others: bool) -> None:
-    """Features and a prior have no formula together with groups or dislikes."""
-    if side.rows is None and side.prior is None:
-        return
-    for name, given in others.items():
-        if given:
-            raise OffdiagError(f"expected item_features and a prior without {name}, received both; leave one out")
+def _check_together(
+    used: FullRankModel, side: Side, kinds: Grouping | None, disliked: sparse.csr_array | None = None
+) -> None:
+    """A prior has no formula together with groups, and neither features nor a prior have one with dislikes."""
+    if disliked is not None and (side.rows is not None or side.prior is not None):
+        raise OffdiagError("expected item_features and a prior without dislikes, received both; leave one out")
+    if kinds is not None and (side.prior is not None or used.prior_weight not in ("auto", 0.0)):
+        raise OffdiagError("expected a prior without groups, received both; leave one out")
 
 
 def inverse_propensity(popularity: NDArray[np.float64], power: float) -> NDArray[np.float64]:

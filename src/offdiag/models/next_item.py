@@ -23,7 +23,7 @@ from offdiag.models import fields, order_defaults, order_features
 from offdiag.models.fields import Auto, number
 from offdiag.models.ordered import as_pairs, read_ordered
 from offdiag.models.recommender import Recommender
-from offdiag.models.side_information import Side, side_of
+from offdiag.models.side_information import Side, side_of, side_of_fit
 from offdiag.models.source import Reading
 from offdiag.models.sparse import block_bytes
 from offdiag.progress import Progress, reporter
@@ -232,7 +232,9 @@ class NextItem(Recommender):
     def _refit(self, G: Gram | SparseGram, progress: Progress | None = None, item_ids: Any = None) -> Self:
         assert isinstance(G, OrderGram)
         fresh = self._unfitted_copy()
-        weights = fresh._solve(G.mixed(number(fresh.mix), fresh.dtype), progress)
+        sums = G.mixed(number(fresh.mix), fresh.dtype)
+        order_features.add(sums, side_of_fit(self, np.arange(G.n_items) if item_ids is None else item_ids), fresh)
+        weights = fresh._solve(sums, progress)
         return fresh._store(weights, np.arange(G.n_items), G.item_sums, G.n_users, self.settings_)
 
     def _follow(self, change: Change, progress: Progress | None) -> NewWeights:

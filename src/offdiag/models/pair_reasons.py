@@ -11,7 +11,7 @@ from offdiag import reasons
 from offdiag.data.groups import group_numbers
 from offdiag.data.ids import positions
 from offdiag.errors import OffdiagError
-from offdiag.living.past import gram_of
+from offdiag.living.past import gram_of, learned_ids
 from offdiag.models.full_rank import inverse_propensity
 from offdiag.models.low_rank import WeightDecayLAE
 from offdiag.models.recommender import Recommender
@@ -24,6 +24,11 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     for asked, place in ((item, a), (other, b)):
         if place < 0:
             raise OffdiagError(f"the model has no item {asked!r}; ids are compared exactly, with their type")
+        if place >= model.weights_.learned.shape[0]:
+            raise OffdiagError(
+                f"explain_pair needs items that users have chosen, and {asked!r} was added after the fit: its weights "
+                "are those of the items it is like (model.new_items_)"
+            )
     if a == b:
         raise OffdiagError(f"a pair is two different items, received {item!r} twice")
     settings, W = model.settings_, model.weights_
@@ -46,7 +51,7 @@ def explain(model: Recommender, item: Any, other: Any) -> reasons.PairReason:
     G = gram_of(model)
     row = np.array(G.row(a), dtype=np.float64)
     if model.groups_ is not None:  # H has 1 + c times the Gram within a group
-        numbers = group_numbers(model.groups_, model.item_ids_)
+        numbers = group_numbers(model.groups_, learned_ids(model))
         same = numbers == numbers[a]
         same[[a, b]] = False
         row[same] /= 1 - settings.get("dropout", 0.0)

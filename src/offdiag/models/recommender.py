@@ -274,9 +274,15 @@ class Recommender(new_items.Growing):
         return gram(matrix, user_power, progress=progress)
 
     def _refit(self, G: Gram | SparseGram, progress: Progress | None = None, item_ids: Any = None) -> Self:
-        """A model with these settings, learned from a Gram; groups are matched by the ids of its items."""
+        """A model with these settings, learned from a Gram; groups and features are matched by the ids of its items."""
         fresh: Any = self._unfitted_copy()
-        words = {} if self._groups is None else {"item_ids": item_ids, "groups": self._groups}
+        words: dict[str, Any] = {} if self._groups is None else {"item_ids": item_ids, "groups": self._groups}
+        if self.settings_.get("feature_weight"):
+            assert self._features is not None
+            if self._features.coverage(item_ids).n_covered:
+                words |= {"item_ids": item_ids, "item_features": self._features}
+            else:  # their last item has gone
+                fresh.feature_weight = 0.0
         fitted: Self = fresh.fit_gram(G, progress=progress, **words)
         return fitted
 

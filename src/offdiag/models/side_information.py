@@ -9,7 +9,7 @@ from the rest. A weight above 0 is taken if it ranks them better by more than th
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from offdiag.data.read_features import read_features
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram, gram
-from offdiag.gramian.user_weights import diagonal, user_weights
+from offdiag.gramian.sparse import SparseGram
+from offdiag.gramian.user_weights import diagonal, on_grid, user_weights
 from offdiag.models.fields import number
 from offdiag.progress import Progress
 from offdiag.solvers import cholesky, feature_gram, prior
@@ -51,11 +52,15 @@ class Side:
     features: Features | None = None  # as given, for items that are added later
 
     def unit(self, g: Doubles) -> float:
-        """The weight of a pseudo-user at feature_weight 1, for g = diag(G): both have the same sum of squares."""
+        """The weight of a pseudo-user at feature_weight 1, for g = diag(G): both have the same sum of squares.
+
+        On the grid of user weights, so that most updates leave it as it is.
+        """
         assert self.rows is not None
         own = feature_gram.squares(self.rows)
         total = float(own.sum())
-        return float(g[own > 0].sum()) / total if total else 0.0
+        users = float(g[own > 0].sum())
+        return on_grid(users, total) if users > 0 else 0.0
 
     def weight(self, model: Recommender, g: Doubles) -> float:
         """The weight of a pseudo-user next to a Gram with this diagonal."""
@@ -67,6 +72,18 @@ class Side:
         if weight := self.weight(model, G.own_diagonal()):
             assert self.rows is not None
             feature_gram.add(G.values, self.rows, weight)
+
+    def added_gram(self, G: Gram | SparseGram, model: Recommender) -> Gram | SparseGram:
+        """A Gram of the users and the pseudo-users, who are not counted as users; G itself without any."""
+        weight = self.weight(model, G.own_diagonal())
+        if not weight:
+            return G
+        assert self.rows is not None
+        if isinstance(G, Gram):
+            G = G.astype(np.float64)
+            feature_gram.add(G.values, self.rows, weight)
+            return G
+        return replace(G, **feature_gram.added_rows(G.tocsr(), self.rows, weight))
 
     def added(self, product: Product, model: Recommender) -> Product:
         """Products with the Gram of the users and the pseudo-users."""
@@ -85,7 +102,7 @@ class Side:
         if not own:
             return matrix, weight
         assert self.rows is not None
-        below = sparse.csr_array(self.rows.T).astype(matrix.dtype)
+        below = sparse.csr_array(self.rows.T).astype(getattr(model, "dtype", matrix.dtype))
         stacked = sparse.csr_array(sparse.vstack([matrix, below], format="csr"))
         return stacked, np.concatenate([weight, np.full(below.shape[0], own)])
 
@@ -132,6 +149,14 @@ def side_of(model: Recommender, item_ids: NDArray[Any], item_features: Any = Non
             _LOG.info("%s", note)
         rows = features.rows(item_ids)
     return Side(rows, None if prior is None else _prior(prior, item_ids), features)
+
+
+def side_of_fit(model: Recommender, item_ids: NDArray[Any]) -> Side:
+    """The features that a fitted model learned from, for these items; none where their weight is 0."""
+    features = model.item_features_
+    if features is None or not model.settings_.get("feature_weight"):
+        return NO_SIDE
+    return Side(features.rows(item_ids), None, features)
 
 
 def _prior(prior: Any, item_ids: NDArray[Any]) -> NDArray[np.floating]:

@@ -148,17 +148,19 @@ class SparseEDLAE(Regression):
         *,
         item_ids: Any = None,
         groups: Any = None,
+        item_features: Any = None,
         progress: Progress | bool | None = None,
     ) -> Self:
         """Learn from a Gram alone, with its ``user_power``. G is not changed. Memory: the size of G once more.
 
+        ``item_features``, whose ``feature_weight`` must be a number, add 12 bytes per pair of items that share one.
         A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
         """
         progress = reporter(progress)
         settings = self._valid_settings()
-        side_of(self, np.zeros(0))  # features are not learned from a Gram
         check_gram(G, settings["user_power"], also=SparseGram)
         source = read_gram(G, item_ids)
+        side = side_of(self, source.item_ids, item_features)
         kinds = grouping_of(self, groups, source.item_ids)
         if settings["rank"] and G.user_power != 1:
             raise OffdiagError("the smooth part (rank > 0) is not learned from a Gram; use fit with data, or rank=0")
@@ -167,16 +169,19 @@ class SparseEDLAE(Regression):
         k = self._check_memory(m, 0, settings, also=also)
         used = self._with(settings)
         auto.from_gram(G, used)
+        side_information.require_numbers(used, side)
+        users, G = G, side.added_gram(G, used)
         if isinstance(G, SparseGram):
             columns = sparse_from_gram.by_rows(G, k, used, block_bytes(used.block_bytes), kinds, progress)
         else:
             columns = sparse_from_gram.packed_rows(G, k, used, kinds, progress)
         supports, explained = support.to_size(columns.supports, columns.H, used._budget(m), columns.solve)
-        smooth = self._smooth_of(G, used.rank, progress)
-        return self._finish(
+        smooth = self._smooth_of(users, used.rank, progress)
+        self._finish(
             supports, columns.rank, columns.g, explained, G.scale, used._settings(), **vars(source), smooth=smooth,
             kinds=kinds,
         )  # fmt: skip
+        return self._keep_features(side.features)
 
     def _budget(self, m: int) -> int | None:
         """Bytes for the weights of the columns."""

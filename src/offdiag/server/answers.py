@@ -124,6 +124,7 @@ def explain(served: ServedModel, asked: schemas.Explain) -> dict[str, Any]:
         "score": reason.score,
         "rank": rank,
         "contributions": parts,
+        **({} if column < served.n_learned else {"like": served.like(column)}),
         "unknown": unknown,
     }
 

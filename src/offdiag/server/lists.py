@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -95,48 +96,48 @@ def with_dislikes(
     return [column for column, _ in row], np.array([value for _, value in row], dtype=np.float32)
 
 
-async def best(
-    scorer: Scorer,
-    served: ServedModel,
-    history: list[int],
-    values: NDArray[np.floating] | None,
-    only: Filter,
-    asked: schemas.ListOptions,
-    k: int,
-) -> Ranked:
-    """The k best items for a row of numbers."""
-    if not history:
-        return popular(served, k, only.allowed)
-    if not only.is_short:
-        return await scorer.top_k(served, history, k, asked.exclude_seen, only.allowed, values)
-    found, scores = await scorer.top_k(served, history, k + len(only.block), asked.exclude_seen, values=values)
-    if only.block:
-        kept = ~np.isin(found, only.block)
-        found, scores = found[kept][:k], scores[kept][:k]
-    return found, scores
+@dataclass(frozen=True)
+class _Question:
+    """A row of numbers, and what may be in the list for it."""
 
+    scorer: Scorer
+    served: ServedModel
+    history: list[int]
+    values: NDArray[np.floating] | None
+    only: Filter
+    asked: schemas.ListOptions
 
-async def best_of_groups(
-    scorer: Scorer,
-    served: ServedModel,
-    history: list[int],
-    values: NDArray[np.floating] | None,
-    only: Filter,
-    asked: schemas.ListOptions,
-) -> Ranked:
-    """The best items of the k best groups: of a list that is made longer until it has as many groups."""
-    try:
-        groups = served.groups
-    except OffdiagError as error:
-        raise Refusal(409, str(error)) from None
-    length = asked.k
-    while True:
-        length = min(GROUP_POOL * length, served.n_items)
-        found, scores = await best(scorer, served, history, values, only, asked, length)
-        _, first = np.unique(groups[found], return_index=True)
-        if len(first) >= asked.k or len(found) < length or length == served.n_items:
-            kept = np.sort(first)[: asked.k]
-            return found[kept], scores[kept]
+    async def answer(self) -> Ranked:
+        return await (self._best_of_groups() if self.asked.one_per_group else self._best(self.asked.k))
+
+    async def _best(self, k: int) -> Ranked:
+        """The k best items."""
+        only, seen = self.only, self.asked.exclude_seen
+        if not self.history:
+            return popular(self.served, k, only.allowed)
+        if not only.is_short:
+            return await self.scorer.top_k(self.served, self.history, k, seen, only.allowed, self.values)
+        longer = k + len(only.block)
+        found, scores = await self.scorer.top_k(self.served, self.history, longer, seen, values=self.values)
+        if only.block:
+            kept = ~np.isin(found, only.block)
+            found, scores = found[kept][:k], scores[kept][:k]
+        return found, scores
+
+    async def _best_of_groups(self) -> Ranked:
+        """The best items of the k best groups: of a list that is made longer until it has as many groups."""
+        try:
+            groups = self.served.groups
+        except OffdiagError as error:
+            raise Refusal(409, str(error)) from None
+        k = length = self.asked.k
+        while True:
+            length = min(GROUP_POOL * length, self.served.n_items)
+            found, scores = await self._best(length)
+            _, first = np.unique(groups[found], return_index=True)
+            if len(first) >= k or len(found) < length or length == self.served.n_items:
+                kept = np.sort(first)[:k]
+                return found[kept], scores[kept]
 
 
 async def make_list(
@@ -151,10 +152,7 @@ async def make_list(
     unknown = distinct_unknown(served, [*unknown, *only.unknown], asked.strict)
     if only.disliked and served.weights.takes_dislikes:
         history, values = with_dislikes(history, values, only.disliked)
-    if asked.one_per_group:
-        found, scores = await best_of_groups(scorer, served, history, values, only, asked)
-    else:
-        found, scores = await best(scorer, served, history, values, only, asked, asked.k)
+    found, scores = await _Question(scorer, served, history, values, only, asked).answer()
     items = entries(served, found, "score", scores)
     if not history:
         with_users(served, found, items)
@@ -163,6 +161,8 @@ async def make_list(
         async with scorer.reasons:
             for n, (item, column) in enumerate(zip(items, found.tolist(), strict=True), 1):
                 item["reasons"] = reasons(served, at, values, column, asked.reasons)
+                if column >= served.n_learned:
+                    item["like"] = served.like(column)
                 if n % REASONS_PER_TURN == 0:
                     await asyncio.sleep(0)
     fallback, why = fallback_of(history, ids)
@@ -177,9 +177,9 @@ def fallback_of(known: list[int], ids: list[Id]) -> tuple[str | None, str | None
 def entries(served: ServedModel, columns: NDArray[np.int64], name: str, values: NDArray[Any]) -> list[dict[str, Any]]:
     """Items with a number each, for a list of an answer."""
     pairs = zip(columns.tolist(), values.tolist(), strict=True)
-    if served.shown:
+    if served.shown or served.n_learned < served.n_items:
         return [{**served.item(column), name: value} for column, value in pairs]
-    ids, titles = served.json_ids, served.titles  # without a catalogue, much faster
+    ids, titles = served.json_ids, served.titles  # without a catalogue and new items, much faster
     return [{"id": ids[column], "title": titles[column], name: value} for column, value in pairs]
 
 

@@ -25,7 +25,7 @@ from offdiag.models.grouping import listed_groups
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
 from offdiag.server.search import Search
-from offdiag.weights import Weights
+from offdiag.weights import Grown, Weights
 
 Id = int | str  # of an item, as in JSON
 Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
@@ -67,6 +67,7 @@ class ServedModel:
         self.recency = self.model.ask(1).recency  # as it was learned
         self.ids: list[Id] = self.model.item_ids_.tolist()
         self.n_items = len(self.ids)
+        self.n_learned = self.weights.learned.shape[0]  # items that were added after the fit come after these
         self.column: dict[Id, int] = dict(zip(self.ids, range(self.n_items), strict=True))
         self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers are sent as text, since a browser would round them, and accepted as either.
@@ -135,7 +136,15 @@ class ServedModel:
     def item(self, column: int) -> dict[str, Any]:
         """An item of an answer: id, title, and what else the catalogue says about it."""
         item = {"id": self.json_ids[column], "title": self.titles[column]}
-        return item | self._row(column) if self.shown else item
+        if self.shown:
+            item |= self._row(column)
+        return item if column < self.n_learned else item | {"new": True}
+
+    def like(self, column: int) -> list[dict[str, Any]]:
+        """The items that a new item is like, with the weights of its mixture, strongest first."""
+        assert isinstance(self.weights, Grown)
+        found = self.weights.likeness(column - self.n_learned)
+        return [{**self.item(other), "weight": weight} for other, weight in found]
 
     def _titles(self, given: dict[str, str]) -> tuple[list[str], int]:
         """The title of each column, as given, of the catalogue, or its id; and how many have only the id."""
@@ -160,6 +169,7 @@ class ServedModel:
                 "name": self.name,
                 "class": about["model"],
                 **{name: about[name] for name in ("weights", "settings", "n_users", "n_items")},
+                "new_items": self.n_items - self.n_learned,
                 "metrics": _metrics(about.get("metrics")),
                 **{name: about[name] for name in ("created", "bytes", "updatable")},
                 "columns": [] if self.catalogue is None else list(self.catalogue.columns),

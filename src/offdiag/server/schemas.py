@@ -139,6 +139,7 @@ class Item(BaseModel):
     price: Annotated[float | str | None, about("As in the catalogue: a number, or text with a currency.")] = None
     link: Annotated[str | None, about("Address of the item's own page.")] = None
     group: Annotated[str | None, about("Items of one group are variants of each other.")] = None
+    new: Annotated[bool | None, about("True: added after the fit, and no user has it. Left out otherwise.")] = None
 
 
 Users = Annotated[
@@ -157,6 +158,15 @@ class Found(BaseModel):
     exact: Annotated[bool, about("False: no title has all words, and these are the nearest titles.")]
 
 
+class Like(Item):
+    weight: Annotated[float, about("Its part in the weights of the new item.")]
+
+
+Alike = Annotated[
+    list[Like] | None, about("Of a new item: the items that it is like, whose weights it has. Left out otherwise.")
+]
+
+
 class Reason(Item):
     contribution: Annotated[float, about("What this item of the history adds to the score.")]
 
@@ -168,6 +178,7 @@ class Scored(Item):
 class Recommended(Scored):
     users: Users = None  # in lists of popular items
     reasons: Annotated[list[Reason] | None, about("Strongest first; only if asked for.")] = None
+    like: Alike = None  # with the reasons
 
 
 class Recommendations(BaseModel):
@@ -202,6 +213,7 @@ class Explanation(BaseModel):
     score: float
     rank: Annotated[int | None, about("Its place in the whole list, from 1; null if it is in the history.")]
     contributions: Annotated[list[Contribution], about("Strongest first; they add up to the score.")]
+    like: Alike = None
     unknown: Unknown
 
 
@@ -259,6 +271,7 @@ class Card(BaseModel):
     settings: dict[str, Any]
     n_users: int
     n_items: int
+    new_items: Annotated[int, about("How many of them were added after the fit and have no users yet.")]
     metrics: Annotated[dict[str, Metric] | None, about("Measured on held-out users before saving.")]
     created: str
     bytes: int

@@ -8,9 +8,13 @@ Equals    ``G + w * F @ F.T``
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from offdiag import memory
 from offdiag.gramian import layout
 from offdiag.solvers import Doubles, Floats, blas
 from offdiag.solvers.products import Product
@@ -36,6 +40,29 @@ def add(values: Floats, F: sparse.csr_array, weight: float) -> None:
         blas.add_outer(values, np.ascontiguousarray(some, dtype=values.dtype), weight)
     if len(rare):
         _add_rare(values, sparse.csr_array(F[:, rare]), weight)
+
+
+def added_rows(G: sparse.csr_array, F: sparse.csr_array, weight: float) -> dict[str, NDArray[Any]]:
+    """The same for a matrix by rows: the arrays of the sum.
+
+    Cost and memory: a number for each pair of items that share a feature; m² if one feature is in all.
+    """
+    m = F.shape[0]
+    filled = np.bincount(F.indices, minlength=F.shape[1]).astype(np.float64)
+    pairs = int(min((filled**2).sum(), float(m) * m))
+    memory.require(
+        24 * (pairs + G.nnz), f"the Gram of {m:,} items, of which {pairs:,} pairs share a feature,",
+        "leave out features that many items have, or fit again on the changed data",
+    )  # fmt: skip
+    F = F.astype(np.float64)
+    total = sparse.csr_array(G.astype(np.float64) + weight * sparse.csr_array(F @ F.T))
+    total.eliminate_zeros()
+    total.sort_indices()
+    return {
+        "indptr": total.indptr.astype(np.int64),
+        "indices": total.indices.astype(np.int32),
+        "values": total.data,
+    }
 
 
 def _add_rare(values: Floats, F: sparse.csr_array, weight: float) -> None:

@@ -11,6 +11,7 @@ Equals    ``np.linalg.inv(H + Δ)``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,8 +106,17 @@ def _low_rank(values: Floats, m: int, step: Step) -> tuple[Doubles, Doubles] | N
     return W, np.where(d < 0, -1.0, 1.0)
 
 
-def residual(values: Floats, G: Floats, m: int, penalty: Doubles, live: NDArray[np.bool_]) -> tuple[float, Doubles]:
+def residual(
+    values: Floats,
+    G: Floats,
+    m: int,
+    penalty: Doubles,
+    live: NDArray[np.bool_],
+    more: Callable[[Doubles], Doubles] | None = None,
+) -> tuple[float, Doubles]:
     """How far C is from the inverse of H = G + dMat(penalty), on the items that are in use.
+
+    ``more`` multiplies rows by a further symmetric part of H.
 
     Returns the largest ‖H C z − z‖/‖z‖ for ``PROBES`` vectors z of random signs, and an estimate of ‖(C − H⁻¹)_i‖ for
     each item i: the root of the mean square of (C (H C z − z))_i. It bounds every entry of the row if C is close
@@ -115,7 +125,10 @@ def residual(values: Floats, G: Floats, m: int, penalty: Doubles, live: NDArray[
     """
     z = np.random.default_rng(m).choice(np.array([-1.0, 1.0]), (PROBES, m)) * live
     y = _kernels.packed_rows.products(values, m, z) * live
-    r = (_kernels.packed_rows.products(G, m, y) + penalty * y - z) * live
+    Hy = _kernels.packed_rows.products(G, m, y) + penalty * y
+    if more is not None:
+        Hy += more(y)
+    r = (Hy - z) * live
     E = _kernels.packed_rows.products(values, m, r)
     norm = float(np.sqrt((r**2).sum(axis=1)).max(initial=0.0))  # about the Frobenius norm of H C − I
     distance = np.sqrt((E**2).mean(axis=0)) * live

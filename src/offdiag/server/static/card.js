@@ -11,7 +11,8 @@ export const cards = (abouts) => abouts.flatMap(card);
 function card(about) {
   const facts = [
     ["kind", about.class],
-    ["learned from", `${count(about.n_users)} users, ${count(about.n_items)} items`],
+    ["learned from", `${count(about.n_users)} users, ${count(about.n_items - about.new_items)} items`],
+    ["new items", about.new_items && `${count(about.new_items)}, which nobody has yet`],
     ["order", about.ordered && "recent choices count for more"],
     ["file", `${about.weights} weights, ${size(about.bytes)}`],
     ["saved", day(about.created)],

@@ -29,6 +29,16 @@ export function picture(item, pictured) {
 
 export const hasPictures = (items) => items.some((item) => address(item.image, ["https:"]));
 
+/** A mark for what was added after the fit; null for all others. */
+export const newMark = (item) => (item.new ? h("span", { class: "new", title: "Added after the model was fitted; nobody has it yet" }, "new") : null);
+
+/** Why a new item is recommended: the items that it is like. */
+export function becauseLike(parts, most) {
+  const titles = parts.slice(0, most).map((part) => part.title);
+  const last = titles.length > 1 ? ` and ${titles.pop()}` : "";
+  return `because it is like ${titles.join(", ")}${last}`;
+}
+
 /** Category, price and link in one line; null if there are none. */
 export function facts(item) {
   const href = address(item.link, ["https:", "http:"]);

@@ -1,8 +1,10 @@
 // Ranked lists: of one model with reasons, or of two, side by side or merged, with what each ranks differently.
 
 import { bar, column, count, h, iconButton, scaleOf, share } from "./dom.js";
-import { facts, hasPictures, picture } from "./item.js";
+import { becauseLike, facts, hasPictures, newMark, picture } from "./item.js";
 import { keyOf } from "./state.js";
+
+const LIKE = 3; // items that a new one is like, under a recommendation
 
 const listClass = (pictured) => (pictured ? "items pictured" : "items");
 
@@ -17,7 +19,8 @@ export function oneList(reply, act, popular) {
     row(item, n + 1, reply.model, act, {
       pictured,
       score: popular ? null : score(item.score),
-      below: popular ? popularity(item) : (item.reasons ?? []).length ? reasons(item.reasons, scale, write) : null,
+      below: [popular ? popularity(item) : (item.reasons ?? []).length ? reasons(item.reasons, scale, write) : null,
+        item.like?.length ? h("p", { class: "reasons like" }, becauseLike(item.like, LIKE)) : null],
     })));
 }
 
@@ -30,6 +33,7 @@ function reasons(parts, scale, write) {
 
 /** Why an item is in the list of popular ones: how many users have it, or its share of all interactions. */
 function popularity(item) {
+  if (item.new) return h("p", { class: "reasons popularity" }, "nobody has it yet");
   const users = typeof item.users === "number";
   return h("p", { class: "reasons popularity" },
     users ? bar(item.users, 0, 1) : null,
@@ -103,7 +107,7 @@ function row(item, rank, model, act, { score, below = null, badge = null, side =
     h("div", { class: "line" },
       place ? h("span", { class: "rank", "aria-hidden": "true" }, count(rank)) : null,
       picture(item, pictured),
-      h("div", { class: "what" }, title, facts(item)),
+      h("div", { class: "what" }, title, newMark(item), facts(item)),
       badge,
       score === null ? null : h("span", { class: "score", title: "score" }, score),
       act.has(item.id) ? null : h("span", { class: "actions" },

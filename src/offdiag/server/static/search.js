@@ -54,7 +54,7 @@ export function search({ model, has, pick, failed, say }) {
           onclick: () => choose(item),
         },
         h("span", { class: "name" }, item.title),
-        h("span", { class: "soft" }, has(item.id) ? "in your history" : typeof item.users === "number" ? `${share(item.users)} of users` : `popularity ${count(item.popularity)}`)),
+        h("span", { class: "soft" }, has(item.id) ? "in your history" : item.new ? "new" : typeof item.users === "number" ? `${share(item.users)} of users` : `popularity ${count(item.popularity)}`)),
       ),
     );
     const rest = reply.total - found.length;

@@ -2,6 +2,7 @@
 
 import { bar, column, count, h, iconButton, number, scaleOf } from "./dom.js";
 import { post } from "./api.js";
+import { becauseLike, newMark } from "./item.js";
 import { keyOf } from "./state.js";
 
 const SIMILAR = 8;
@@ -59,6 +60,7 @@ function explanation({ reply, error }, model, history) {
     h("p", { class: "soft" }, `${place}. What each item of your history adds; together the score of ${number(reply.score)}.`
       + (ages.size ? " Older choices count for less." : "")
       + (parts[0]?.rank_without === null ? " The history is too long for ranks without each." : "")),
+    ...(reply.like?.length ? [h("p", { class: "soft like" }, `It is new, and nobody has it yet: it is here ${becauseLike(reply.like, reply.like.length)}.`)] : []),
     h("ul", { class: "bars" }, lines),
   ];
 }
@@ -127,7 +129,7 @@ function similar({ reply, error }, act, item) {
   return [
     h("h4", {}, "Similar items"),
     h("ul", { class: "similar" }, reply.items.map((other) => h("li", {},
-      h("span", { class: "name" }, other.title),
+      h("span", { class: "name" }, other.title, newMark(other)),
       act.has(other.id) ? h("span", { class: "soft" }, "in your history")
         : iconButton("add", `Add ${other.title}`, () => act.add(other), { "data-focus": `like:${keyOf(item.id)}:${keyOf(other.id)}` })))),
   ];
