@@ -253,7 +253,9 @@ def test_the_search_for_private_names_finds_them():
 TESTED_IN = {
     "_kernels/als.py": "baselines/test_wmf.py",
     "_kernels/coded_rows.py": "weights/test_stored_rows.py",
+    "_kernels/column_layout.py": "solvers/test_gram_rows.py",
     "_kernels/column_solves.py": "solvers/test_support.py",
+    "_kernels/column_supports.py": "solvers/test_support.py",
     "_kernels/draws.py": "data/test_synthetic.py",
     "_kernels/elastic_net.py": "baselines/test_slim.py",
     "_kernels/embeddings.py": "solvers/test_products.py",
