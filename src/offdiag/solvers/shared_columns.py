@@ -37,6 +37,10 @@ class WholeGram:
     below: Ints
     shelf: tuple[NDArray[Any], ...]
 
+    @property
+    def nbytes(self) -> int:
+        return self.G.nbytes + sum(part.nbytes for part in self.shelf)
+
     @classmethod
     def count(cls, matrix: sparse.csr_array, user_power: float, dtype: Any, progress: Progress | None) -> WholeGram:
         m = matrix.shape[1]
