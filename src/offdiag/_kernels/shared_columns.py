@@ -134,7 +134,9 @@ def _take(whole, n_whole, at, n, A):
 
 
 @compiled
-def solve(items, first, last, support_ptr, rows, values, explained, place, gram_ptr, column_ptr, columns, gram, H, most):
+def solve(
+    items, first, last, support_ptr, rows, values, explained, place, gram_ptr, column_ptr, columns, gram, H, most
+):
     """values = G[S, i] of items[first..last] replaced by β, for each setting s with diag(H) = H[s].
 
     explained[s, i] = G_iS·β, -1 if the sub-Gram is singular. The rest is as in ``column_solves.solve_columns``.

@@ -122,9 +122,7 @@ class _Solved:
     explained: NDArray[np.float64]
 
 
-def _solve(
-    whole: WholeGram, models: dict[int, _Ready], progress: Progress | None
-) -> dict[int, _Solved | OffdiagError]:
+def _solve(whole: WholeGram, models: dict[int, _Ready], progress: Progress | None) -> dict[int, _Solved | OffdiagError]:
     """The columns of each model, by its number; all have this Gram."""
     found: dict[int, _Solved | OffdiagError] = {}
     H = {}
