@@ -266,6 +266,7 @@ TESTED_IN = {
     "_kernels/order_rows.py": "solvers/test_order_supports.py",
     "_kernels/pair_counts.py": "gramian/test_packed.py",
     "_kernels/session_neighbours.py": "baselines/test_session_knn.py",
+    "_kernels/shared_columns.py": "solvers/test_shared_columns.py",
     "_kernels/sparse_gram_rows.py": "gramian/test_sparse.py",
     "_kernels/sparse_rows.py": "weights/test_stored_rows.py",
     "autopilot/outcome.py": "autopilot/test_pilot.py",

@@ -1,5 +1,6 @@
 """Trials of sparse models in batches: the values of fits of their own, one Gram each, rejected on some of the users."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,9 @@ def sizes(monkeypatch):
     """How many models were fitted together, call by call."""
     found = []
     original = SharedFits.fit
-    monkeypatch.setattr(SharedFits, "fit", lambda self, models, *a: found.append(len(models)) or original(self, models, *a))
+    monkeypatch.setattr(
+        SharedFits, "fit", lambda self, models, *a: found.append(len(models)) or original(self, models, *a)
+    )
     return found
 
 
@@ -80,7 +83,8 @@ def test_a_resumed_study_still_rejects(split, some, tmp_path):
 
 def test_a_trial_that_fails_leaves_the_others_of_its_batch():
     X = od.synthetic.interactions(200, 20, 2_000, seed=0)
-    twice = od.Interactions.from_matrix(sparse.hstack([X.matrix, X.matrix]))  # every item has an equal one
+    both = sparse.csr_array(sparse.hstack([X.matrix, X.matrix]))  # every item has an equal one
+    twice = replace(X, matrix=both, item_ids=np.arange(both.shape[1]))
     split = od.split.strong(twice, held_out=0.3, seed=0)
     fixed = {"user_power": 0.0, "dropout": 0.0, "weight_power": 1.0, "neighbours": 39}
     tuned = od.tune(od.SparseEDLAE, split, trials=9, fixed=fixed, space={"l2": [0.0, 1.0, 9.0]})
