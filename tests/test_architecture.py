@@ -266,7 +266,9 @@ def test_the_search_for_private_names_finds_them():
 TESTED_IN = {
     "_kernels/als.py": "baselines/test_wmf.py",
     "_kernels/coded_rows.py": "weights/test_stored_rows.py",
+    "_kernels/column_layout.py": "solvers/test_gram_rows.py",
     "_kernels/column_solves.py": "solvers/test_support.py",
+    "_kernels/column_supports.py": "solvers/test_support.py",
     "_kernels/draws.py": "data/test_synthetic.py",
     "_kernels/elastic_net.py": "baselines/test_slim.py",
     "_kernels/embeddings.py": "solvers/test_products.py",
@@ -277,6 +279,7 @@ TESTED_IN = {
     "_kernels/order_rows.py": "solvers/test_order_supports.py",
     "_kernels/pair_counts.py": "gramian/test_packed.py",
     "_kernels/session_neighbours.py": "baselines/test_session_knn.py",
+    "_kernels/shared_columns.py": "solvers/test_shared_columns.py",
     "_kernels/sparse_gram_rows.py": "gramian/test_sparse.py",
     "_kernels/sparse_rows.py": "weights/test_stored_rows.py",
     "autopilot/outcome.py": "autopilot/test_pilot.py",

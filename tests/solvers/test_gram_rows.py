@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offdiag._kernels import column_solves
+from offdiag._kernels import column_layout
 from offdiag.solvers import gram_rows, popularity_order, support
 from tests.laws import oracles
 from tests.laws.strategies import interactions
@@ -15,7 +15,7 @@ def test_the_family_order_holds_every_item_once_and_parents_first(m, seed):
     rng = np.random.default_rng(seed)
     parent = np.array([rng.integers(-1, i) if i else -1 for i in range(m)], dtype=np.int32)
     order = np.empty(m, dtype=np.int32)
-    column_solves.family_order(parent, np.full(m, -1, np.int32), np.full(m, -1, np.int32), order)
+    column_layout.family_order(parent, np.full(m, -1, np.int32), np.full(m, -1, np.int32), order)
     assert sorted(order) == list(range(m))
     place = np.argsort(order)
     assert all(place[parent[i]] < place[i] for i in range(m) if parent[i] >= 0)

@@ -3,7 +3,7 @@
 import pytest
 
 import offdiag as od
-from offdiag.tuning import search
+from offdiag.tuning import trial_loop
 
 
 class NoTest:
@@ -97,9 +97,9 @@ def test_hopeless_settings_are_rejected_on_the_small_problem(split, little):
 
 def test_propensities_come_last_and_cost_no_fit(split):
     tuned = od.tune(od.EASE, split, trials=20)
-    last = tuned.trials[-len(search.PROPENSITIES) :]
-    assert [trial.origin for trial in last] == ["propensity"] * len(search.PROPENSITIES)
-    assert [trial.settings["propensity_power"] for trial in last] == list(search.PROPENSITIES)
+    last = tuned.trials[-len(trial_loop.PROPENSITIES) :]
+    assert [trial.origin for trial in last] == ["propensity"] * len(trial_loop.PROPENSITIES)
+    assert [trial.settings["propensity_power"] for trial in last] == list(trial_loop.PROPENSITIES)
     for trial in last[::2]:
         fitted = od.EASE(**trial.settings).fit(split.train)
         direct = od.evaluate(fitted, split.validation, ["ndcg@100"]).mean["ndcg@100"]

@@ -1,4 +1,4 @@
-"""Rows of share·G + Σ sᵀs and columns of share·G + Σ sᵀy for one item at a time, as ``column_solves`` works on them.
+"""Rows of share·G + Σ sᵀs and columns of share·G + Σ sᵀy for one item at a time, as ``column_supports`` works on them.
 
 Items are numbered by popularity. All events around one of the item's are visited, those before it too, so that nothing
 but the row itself is held. ``events`` are those of a ``solvers.order_supports.OrderRows``. If pairs count, they are
@@ -10,7 +10,7 @@ Every sum in ``acc`` is 0 between two rows.
 
 import numpy as np
 
-from offdiag._kernels.column_solves import best_supports
+from offdiag._kernels.column_supports import best_supports
 from offdiag._kernels.order_terms import (
     own_source_by_time,
     sources_by_place,
@@ -158,7 +158,7 @@ def row_sizes(events, ageing, lo, hi, below, acc, touched, terms):
 
 @compiled
 def shelf_rows(events, ageing, unit, acc, touched, terms, items, first, last, ptr, column_ptr, columns, values):
-    """The same as ``column_solves.gram_rows``: the entries of items[r] with more popular items."""
+    """The same as ``column_supports.gram_rows``: the entries of items[r] with more popular items."""
     for r in range(first, last):
         n = _add_row(events, ageing, items[r], acc, touched, terms)
         row, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
@@ -175,7 +175,7 @@ def shelf_rows(events, ageing, unit, acc, touched, terms, items, first, last, pt
 
 @compiled
 def supports(events, ageing, unit, repeats, acc, touched, terms, penalty, fill, lo, hi, who, values, parent, below):
-    """The same as ``column_solves.supports`` for columns lo..hi; with ``repeats`` an item may be in its own support."""
+    """The same as ``column_supports.supports`` of columns lo..hi; with ``repeats`` an item may support itself."""
     m, k = len(penalty), who.shape[1]
     scores, best = np.empty(k), np.empty(k, np.int64)
     alone = np.empty(0, np.int64)

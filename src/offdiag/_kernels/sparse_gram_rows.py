@@ -5,7 +5,7 @@ Row i of the symmetric G is values[ptr[i] : ptr[i + 1]] in the columns indices[p
 
 import numpy as np
 
-from offdiag._kernels.column_solves import add_users, best_supports
+from offdiag._kernels.column_supports import add_users, best_supports
 from offdiag._kernels.parallel import compiled
 
 
@@ -197,7 +197,7 @@ def times(ptr, indices, values, scale, V, lo, hi, out):
 
 @compiled
 def shelf_rows(ptr, indices, values, order, rank, items, first, last, out_ptr, column_ptr, columns, out):
-    """The same as ``column_solves.gram_rows``, from G: the entries of items[r] with more popular items.
+    """The same as ``column_supports.gram_rows``, from G: the entries of items[r] with more popular items.
 
     ``items`` and ``columns`` are numbered by popularity, order[r] is the item of rank r.
     """
@@ -233,7 +233,7 @@ def more_popular(ptr, indices, order, rank, first, last, below):
 
 @compiled
 def supports_of_gram(ptr, indices, values, order, rank, penalty, group, fill, items, who, share, parent, below):
-    """The same as ``column_solves.supports`` from G, for any items (numbered by popularity)."""
+    """The same as ``column_supports.supports`` from G, for any items (numbered by popularity)."""
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
     scores, best = np.empty(k), np.empty(k, np.int64)

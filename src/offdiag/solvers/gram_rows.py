@@ -56,12 +56,12 @@ def plan(
     n_head = m if not m or filled[-1] <= block_bytes else int(np.searchsorted(filled, block_bytes // 2, side="right"))
     order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
-    _kernels.column_solves.family_order(supports.parent, child, sibling, order)
+    _kernels.column_layout.family_order(supports.parent, child, sibling, order)
     if columns is not None:
         wanted = np.zeros(m, dtype=bool)
         wanted[columns] = True
         order, n_head = order[wanted[order]], 0
-    n = _kernels.column_solves.cut_blocks(
+    n = _kernels.column_layout.cut_blocks(
         order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
     )
     return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)

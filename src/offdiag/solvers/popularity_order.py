@@ -40,7 +40,7 @@ class Rows:
 
     def count_rows(self, *room: Any) -> None:
         """Rows of the Gram for a ``gram_rows.Shelf``."""
-        _kernels.column_solves.gram_rows(*self.arrays(), *room)
+        _kernels.column_supports.gram_rows(*self.arrays(), *room)
 
 
 def popularity_rank(counts: Ints) -> NDArray[np.int32]:
@@ -59,7 +59,7 @@ def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.in
     data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
 
     def rename(first: int, last: int) -> None:
-        _kernels.column_solves.relabel_rows(
+        _kernels.column_supports.relabel_rows(
             indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data
         )
 

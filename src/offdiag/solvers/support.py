@@ -106,7 +106,7 @@ def choose(
     n = (data.n_items if hi is None else hi) - lo
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        _kernels.column_solves.supports(*data.arrays(), penalty, groups.number, fill, lo + first, lo + last, *room)
+        _kernels.column_supports.supports(*data.arrays(), penalty, groups.number, fill, lo + first, lo + last, *room)
 
     return replace(find_supports(find, n, H, k, dtype, np.diff(data.col_ptr), progress), groups=groups)
 
@@ -117,7 +117,7 @@ def choose_from_rows(
     """The same from rows lo..hi of the whole G."""
 
     def find(penalty: Doubles, fill: int, lo: int, hi: int, *room: Any) -> None:
-        _kernels.column_solves.supports_of_rows(rows(lo, hi), penalty, groups.number, fill, lo, hi, *room)
+        _kernels.column_supports.supports_of_rows(rows(lo, hi), penalty, groups.number, fill, lo, hi, *room)
 
     return replace(find_supports(find, len(H), H, k, dtype, g, None), groups=groups)
 
@@ -142,7 +142,7 @@ def find_supports(
     tasks = parallel.ranges(n, -(-n // ITEMS_AT_ONCE))
     parallel.run_parallel(work, tasks, of_tasks(progress, "finding neighbours", len(tasks)))
     ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(who >= 0, axis=1))])
-    _kernels.column_solves.close_gaps(who, share, ptr)
+    _kernels.column_layout.close_gaps(who, share, ptr)
     return Supports(ptr, who.reshape(-1)[: ptr[-1]], share.reshape(-1)[: ptr[-1]], parent, below)
 
 
@@ -246,10 +246,10 @@ def to_rows(
     m = len(rank)
     order = np.argsort(rank).astype(np.int32)
     counts = np.zeros(m, dtype=np.int64)
-    _kernels.column_solves.count_by_row(supports.rows, supports.values, counts)
+    _kernels.column_layout.count_by_row(supports.rows, supports.values, counts)
     indptr = np.concatenate([[0], np.cumsum(counts[rank])])
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=supports.values.dtype)
-    _kernels.column_solves.columns_to_rows(
+    _kernels.column_layout.columns_to_rows(
         order, rank, supports.ptr, supports.rows, supports.values, power, scale, indptr[:-1].copy(), indices, data
     )
     return indptr, indices, data

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
 
 from offdiag import checks
-from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
-from offdiag.evaluation import Result, parse_metric
+from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.evaluation import parse_metric
 from offdiag.models import auto
 from offdiag.models.grouping import check_taken
 from offdiag.models.recommender import Recommender
@@ -23,17 +21,11 @@ from offdiag.protocols import Learner
 from offdiag.tuning import ranges, screening
 from offdiag.tuning.proposals import Sampler
 from offdiag.tuning.study import Journal
+from offdiag.tuning.trial_loop import Clock, OutOfTime, Search, plain
 from offdiag.tuning.trial_runner import Bench, validation_of
-from offdiag.tuning.trials import COMPLETE, FAILED, REJECTED, Trial, Tuned, chosen, top, winner
+from offdiag.tuning.trials import COMPLETE, Trial, Tuned, winner
 
-LATE = 0.002  # of the best value: a smaller lead on the small problem is not trusted
-TRUSTED = 4  # complete trials before anything is rejected on the small problem
 FEATURE_WEIGHTS = (0.01, 10.0, "log")
-PROPENSITIES = (-0.1, 0.05, 0.1, 0.15, 0.2)  # tried on the best model at the end; they cost no fit
-
-
-class _OutOfTime(Exception):  # noqa: N818 - not an error of anybody
-    """Raised by the progress of a trial once the budget is spent."""
 
 
 def tune(
@@ -75,19 +67,19 @@ def tune(
     if groups is not None:
         check_taken(cast("Recommender", cls(**fixed)))
     bench = Bench(split.train, validation, metric, groups, item_features)
-    clock = _Clock(seconds, trials, progress)
+    clock = Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
     if item_features is not None and not {"feature_weight"} & {*wanted, *fixed}:
         wanted |= ranges.given_bounds(cls, {"feature_weight": FEATURE_WEIGHTS}, fixed)
     given = [_start(cls, settings, fixed) for settings in start]
     header = {
-        "model": cls.__name__, "metric": metric, "fixed": _plain(fixed), "data": bench.fingerprint(), "seed": seed,
+        "model": cls.__name__, "metric": metric, "fixed": plain(fixed), "data": bench.fingerprint(), "seed": seed,
         "space": {name: str(what) for name, what in wanted.items()}, "searched": ranges.bounds_of(cls),
     }  # fmt: skip
     journal = Journal(study, header)
     try:
         first, fixed, scale = _automatic(cls, bench, fixed, wanted, clock)
-    except _OutOfTime:
+    except OutOfTime:
         if any(trial.state == COMPLETE for trial in journal.trials):
             return _tuned(cls, fixed, journal.trials, metric, clock, "seconds", groups)
         raise _too_short(seconds) from None
@@ -95,12 +87,12 @@ def tune(
         first |= bench.automatic_weight(cls(**fixed | first))
     bounds = ranges.space_of(cls, scale, fixed, wanted)
     first = ranges.move_inside(first, {name: what for name, what in bounds.items() if name in wanted})
-    search = _Search(cls, bench, fixed, bounds, journal, clock, Sampler(bounds, seed))
+    search = Search(cls, bench, fixed, bounds, journal, clock, Sampler(bounds, seed))
     begin = [("automatic", first), *(("given", settings) for settings in given)]
     stopped = "trials"
     try:
         search.run(begin, scale, trials, mapped=screening.applies(cls, fixed, wanted, bench))
-    except _OutOfTime:
+    except OutOfTime:
         stopped = "seconds"
     except KeyboardInterrupt:
         if not search.complete:
@@ -125,7 +117,7 @@ def _tuned(
     fixed: dict[str, Any],
     trials: list[Trial],
     metric: str,
-    clock: _Clock,
+    clock: Clock,
     stopped: str,
     groups: Any,
 ) -> Tuned:
@@ -143,182 +135,6 @@ def _tuned(
     )
 
 
-class _Clock:
-    """Progress of the whole search, and the end of its budget."""
-
-    def __init__(self, seconds: float | None, trials: int, progress: Progress | None) -> None:
-        self._begin, self._seconds, self._trials, self._progress = time.perf_counter(), seconds, trials, progress
-        self.done, self.note, self._shown = 0, "", 0.0
-
-    def elapsed(self) -> float:
-        return time.perf_counter() - self._begin
-
-    def over(self) -> bool:
-        return self._seconds is not None and self.elapsed() >= self._seconds
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        if self.over():
-            raise _OutOfTime
-        if self._progress:
-            share = (self.done + min(fraction, 1.0) * 0.9) / max(self._trials, 1)
-            if self._seconds is not None:
-                share = max(share, self.elapsed() / self._seconds)
-            self._shown = max(self._shown, min(share, 1.0))  # a trial has several stages, but the bar never goes back
-            self._progress(f"trial {min(self.done + 1, self._trials)} of {self._trials}{self.note}", self._shown)
-
-
-@dataclasses.dataclass(eq=False)
-class _Search:
-    """The loop: propose, check on the small problem, fit, measure, record."""
-
-    cls: type[Learner]
-    bench: Bench
-    fixed: dict[str, Any]
-    space: ranges.Space
-    journal: Journal
-    clock: _Clock
-    sampler: Sampler
-    _rival: Result | None = None  # the best complete trial on the small problem
-
-    def __post_init__(self) -> None:
-        for trial in self.trials:
-            self.sampler.learn(trial)
-        self.clock.done = len(self.trials)
-
-    @property
-    def trials(self) -> list[Trial]:
-        return self.journal.trials
-
-    @property
-    def complete(self) -> bool:
-        return any(trial.state == COMPLETE for trial in self.trials)
-
-    def run(self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, *, mapped: bool) -> None:
-        """All trials; raises ``_OutOfTime`` once the budget is spent."""
-        for origin, settings in self._proposals(first, scale, trials, mapped):
-            self._attempt(origin, settings)
-        self._try_propensities(trials)
-        # A resumed study may have tried the propensities of its best trial: the sampler gets the remaining trials.
-        for origin, settings in self._sampled(trials):
-            self._attempt(origin, settings)
-
-    def _proposals(
-        self, first: list[tuple[str, dict[str, Any]]], scale: ranges.Scale, trials: int, mapped: bool
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Settings until there are enough trials; trials of an earlier run of the study are not repeated."""
-        last = trials - (len(PROPENSITIES) if self._tries_propensities(trials) else 0)
-        done = Counter(trial.origin for trial in self.trials)
-        for origin, settings in first:
-            if done[origin] > 0:
-                done[origin] -= 1
-            elif len(self.trials) < max(last, 1):
-                yield origin, settings
-        if mapped and len(self.trials) < last and done["screening"] < screening.TAKEN:
-            points = screening.screen(self.cls, self.bench, self.fixed, scale.l2, self.clock)
-            for settings in points[done["screening"] :]:
-                if len(self.trials) < last:
-                    yield "screening", settings
-        yield from self._sampled(last)
-
-    def _sampled(self, trials: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        while self.space and len(self.trials) < trials:
-            yield "sampler", self.sampler.propose(len(self.trials))
-
-    def _attempt(self, origin: str, settings: dict[str, Any]) -> None:
-        """One trial: reject on the small problem, or fit and measure."""
-        self.clock(origin, 0.0)
-        begin = time.perf_counter()
-        glance: Result | None = None
-        try:
-            glance = self._glance(settings)
-            if glance is not None and origin == "sampler" and self._hopeless(glance):
-                self._add(origin, settings, REJECTED, begin, glance=glance)
-                return
-            model = self.cls(**self.fixed | settings)
-            result = self.bench.whole(model, self.clock)
-        except NotEnoughMemory:
-            raise
-        except OffdiagError as error:
-            self._add(origin, settings, FAILED, begin, glance=glance, note=str(error))
-            return
-        if getattr(model, "stopped_", None) == "interrupted":
-            raise KeyboardInterrupt
-        used = {*settings, *self.space}
-        settings = settings | {name: value for name, value in model.settings_.items() if name in used}
-        if not self.complete or result.mean[self.bench.metric] > float(top(self.trials).value or 0.0):
-            self._rival = glance
-            self.clock.note = f" · best {self.bench.metric} {result.mean[self.bench.metric]:.4f}"
-        left_out = self.bench.left_out_error(model)
-        self._add(origin, settings, COMPLETE, begin, result=result, glance=glance, left_out=left_out)
-
-    def _try_propensities(self, trials: int) -> None:
-        """Divide the scores of the best model by powers of popularity: trials that need no fit of their own."""
-        left = trials - len(self.trials)
-        if left <= 0 or not self._tries_propensities(trials):
-            return
-        best = chosen(self.trials)
-        done = [trial.settings for trial in self.trials if trial.origin == "propensity"]
-        powers = [power for power in PROPENSITIES if best.settings | {"propensity_power": power} not in done][:left]
-        if not powers:
-            return
-        model = self.cls(**self.fixed | best.settings)
-        self.bench.whole(model, self.clock)
-        for power in powers:
-            begin = time.perf_counter()
-            result = self.bench.measure(cast(Any, model).with_propensity(power))
-            settings = best.settings | {"propensity_power": power}
-            self._add("propensity", settings, COMPLETE, begin, result=result)
-            self.clock("propensities", 1.0)
-
-    def _tries_propensities(self, trials: int) -> bool:
-        searched = "propensity_power" not in self.fixed and "propensity_power" not in self.space
-        return searched and getattr(self.cls, "has_propensity", False) and trials >= 4 * len(PROPENSITIES)
-
-    def _glance(self, settings: dict[str, Any]) -> Result | None:
-        if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
-            self._rival = self.bench.glance(self.cls(**self.fixed | top(self.trials).settings))
-        return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
-
-    def _hopeless(self, glance: Result) -> bool:
-        """Whether it is clearly behind the best trial on the small problem, by paired differences and beyond its error.
-
-        That error is how much better a complete trial did on the whole problem than the small one predicted.
-        """
-        known = [(t.value, t.small_value) for t in self.trials if t.value is not None and t.small_value is not None]
-        if self._rival is None or self.bench.metric not in glance.per_user or len(known) < TRUSTED:
-            return False
-        value, small = max(known)
-        doubt = max(v - value - (s - small) for v, s in known)  # at least 0, from the best trial itself
-        test = glance.compare(self._rival)
-        margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric] + doubt
-        return bool(test.difference[self.bench.metric] < -margin)
-
-    def _add(
-        self,
-        origin: str,
-        settings: dict[str, Any],
-        state: str,
-        begin: float,
-        *,
-        result: Result | None = None,
-        glance: Result | None = None,
-        left_out: float | None = None,
-        note: str = "",
-    ) -> None:
-        metric = self.bench.metric
-        sem = None if result is None or not np.isfinite(result.sem[metric]) else result.sem[metric]
-        value, small_value = (None if one is None else one.mean[metric] for one in (result, glance))
-        seconds = time.perf_counter() - begin
-        trial = Trial(
-            len(self.trials), origin, _plain(settings), state, value, sem, small_value, left_out, seconds, note
-        )
-        self.journal.add(trial)
-        self.sampler.learn(trial)
-        self.clock.done = len(self.trials)
-        if self.clock.over():
-            raise _OutOfTime
-
-
 def _class_and_fixed(
     model: Learner | type[Learner], fixed: Mapping[str, Any] | None
 ) -> tuple[type[Learner], dict[str, Any]]:
@@ -334,7 +150,7 @@ def _class_and_fixed(
 
 
 def _automatic(
-    cls: type[Learner], bench: Bench, fixed: dict[str, Any], wanted: ranges.Space, clock: _Clock
+    cls: type[Learner], bench: Bench, fixed: dict[str, Any], wanted: ranges.Space, clock: Clock
 ) -> tuple[dict[str, Any], dict[str, Any], ranges.Scale]:
     """The settings the model would choose itself, those held fixed, and the scale of the data.
 
@@ -378,11 +194,3 @@ def _too_short(seconds: float | None) -> OffdiagError:
         f"the budget of {seconds:g} seconds ended before a first trial was finished; give more seconds, "
         "or none for no limit"
     )
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that JSON can hold."""
-    return {
-        name: value.item() if isinstance(value, np.generic) else value if isinstance(value, int | float) else str(value)
-        for name, value in settings.items()
-    }

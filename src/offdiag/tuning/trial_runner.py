@@ -7,7 +7,9 @@ it costs hundredths of a second where a fit takes seconds.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,7 +21,7 @@ from offdiag.data.features import Features
 from offdiag.data.groups import group_numbers, read_groups
 from offdiag.data.read_features import read_features
 from offdiag.data.split import HeldOut
-from offdiag.errors import OffdiagError
+from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.evaluation import Result, evaluate
 from offdiag.files import checkpoints
 from offdiag.gramian import layout
@@ -27,6 +29,8 @@ from offdiag.gramian.packed import Gram, as_matrix, gram
 from offdiag.gramian.user_weights import weights_of
 from offdiag.models import side_information
 from offdiag.models.recommender import Recommender
+from offdiag.models.shared_fits import SharedFits
+from offdiag.models.sparse import SparseEDLAE
 from offdiag.progress import Progress
 from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
@@ -36,6 +40,8 @@ SMALL_ITEMS = 800
 SMALL_USERS = 600  # validation users of the small problem
 SMALL_TRAIN = 200  # training users of the small problem, for the left-out error
 MOST_GRAMS = 5  # one for each user_power that is searched
+SOME_OF = 8  # where fits share work, one in so many validation users is asked first
+FEWEST_SOME = 250  # of these users; fewer reject nothing
 LEFT_OUT = 250  # training users whose exact leave-one-out error is reported
 
 
@@ -62,6 +68,8 @@ class Bench:
         self.groups = None if groups is None else group_numbers(read_groups(groups, ids), ids)
         self.validation = validation
         self.small = _small(self.matrix, validation)
+        self._some = _some(validation)
+        self._fits: SharedFits | None = None
         self._grams: dict[float, Gram] = {}
         self._last: GramLearner | None = None
         m = self.matrix.shape[1]
@@ -79,6 +87,8 @@ class Bench:
 
     def whole(self, model: Learner, progress: Progress | None) -> Result:
         """Fit on all training data and measure all validation users."""
+        if self.shares(model):
+            return self.measure(self._fit_one(model, progress))
         if self._by_gram(model):
             words: dict[str, Any] = {"item_ids": self.item_ids, "progress": progress, **self.also}
             if model.starts_warm:  # fast from the result of other settings
@@ -95,6 +105,43 @@ class Bench:
             model.fit(self.train, progress=progress, **also)
         return self.measure(model)
 
+    def shares(self, model: object) -> TypeGuard[SparseEDLAE]:
+        """Whether fits of this model share their work."""
+        if not isinstance(model, SparseEDLAE) or self.groups is not None or self.also:
+            return False
+        self._fits = self._fits or SharedFits(self.train)
+        return self._fits.takes(model)
+
+    def at_once(self, models: Sequence[Learner]) -> int:
+        """How many of the first of these models can be fitted together, at least one."""
+        alike = list(takewhile(self.shares, models))
+        return self._fits.at_once(alike) if self._fits and len(alike) > 1 else 1
+
+    def fit_together(self, models: Sequence[Learner], progress: Progress | None) -> Iterator[Any]:
+        """Each model fitted, as by its own fit, or its error."""
+        shared = [model for model in models if self.shares(model)]
+        if self._fits and len(shared) == len(models):
+            return self._fits.fit(shared, progress)
+        return iter([self._fit_alone(model, progress) for model in models])
+
+    def _fit_alone(self, model: Learner, progress: Progress | None) -> Learner | OffdiagError:
+        try:
+            return model.fit(self.train, progress=progress)
+        except NotEnoughMemory:
+            raise
+        except OffdiagError as error:
+            return error
+
+    def _fit_one(self, model: Learner, progress: Progress | None) -> Any:
+        (fitted,) = self.fit_together([model], progress)
+        if isinstance(fitted, OffdiagError):
+            raise fitted
+        return fitted
+
+    def measure_some(self, model: Ranker) -> Result | None:
+        """The same as ``measure`` on some of the validation users; None if there are few."""
+        return None if self._some is None else evaluate(model, self._some, [self.metric])
+
     def automatic_weight(self, model: Learner) -> dict[str, float]:
         """What the model would let its features count for, if that does not depend on the order of events."""
         if not self.also or not isinstance(model, Recommender) or not model.auto_of_ease:
@@ -108,7 +155,9 @@ class Bench:
         return evaluate(model, self.validation, [self.metric])
 
     def glance(self, model: Learner, progress: Progress | None = None) -> Result | None:
-        """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
+        """The same on a smaller problem; None if the whole one is small, or the model does not learn from a Gram."""
+        if self.shares(model):
+            return None if self._some is None else self.measure_some(self._fit_one(model, progress))
         if self.small is None or not self._by_gram(model):
             return None
         words: dict[str, Any] = {}
@@ -189,6 +238,15 @@ def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:
     users = users[np.linspace(0, len(users) - 1, min(SMALL_USERS, len(users))).astype(np.int64)]
     rows = np.linspace(0, n - 1, min(SMALL_TRAIN, n)).astype(np.int64)
     return Small(items, HeldOut(histories[users], targets[users], np.arange(len(users))), rows)
+
+
+def _some(validation: Any) -> HeldOut | None:
+    """Validation users evenly spread over those with targets."""
+    histories, targets = sparse.csr_array(validation.histories), sparse.csr_array(validation.targets)
+    users = np.flatnonzero(np.diff(targets.indptr))[::SOME_OF]
+    if len(users) < FEWEST_SOME or getattr(getattr(validation, "ordered", None), "dislikes", None) is not None:
+        return None
+    return HeldOut(histories[users], targets[users], users, getattr(validation, "item_ids", None))
 
 
 def validation_of(split: Any) -> Any:
