@@ -161,10 +161,10 @@ def test_models_of_other_items_or_of_user_rows_are_refused():
 
 
 def test_words_of_the_command_line_name_parts_and_shares():
-    assert [type(part).__name__ for part in models_of("edlae + spectral", 10)] == ["EDLAE", "Spectral"]
+    assert [type(part).__name__ for part in models_of("edlae + spectral", 10, 10)] == ["EDLAE", "Spectral"]
     assert checked_shares("1, 0.5", 2).tolist() == [1.0, 0.5]
     assert checked_shares("auto", 2) is None
-    assert [type(part).__name__ for part in models_of("auto", 30_000)] == ["SparseEDLAE", "Spectral"]
+    assert [type(part).__name__ for part in models_of("auto", 50_000, 30_000)] == ["SparseEDLAE", "Spectral"]
 
 
 def test_data_without_a_user_of_two_items_gives_equal_shares():

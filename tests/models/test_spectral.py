@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import offdiag as od
 from offdiag.lab import dropblock
+from offdiag.models.spectral import smooth_part
 from offdiag.solvers.products import item_scale
 from tests.fixtures.shrinkages import SOME, S, data, plain
 from tests.laws import oracles
@@ -31,6 +32,17 @@ def test_any_data_gives_finite_scores_and_no_component_grows(X, dtype, shrink):
     assert ((f >= 0) & (f <= 1 + 1e-12)).all()
     assert (np.diff(f) <= 1e-9).all()  # larger components are kept better
     assert model.objective_ >= 0
+
+
+def test_the_smooth_part_of_a_blend_grows_with_users_and_items():
+    assert [smooth_part(n, m).rank for n, m in ((3, 5), (800, 5_000), (5_000, 800), (10**6, 10**5))] == [1, 100, 100, 512]
+    X = data(n=160, m=48)
+    part = smooth_part(*X.shape).fit(X)
+    weighted = X / np.sqrt((X > 0).sum(axis=1, keepdims=True).clip(1))  # all users count the same
+    _, _, Vt = np.linalg.svd(weighted / np.linalg.norm(weighted, axis=0))
+    g = (weighted**2).sum(axis=0)
+    expected = g[:, None] ** -0.4 * (Vt[:6].T @ Vt[:6]) * g**0.4
+    np.testing.assert_allclose(part.weights_.toarray(), expected, atol=2e-3)
 
 
 # What is shared, and what is not
@@ -62,17 +74,20 @@ def test_item_weights_keep_the_sum_of_squares_and_spare_unused_items():
         assert scale[2] == 1
 
 
+@pytest.mark.parametrize("outer_power", ["auto", 0.2])
 @pytest.mark.parametrize("item_power", [0.0, 0.7])
 @pytest.mark.parametrize("user_power", [0.0, 0.5])
-def test_weights_are_those_of_the_scaled_data(item_power, user_power):
+def test_weights_are_those_of_the_scaled_data(item_power, user_power, outer_power):
     X = data(n=50, m=12)
-    powers = {"item_power": item_power, "user_power": user_power}
+    powers = {"item_power": item_power, "user_power": user_power, "outer_power": outer_power}
     model = od.Spectral(rank=4, shrink="ridge:l2=2", dtype="float64", **powers).fit(X)
     G = oracles.gram(X, user_power)
     R = np.diag(item_scale(np.diag(G).copy(), item_power))
     e, Q = np.linalg.eigh(R @ G @ R)
     e, Q = e[-4:], Q[:, -4:]
-    B = R @ (Q * (e / (e + 2))) @ Q.T @ np.linalg.inv(R)
+    outer = item_power / 2 if outer_power == "auto" else outer_power
+    S = np.diag(np.diag(G) ** -outer)  # R in another unit, which cancels, if it is "auto"
+    B = S @ (Q * (e / (e + 2))) @ Q.T @ np.linalg.inv(S)
     np.testing.assert_allclose(model.weights_.toarray(), B, atol=1e-6)
     np.testing.assert_allclose(model.predict(X), X @ B, atol=1e-5)
     np.testing.assert_allclose(model.encoder_ @ model.decoder_.T, B, atol=1e-6)

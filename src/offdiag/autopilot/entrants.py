@@ -9,15 +9,14 @@ from offdiag.autopilot.sight import Sight
 from offdiag.baselines.item_knn import ItemKNN
 from offdiag.baselines.markov_chain import MarkovChain
 from offdiag.baselines.popularity import Popularity
+from offdiag.models.blend import DENSE_ITEMS
 from offdiag.models.full_rank import EDLAE, RDLAE
 from offdiag.models.low_rank import LowRankEDLAE
 from offdiag.models.next_item import NextItem
 from offdiag.models.recommender import Recommender
 from offdiag.models.sparse import SparseEDLAE
-from offdiag.models.spectral import Spectral
+from offdiag.models.spectral import smooth_part
 
-DENSE_ITEMS = 20_000  # beyond, an items × items inverse is no first choice
-SMOOTH_RANK = 512
 FLOPS = 3e10  # per second, a cautious guess; only orders of magnitude matter
 
 
@@ -41,15 +40,13 @@ def entrants(sight: Sight, serve: Serve) -> list[Entrant]:
     m, n = float(sight.n_items), float(sight.n_interactions)
     pairs = n * n / max(sight.n_users, 1)  # Σ n_u² if all users were alike
     dense = sight.n_items <= DENSE_ITEMS
-    rank = max(1, min(SMOOTH_RANK, sight.n_items // 4))
+    smooth = smooth_part(sight.n_users, sight.n_items)
     sparse_cost = 10 * pairs + m * 2e7
     order = serve == "next"
     found = [
         Entrant("popularity", Popularity(), n, tunable=False),
         Entrant("item neighbours", ItemKNN(), 4 * pairs, tunable=False),
-        Entrant(
-            "smooth", Spectral(rank=rank, shrink="hard", item_power=1.0, user_power=1.0), 30 * n * rank, tunable=False
-        ),
+        Entrant("smooth", smooth, 30 * n * smooth.rank, tunable=False),
         Entrant("sparse columns", SparseEDLAE(), sparse_cost, automatic=not order and not dense),
     ]
     if dense:

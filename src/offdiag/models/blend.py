@@ -15,11 +15,11 @@ from offdiag.models.blended_parts import blended
 from offdiag.models.fields import Auto
 from offdiag.models.recommender import Recommender
 from offdiag.models.source import Reading, data_of, read_data
+from offdiag.models.spectral import SMOOTH_RANK, smooth_part
 from offdiag.progress import Progress, reporter
 from offdiag.ranking import Recency
 
 DENSE_ITEMS = 20_000  # up to this many, the sharp part of parts="auto" has all weights
-SMOOTH_RANK = 512
 
 Parts = Sequence["Recommender | type[Recommender] | Mapping[str, Any]"] | str
 
@@ -49,7 +49,7 @@ class Blend(_Chosen):
 
     parts: Parts = fields.setting(
         "auto", takes='models, or their names on the command line such as "edlae,spectral", or "auto"',
-        auto=f"EDLAE, or SparseEDLAE beyond {DENSE_ITEMS:,} items, and a smooth part of rank {SMOOTH_RANK}",
+        auto=f"EDLAE, or SparseEDLAE beyond {DENSE_ITEMS:,} items, and a smooth part of rank {SMOOTH_RANK} or less",
         help="The models to blend. Each learns from the same data.",
     )  # fmt: skip
     shares: Sequence[float] | str | Auto = fields.setting(
@@ -68,10 +68,10 @@ class Blend(_Chosen):
         """
         progress = reporter(progress)
         self._validate()
-        ordered = any(part.knows_order for part in models_of(self.parts, 1)) if self.parts != "auto" else False
+        ordered = any(part.knows_order for part in models_of(self.parts, 1, 1)) if self.parts != "auto" else False
         X = data_of(X, reading, **({"keep": "events"} if ordered else {}))
         _, source = read_data(X)
-        parts = models_of(self.parts, len(source.item_ids))
+        parts = models_of(self.parts, source.n_users, len(source.item_ids))
         shares = checked_shares(self.shares, len(parts))
         chosen_on = 0
         if shares is None:
@@ -132,7 +132,7 @@ class Blend(_Chosen):
         fitted = getattr(self, "settings_", None)
         if fitted is not None:
             return "decay" in fitted
-        return self.parts != "auto" and any(part.knows_order for part in models_of(self.parts, 1))
+        return self.parts != "auto" and any(part.knows_order for part in models_of(self.parts, 1, 1))
 
     def _recency(self) -> Recency | None:
         used = self._require_fit().settings_
@@ -143,22 +143,15 @@ class Blend(_Chosen):
         return type(self)(parts=used["parts"], shares=used["shares"], seed=used["seed"])
 
 
-def models_of(parts: Any, n_items: int) -> list[Recommender]:
+def models_of(parts: Any, n_users: int, n_items: int) -> list[Recommender]:
     """Unfitted models, from whatever ``parts`` may hold."""
     if isinstance(parts, str) and parts == "auto":
-        parts = ["edlae" if n_items <= DENSE_ITEMS else "sparse", _smooth(n_items)]
+        parts = ["edlae" if n_items <= DENSE_ITEMS else "sparse", smooth_part(n_users, n_items)]
     elif isinstance(parts, str):
         parts = [word.strip() for word in parts.replace("+", ",").split(",")]
     if not isinstance(parts, Sequence) or len(parts) < 2:
         raise OffdiagError(f"expected two models or more as parts of a Blend, received {parts!r}")
     return [_model_of(part) for part in parts]
-
-
-def _smooth(n_items: int) -> Recommender:
-    made: Recommender = model_list.model_class("Spectral")(
-        rank=max(1, min(SMOOTH_RANK, n_items // 4)), shrink="hard", item_power=1.0, user_power=1.0
-    )
-    return made
 
 
 def _model_of(part: Any) -> Recommender:
