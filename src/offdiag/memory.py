@@ -40,3 +40,25 @@ def require(n_bytes: int, what: str, instead: str) -> None:
     there = available()
     if there is not None and n_bytes > there:
         raise NotEnoughMemory(f"{what} needs {size(n_bytes)} of memory but {size(there)} is available; {instead}")
+
+
+def begin_peak() -> int | None:
+    """Bytes in memory now, where ``peak_since`` begins; None where the system does not tell (Linux does)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
+        return _status("VmRSS:")
+    except OSError:
+        return None
+
+
+def peak_since(begin: int | None) -> int:
+    """By how many bytes memory rose at most since ``begin_peak``; 0 where that is not known."""
+    try:
+        return 0 if begin is None else max(_status("VmHWM:") - begin, 0)
+    except OSError:
+        return 0
+
+
+def _status(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))

@@ -25,3 +25,16 @@ def test_a_stage_is_stopped_after_its_time():
     time.sleep(0.03)
     with pytest.raises(OutOfTime):
         stage("part", 0.6)
+
+
+def test_time_of_an_earlier_part_counts_and_is_noted(monkeypatch):
+    monkeypatch.setattr("offdiag.autopilot.clock.BEAT", 0.01)
+    beats = []
+    clock = Clock(100.0, None, spent=40.0, beat=beats.append)
+    assert 59 < clock.left() <= 60
+    stage = clock.stage("fitting")
+    time.sleep(0.02)
+    stage("part", 0.5)
+    stage("part", 0.6)
+    assert len(beats) == 1
+    assert beats[0] > 40.02

@@ -25,3 +25,24 @@ def test_no_dense_matrix_for_a_large_catalogue():
     assert not names & {"EDLAE", "RDLAE", "EASE"}
     (order,) = (one.model for one in entrants(LARGE, "next") if one.family == "next item")
     assert order.neighbours is not None
+
+
+def test_nets_and_slim_need_a_large_budget():
+    names = {one.family for one in entrants(SMALL, "known", 3600.0)}
+    assert "slim" in names
+    assert not {"slim", "variational net"} & {one.family for one in entrants(SMALL, "known", 300.0)}
+
+
+def test_dislikes_bring_a_family():
+    some = dataclasses.replace(SMALL, disliked=10)
+    assert "full rank, dislikes" in {one.family for one in entrants(some, "known")}
+    assert "full rank, dislikes" not in {one.family for one in entrants(SMALL, "known")}
+
+
+def test_models_say_what_they_take_besides():
+    found = {one.family: one for one in entrants(SMALL, "next")}
+    assert found["full rank"].takes_features
+    assert found["next item"].takes_features
+    assert not found["popularity"].takes_features
+    assert found["full rank"].takes_groups
+    assert not found["free diagonal"].takes_groups

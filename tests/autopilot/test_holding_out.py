@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag.autopilot.holding_out import hold_out
+from offdiag.autopilot.holding_out import hold_out, part_of_users
 from offdiag.autopilot.sight import look
 
 X = od.synthetic.interactions(200, 30, 2_000, times=True, seed=0)
@@ -32,3 +32,38 @@ def test_by_default_the_order_decides():
 def test_nothing_can_be_held_out_of_users_with_one_item():
     with pytest.raises(od.OffdiagError, match="two items or more"):
         held(None, od.read(np.eye(4)))
+
+
+def test_nothing_that_is_held_out_was_learned_from():
+    """Users are in train in two of the three; their targets are not."""
+    for serve in ("next", "known", "new"):
+        split = held(serve).split
+        learned = {user: set(items) for user, items in pairs(split.train.matrix, split.train.user_ids).items()}
+        for part in (split.validation, split.test):
+            for user, targets in pairs(part.targets, part.user_ids).items():
+                assert not targets & learned.get(user, set())
+        tests, validations = (pairs(part.targets, part.user_ids) for part in (split.test, split.validation))
+        assert all(not tests[user] & validations.get(user, set()) for user in tests)
+
+
+def pairs(matrix, users):
+    return {
+        user: set(matrix.indices[lo:hi].tolist())
+        for user, lo, hi in zip(users.tolist(), matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+    }
+
+
+def test_a_date_leaves_the_later_choices_for_the_test_and_some_before_for_validation():
+    found = hold_out(X, look(X), None, 0, "2024-10-01")
+    assert found.serve == "next"
+    n_test, n_validation = found.split.test.targets.nnz, found.split.validation.targets.nnz
+    assert 0.8 * n_test < n_validation < 1.2 * n_test
+    assert found.split.train.times.max() < found.split.validation.target_times.min()
+    assert found.split.validation.target_times.max() < found.split.test.target_times.min()
+
+
+def test_a_part_of_the_users_is_judged_by_the_same_users_where_they_are_learned_from():
+    known, new = (part_of_users(held(serve).split, 50, 0) for serve in ("known", "new"))
+    assert known.train.n_users == new.train.n_users == 50
+    assert np.array_equal(known.validation.user_ids, known.train.user_ids)
+    assert len(new.validation.user_ids) == 20

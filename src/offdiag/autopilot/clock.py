@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from offdiag.progress import Progress
+
+BEAT = 5.0  # seconds between two notes of the time that is spent
 
 
 class OutOfTime(Exception):  # noqa: N818 - not an error of anybody
@@ -12,11 +15,20 @@ class OutOfTime(Exception):  # noqa: N818 - not an error of anybody
 
 
 class Clock:
-    """Seconds since the start, seconds left, and progress for the stages in between."""
+    """Seconds since the start, seconds left, and progress for the stages in between.
 
-    def __init__(self, seconds: float, progress: Progress | None) -> None:
-        self._begin, self._seconds, self._progress = time.perf_counter(), seconds, progress
-        self._reserved = 0.0
+    ``spent`` is what an earlier part of the same run took; ``beat`` is called every few seconds with all of it.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        progress: Progress | None,
+        spent: float = 0.0,
+        beat: Callable[[float], None] | None = None,
+    ) -> None:
+        self._begin, self.seconds, self._progress = time.perf_counter() - spent, seconds, progress
+        self._reserved, self._beat, self._last_beat = 0.0, beat, spent
         self.best = ""  # shown with the progress
 
     def elapsed(self) -> float:
@@ -24,21 +36,25 @@ class Clock:
 
     def left(self) -> float:
         """Seconds that may be spent, without those reserved for the end."""
-        return self._seconds - self._reserved - self.elapsed()
+        return self.seconds - self._reserved - self.elapsed()
 
     def reserve(self, seconds: float) -> None:
         """Keep this much for the last fit, on everything; at most a quarter of the budget."""
-        self._reserved = max(self._reserved, min(seconds, self._seconds / 4))
+        self._reserved = min(seconds, self.seconds / 4)
 
     def stage(self, what: str, most: float | None = None) -> Progress:
         """Progress of a stage, which is stopped after ``most`` seconds."""
         until = None if most is None else time.perf_counter() + most
 
         def progress(stage: str, fraction: float) -> None:
+            now = self.elapsed()
+            if self._beat is not None and now - self._last_beat > BEAT:
+                self._last_beat = now
+                self._beat(now)
             if until is not None and time.perf_counter() > until:
                 raise OutOfTime
             if self._progress is not None:
-                share = min(self.elapsed() / self._seconds, 0.99) if self._seconds > 0 else 0.99
+                share = min(now / self.seconds, 0.99)
                 self._progress(f"autopilot · {what}{self.best}", share)
 
         return progress

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offdiag.data.features import Features, check_features
 from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import sequences_of
 
@@ -22,6 +23,8 @@ class Sight:
     repeats: float  # share of events whose item the user had before; 0 where repeats were not kept
     valued: bool  # not all values are 1
     users_with_two: int  # users of whom something can be held out
+    disliked: int = 0  # dislikes
+    described: int | None = None  # items with features; None where no features were given
 
     @property
     def sentences(self) -> list[str]:
@@ -40,12 +43,17 @@ class Sight:
         if self.repeats:
             said.append(f"{100 * self.repeats:.0f} % of the events repeat an item of the same user")
         if self.valued:
-            said.append("values differ; models of sets use them as they are, models of order do not")
+            said.append("values differ; models of order count events instead")
+        if self.disliked:
+            said.append(f"{self.disliked:,} dislikes are known, and no list will have what a user dislikes")
+        if self.described is not None:
+            share = 100 * self.described / self.n_items
+            said.append(f"features describe {self.described:,} of {self.n_items:,} items ({share:.0f} %)")
         return said
 
 
-def look(inter: Interactions) -> Sight:
-    """The facts about some interactions."""
+def look(inter: Interactions, features: Features | None = None) -> Sight:
+    """The facts about some interactions; features of none of their items are an error."""
     sequences = sequences_of(inter)
     repeats = 0.0
     if inter.events is not None and inter.events.n_events:
@@ -55,4 +63,6 @@ def look(inter: Interactions) -> Sight:
     return Sight(
         inter.n_users, inter.n_items, inter.nnz, sequences is not None, timed, float(repeats),
         bool((inter.matrix.data != 1).any()), int((sizes > 1).sum()),
+        0 if inter.dislikes is None else int(inter.dislikes.nnz),
+        None if features is None else check_features(features, inter.item_ids).n_covered,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import console, fit, inputs, outputs, products
+from offdiag.autopilot.outcome import report_cells
+from offdiag.cli import console, fit, group_options, inputs, item_features, outputs, products
 from offdiag.cli.commands import DataFile, Json, Seed, complete_metric
 from offdiag.cli.inputs import FilteredColumns
 from offdiag.errors import OffdiagError
@@ -19,7 +21,11 @@ from offdiag.report import writer
 if TYPE_CHECKING:
     from offdiag import Autopilot
 
-EXAMPLES = ("offdiag auto log.csv --minutes 5 --out model.od", "offdiag auto log.csv --serve new --plot race.svg")
+EXAMPLES = (
+    "offdiag auto log.csv --minutes 5 --out model.od",
+    "offdiag auto log.csv --serve new --plot race.svg",
+    "offdiag auto log.csv --time day --at 2024-06-01 --features products.csv --out model.od",
+)
 
 
 def auto(
@@ -29,6 +35,9 @@ def auto(
         Literal["known", "new", "next"] | None,
         Option(help="Whom it will serve: known users, new users, or anyone's next choice. Default: by the data."),
     ] = None,
+    at: Annotated[
+        str | None, Option(metavar="DATE", help="Judge it by what is chosen from this date or number on; needs --time.")
+    ] = None,
     metric: Annotated[
         str | None, Option(metavar="NAME", autocompletion=complete_metric, help="What to maximise.")
     ] = None,
@@ -36,6 +45,17 @@ def auto(
         str | None, Option("--out", "-o", metavar="MODEL", help="Save the model, fitted on everyone, there.")
     ] = None,
     plot: Annotated[str | None, Option(metavar="FILE", help="Draw accuracy against time into this SVG file.")] = None,
+    resume: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Keep what is measured there, so that a run that was killed continues. Default: MODEL.race.",
+        ),
+    ] = None,
+    features: item_features.FeatureFile = None,
+    feature_columns: item_features.FeatureColumns = None,
+    groups: group_options.Groups = None,
+    group_column: group_options.GroupColumn = None,
     catalogue: products.CatalogueFile = None,
     catalogue_columns: products.CatalogueColumns = None,
     seed: Seed = 0,
@@ -45,23 +65,40 @@ def auto(
     """Find the best model for a table by itself.
 
     It looks at the data, holds out as the model will be judged, tries families from cheap to dear, searches the
-    settings of the best and blends them if that helps. Test users are asked once. Ctrl-C keeps the best so far.
+    settings of the best and blends them if that helps. Test users are asked once. Ctrl-C keeps the best so far; after
+    a kill, the same command continues.
     """
     import offdiag as od
     from offdiag import plots
+    from offdiag.autopilot import journal
 
     if minutes <= 0:
         raise OffdiagError(f"expected --minutes above 0, received {minutes:g}")
-    for name, option, example in ((out, "out", "model.od"), (plot, "plot", "race.svg")):
+    kept = resume or (None if out is None else f"{out}.race")
+    for name, option, example in ((out, "out", "model.od"), (plot, "plot", "race.svg"), (kept, "resume", "best.race")):
         if name is not None:
             outputs.check_file(name, data, option, example)
     shop = products.given(catalogue, catalogue_columns)
+    known = item_features.given(features, feature_columns)
     with console.working() as work:
         work.begin(f"reading {inputs.name_of(data)}")
         every = columns.time is not None and columns.negative != "net"  # models of order learn from every event
         inter = inputs.read_filtered(data, replace(columns, in_order=columns.in_order or every))
+        if known is not None:
+            for note in known.coverage(inter.item_ids).notes:
+                console.note(note)
         work.begin("trying models")
-        found = od.auto(inter, seconds=60 * minutes, metric=metric, serve=serve, seed=seed, progress=work)
+        given: dict[str, Any] = {
+            "item_features": known,
+            "groups": group_options.read(groups, group_column, inter.item_ids),
+        }
+        try:
+            found = od.auto(
+                inter, seconds=60 * minutes, metric=metric, serve=serve, at=_moment(at), seed=seed, resume=kept,
+                progress=work, **given,
+            )  # fmt: skip
+        except OffdiagError as error:
+            raise OffdiagError(_as_options(str(error))) from None
         if found.stopped == "interrupted":
             console.note("interrupted; continuing with the best model so far")
         if shop is not None:
@@ -70,11 +107,25 @@ def auto(
             writer.replace_text(Path(plot), plots.race(found).svg())
         if out is not None:
             fit.save(found.model, out, None, None, found.test["chosen"], work)
+            if resume is None and kept is not None:
+                journal.remove(kept)
     about = as_json(found) | {"file": out, "bytes": None if out is None else os.path.getsize(out), "plot": plot}
     if json:
         console.show_json(about)
     else:
         show(found, about)
+
+
+def _moment(at: str | None) -> float | str | None:
+    """A number, or the text of a date."""
+    try:
+        return None if at is None else float(at)
+    except ValueError:
+        return at
+
+
+def _as_options(text: str) -> str:
+    return re.sub(r"\b(serve|at|history_decay)= ?", lambda found: f"--{found[1].replace('_', '-')} ", text)
 
 
 def as_json(found: Autopilot) -> dict[str, Any]:
@@ -90,6 +141,8 @@ def as_json(found: Autopilot) -> dict[str, Any]:
         "verdict": found.verdict,
         "notes": [*found.notes, *found.advice],
         "again": found.repeat,
+        "command": found.command,
+        "history_decay": found.history_decay,
         "rows": found.to_dicts(),
         "seconds": found.seconds,
         "stopped": found.stopped,
@@ -99,11 +152,11 @@ def as_json(found: Autopilot) -> dict[str, Any]:
 def show(found: Autopilot, about: dict[str, Any]) -> None:
     """Print the same: what was seen, the table, the verdict."""
     pairs: dict[str, Any] = {
-        "seen": list(found.sights),
+        "seen": "; ".join(_as_options(one) for one in found.sights),
         "chosen": f"{found.chosen.family} ({about['model']})",
-        "settings": [found.repeat],
         "test": found.verdict,
-        **({"notes": about["notes"]} if about["notes"] else {}),
+        **({"notes": "; ".join(_as_options(one) for one in about["notes"])} if about["notes"] else {}),
+        "again": [found.command or found.repeat],
         "time": wording.seconds(found.seconds),
     }
     if about["plot"] is not None:
@@ -112,12 +165,10 @@ def show(found: Autopilot, about: dict[str, Any]) -> None:
         pairs["saved to"] = outputs.saved_text(about["file"])
     console.show_pairs(pairs)
     console.say("\nTried, on the validation users:")
-    rows = []
-    for row in found.ranked:
-        result = row.result
-        mean = "-" if result is None else wording.with_error(result.mean[found.metric], result.sem[found.metric])
-        seconds = "-" if result is None else wording.seconds(row.fit_seconds)
-        rows.append(
-            [row.family, mean, seconds, wording.size(row.n_bytes) if row.n_bytes else "-", row.note or row.state]
-        )
-    console.show_table(["family", f">{found.metric}", ">fit", ">size", "note"], rows)
+    (family, metric, *_), *rows = report_cells(found)
+    head = [family, f">{metric}", ">fit", ">memory", ">size", "note"]
+    measured = [row for row in rows if row[1] != "–"]
+    console.show_table(head, measured, narrow=([*head[:3], head[5]], [[*row[:3], row[5]] for row in measured]))
+    for row in rows:
+        if row[1] == "–":
+            console.say(f"{row[0]}: {row[5]}", hang=2)

@@ -1,0 +1,115 @@
+"""The second stage of a race: the settings of the best families are searched.
+
+Each of the best gets a part of the time first; the family that is ahead then gets what is left, and continues its
+search where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, cast
+
+from offdiag import wording
+from offdiag.autopilot.outcome import COMPLETE, Row
+from offdiag.autopilot.race import Race
+from offdiag.errors import OffdiagError
+from offdiag.models.fields import settings_of
+from offdiag.protocols import Learner
+from offdiag.tuning import tune
+
+FITS = 6  # with time for fewer, settings are not searched
+SEARCHED = 3  # families, at most
+TRIALS = 60  # of one family in one round
+TIME = 0.8  # of what is left; the rest is for the blend
+FIRST = 0.5  # of that, for the first round
+
+
+def run(race: Race) -> None:
+    """Search the settings of the best families, first of each, then of the one that is ahead."""
+    contenders = [
+        row
+        for row in race.measured
+        if row.state == COMPLETE and row.family in race.entrants and race.entrants[row.family].tunable
+    ][:SEARCHED]
+    if not contenders:
+        return
+    if find_spec("optuna") is None:
+        race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
+        return
+    while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(contenders[-1]):
+        contenders.pop()  # too dear to share the time
+    if _time(race) < FITS * _cost(contenders[0]):
+        fit, left = wording.seconds(contenders[0].fit_seconds), wording.seconds(max(_time(race), 0.0))
+        race.notes.append(
+            f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
+        )
+        return
+    if len(contenders) > 1:
+        each = FIRST * _time(race) / len(contenders)
+        for row in contenders:
+            _search(race, row, each, TRIALS)
+    families = [row.family for row in contenders]
+    ahead = next(row for row in race.measured if row.family in families)
+    _search(race, ahead, _time(race), 2 * TRIALS)
+
+
+def _time(race: Race) -> float:
+    return TIME * race.clock.left()
+
+
+def _cost(row: Row) -> float:
+    return max(row.fit_seconds, 1e-3)
+
+
+def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
+    """Search the settings of a family for some seconds; a row for the best, if it has other than automatic ones."""
+    if seconds <= _cost(row):
+        return
+    entrant = race.entrants[row.family]
+    begun, model = race.clock.elapsed(), entrant.model
+    kept = {name: value for name, value in _given(model).items() if name not in _searched(model)}
+    also: dict[str, Any] = {name: what for name, what in race.also.items() if name == "groups" or row.features}
+    try:
+        found = tune(
+            cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds, seed=race.seed,
+            fixed=kept or None, study=race.journal.study(row.family), progress=race.clock.stage(f"tuning {row.family}"),
+            **also,
+        )  # fmt: skip
+    except OffdiagError as error:
+        race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
+        return
+    if found.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if found.best.origin == "automatic":
+        return
+    _enter(race, row, cast(Any, found.model), len(found.trials), begun)
+
+
+def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
+    """Fit and measure the best settings; they replace those of an earlier round."""
+    made = replace(row, trials=trials, state=COMPLETE, note=f"tuned, {trials} trials", result=None)
+    known = race.journal.rows.get(made.name)
+    earlier = next((one for one in race.rows if one.name == made.name), None)
+    if known is not None and known.trials == trials and known is not earlier:
+        race.remember(known)
+    elif earlier is None or earlier.trials != trials:
+        begin = time.perf_counter()
+        race.fit(model, made, race.data(made).train, race.clock.stage(f"fitting {row.family} with the best settings"))
+        made.fit_seconds = time.perf_counter() - begin
+        race.add(made, model, begun)
+    else:
+        return
+    if earlier is not None:
+        race.rows.remove(earlier)
+        race.models.pop(earlier, None)
+
+
+def _given(model: Any) -> dict[str, Any]:
+    """The settings of an entrant that differ from the defaults of its class."""
+    return {name: value for name, value in model.get_params().items() if value != settings_of(model)[name].default}
+
+
+def _searched(model: Any) -> set[str]:
+    return {name for name, known in settings_of(model).items() if known.search is not None}

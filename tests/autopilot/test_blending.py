@@ -1,0 +1,50 @@
+"""The last stage: a blend of different kinds of models, kept only if it wins on other users."""
+
+import offdiag as od
+from offdiag.autopilot import blending
+from offdiag.autopilot.outcome import COMPLETE, Row
+from tests.autopilot.races import entrant, race
+
+
+def enter(found, family, model, kind):
+    """A fitted model as a row."""
+    found.entrants[family] = entrant(family, type(model)(), kind=kind)
+    return found.add(Row(family, type(model).__name__, COMPLETE, fit_seconds=0.1), model, 0.0)
+
+
+def test_a_blend_is_kept_only_if_it_wins_on_other_users():
+    """Two halves of what there is to know, against a model and a copy of itself."""
+    found = race(n=1500)
+    X = found.split.train.matrix.copy()
+    left, right = X.copy(), X.copy()
+    left.data[X.indices % 2 == 0] = 1e-6
+    right.data[X.indices % 2 == 1] = 1e-6
+    for family, part in (("odd", left), ("even", right)):
+        enter(found, family, od.EASE(l2=50.0, user_power=0.0).fit(part), family)
+    blending.run(found)
+    (made,) = (row for row in found.rows if row.family == "blend")
+    assert found.best is made
+    assert made.parts == ["odd", "even"] or made.parts == ["even", "odd"]
+    assert "gained" in found.notes[-1]
+    again = found.fit_row(made, found.split.train, None)
+    assert again.settings_["shares"] == made.settings["shares"]
+
+    alone = race()
+    model = od.EASE().fit(alone.split.train)
+    enter(alone, "one", model, "one")
+    enter(alone, "same", model, "same")
+    blending.run(alone)
+    assert all(row.family != "blend" for row in alone.rows)
+    assert "was not kept" in alone.notes[-1]
+
+
+def test_a_blend_has_one_part_of_a_kind_and_none_that_recommends_otherwise():
+    found = race()
+    train = found.split.train
+    for family, l2, kind in (("a", 50.0, "sharp"), ("b", 60.0, "sharp"), ("c", 70.0, "smooth")):
+        enter(found, family, od.EASE(l2=l2).fit(train), kind)
+    parts = blending.choose_parts(found)
+    assert {found.entrants[row.family].kind for row in parts} == {"sharp", "smooth"}
+    assert len(parts) == 2
+    found.also = {"groups": object()}
+    assert blending.choose_parts(found) == []
