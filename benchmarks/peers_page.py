@@ -1,0 +1,126 @@
+"""Generates docs/comparison.md and its figures from results/peers.json: ``python benchmarks/peers_page.py``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import peers_figures
+from results_page import machine, settings
+
+from offdiag.plots import Figure
+from offdiag.report.page import markdown
+from offdiag.wording import size
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "peers.json"
+DOCS = HERE.parent / "docs"
+GOOD_AT = {
+    "irspack": "exact linear models, SLIM and a fast iALS, all of which serve new users; a tuner of its own",
+    "implicit": "matrix factorisation and neighbours, compiled, also on GPUs; ranking with filters; few dependencies",
+    "lenskit": "research: pipelines, repeatable experiments, a careful data model; lists for histories it has not seen",
+    "rectools": "tables in and out, many models behind one interface, transformers for order, rich metrics",
+    "cornac": "recommendation with texts, images and graphs; a very wide choice of published models",
+    "recpack": "evaluation scenarios (by time, by user, by session) and a pipeline around them",
+    "recbole": "the largest collection of neural recommenders, with one trainer for all, meant for GPUs",
+    "sansa": "approximate EASE for catalogues of millions of items in little memory",
+}
+ROUNDING = 1e-3  # a larger residual is not rounding in float32
+DECIDES = 2.0  # standard errors of the paired difference
+
+
+def page(found: dict[str, Any]) -> str:
+    """The whole page as text."""
+    return markdown(
+        HERE / "templates",
+        "comparison.md",
+        found=found,
+        good_at=GOOD_AT,
+        measured=measured,
+        failures=failures(found),
+        checks=checks(found),
+        verdict=verdict,
+        seconds=seconds,
+        size=size,
+        settings=settings,
+        machine=machine,
+        versions=versions,
+        notes=notes(found),
+        pictured=pictured(found),
+        decides=DECIDES,
+        rounding=ROUNDING,
+    )
+
+
+def measured(part: dict[str, Any], metric: str) -> list[tuple[str, dict[str, Any]]]:
+    """The rows with a result, the most accurate first."""
+    rows = [(name, row) for name, row in part["rows"].items() if "mean" in row]
+    return sorted(rows, key=lambda pair: -pair[1]["mean"][metric])
+
+
+def failures(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Model, data set and reason of what could not be run."""
+    rows = [
+        (n, d, row["failed"]) for d, part in found["data"].items() for n, row in part["rows"].items() if "failed" in row
+    ]
+    return sorted(rows)
+
+
+def checks(found: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(n, d, row) for d, part in found["data"].items() for n, row in part["rows"].items() if "check" in row]
+
+
+def notes(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What has to be known about single models."""
+    rows = [
+        (name, row["note"]) for part in found["data"].values() for name, row in part["rows"].items() if row.get("note")
+    ]
+    return sorted(set(rows))
+
+
+def verdict(check: dict[str, float]) -> str:
+    if check["residual"] <= ROUNDING:
+        return "the optimum, up to rounding"
+    if check.get("residual_transposed", 1.0) <= ROUNDING:
+        return "ranks with the transpose of the optimum"
+    return "not the optimum"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms" if value >= 0.01 else f"{1000 * value:.1f} ms"
+
+
+def versions(environment: dict[str, Any]) -> str:
+    if "reason" in environment:
+        return f"could not be installed: {environment['reason']}"
+    return ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+
+
+def pictured(found: dict[str, Any]) -> str | None:
+    """The data set of the figures: the largest with results."""
+    parts = {name: part for name, part in found["data"].items() if measured(part, found["metric"])}
+    return max(parts, key=lambda name: parts[name]["interactions"], default=None)
+
+
+def figures(found: dict[str, Any]) -> dict[str, Figure]:
+    """Files in docs, and what is drawn in them."""
+    data = pictured(found)
+    if data is None:
+        return {}
+    metric = found["metric"]
+    rows = dict(measured(found["data"][data], metric))
+    time = peers_figures.scatter(rows, "seconds", 1, f"seconds of the fit, {data}", metric)
+    memory = peers_figures.scatter(rows, "extra_peak_bytes", 1e-6, f"MB of extra peak memory, {data}", metric)
+    return {"comparison-time.svg": time, "comparison-memory.svg": memory}
+
+
+def renew() -> None:
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    (DOCS / "comparison.md").write_text(page(found), encoding="utf-8")
+    for name, figure in figures(found).items():
+        figure.save(DOCS / name)
+
+
+if __name__ == "__main__":
+    renew()
