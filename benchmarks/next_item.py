@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def sparse(items: int, events: int, block_bytes: int, *, alone: bool = False) ->
     small = X.select_users(slice(0, 100))
     for model in models.values():
         model.fit(small)  # compiled here
-    found = best({name: lambda model=model: model.fit(X) for name, model in models.items()}, rounds=1)
+    found = best({name: partial(model.fit, X) for name, model in models.items()}, rounds=1)
     compared = {} if alone else {"ratio": ratios(found["NextItem"], found["SparseEDLAE"])}
     return {"items": items, "events": events, "block_bytes": block_bytes, **found, **compared}
 

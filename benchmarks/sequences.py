@@ -4,9 +4,12 @@ Nothing is chosen on test users. "tuned" rows try settings around the defaults o
 number (--trials), the others use the defaults of each model. All learn from train alone, as in the published protocol
 (SASRec needs the validation users for early stopping), except the rows "… and validation", which show what the newest
 events add.
-Rows that results/sequences.json already holds are skipped, so that a stopped run continues; --again repeats them.
+Rows that results/sequences.json already holds are skipped, so that a stopped run continues; --again repeats them. Two
+runs at once write two files of --results, and --merge brings their rows together.
 
     python benchmarks/sequences.py FOLDER [--sets seq-toys seq-lastfm] [--models NextItem MarkovChain] [--again]
+    python benchmarks/sequences.py FOLDER --models SASRec --seconds 7200 --results nets.json
+    python benchmarks/sequences.py FOLDER --merge nets.json
 
 FOLDER holds seq-toys, seq-lastfm, yoochoose-sessions, movietweetings-100k and ml-1m. SASRec takes long on seq-toys and
 ml-1m; its checkpoint is in --checkpoints, so it continues, too.
@@ -225,12 +228,15 @@ def main() -> None:
     whole = json.loads(given.results.read_text()) if given.results.exists() else start
     other = json.loads(given.merge.read_text())["sets"] if given.merge else {}
     for data in given.sets:
-        about = whole["sets"].setdefault(data, {"rows": {}})
+        about = whole["sets"].get(data, {"rows": {}})
         if given.merge:
             wanted = [name for name in given.models if name in other.get(data, {}).get("rows", {})]
         else:
             wanted = [name for name in given.models if given.again or name not in about["rows"]]
-        bench = Bench(data, given, about["rows"]) if wanted and not given.merge else None
+        if not wanted:
+            continue
+        whole["sets"][data] = about
+        bench = None if given.merge else Bench(data, given, about["rows"])
         for name in wanted:
             if bench is None:
                 row, about["data"] = other[data]["rows"][name], other[data]["data"]

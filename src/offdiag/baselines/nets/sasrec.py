@@ -131,7 +131,7 @@ class AttentionNet:
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         whole = padded(x, self.settings.length + 1)
         parts = [
-            self._sum(x[some], Padded(*(array[some, -longest:] for array in whole)), rng, generator)
+            self._sum(x[some], Padded(whole.items[some, -longest:], whole.filled[some, -longest:]), rng, generator)
             for some, longest in of_similar_length(whole.filled)
         ]
         if not parts:  # nobody here has two events
