@@ -112,7 +112,7 @@ def place(
     columns, direct = with_lengths(like, length), like * choice.direct
     if choice.size:
         scores = columns @ sample.scores.T + (direct @ sample.histories.T).toarray()
-        factor = np.exp(choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores) - level))
+        factor = np.exp(choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores, float(length.min())) - level))
         columns, direct = (_times(rows, factor) for rows in (columns, direct))
     return Placement(columns, direct, like, choice)
 
@@ -130,7 +130,7 @@ def choose(
     if not len(held) or not own.any():
         return best, level
     norm = float(np.sqrt((own * own).sum()))
-    wanted = sizes.predict_held
+    wanted, smallest = sizes.predict_held, float(length.min())
     for amount in AMOUNTS if A.nnz else AMOUNTS[:1]:
         joined = join(F, A, amount)
         near = neighbours(joined, sparse.csr_array(joined[held]), without=held)
@@ -141,7 +141,7 @@ def choose(
                 found = mixed + weight * direct
                 # The agreement is that of found, each row times a factor: three sums for each item are enough.
                 both, squares = np.einsum("ij,ij->i", found, own), np.einsum("ij,ij->i", found, found)
-                change = wanted - _log_sizes(found)
+                change = wanted - _log_sizes(found, smallest)
                 mean = float(change.mean())
                 for size in SIZES:
                     factor = np.exp(size * (change - mean))
@@ -283,9 +283,9 @@ def _lengths(S: Doubles) -> Doubles:
     return np.maximum(length, np.quantile(positive, 0.01)) if len(positive) else np.ones_like(length)
 
 
-def _log_sizes(scores: Doubles) -> Doubles:
-    """The logarithm of the usual size of each row's scores; those of hardly any are raised as lengths are."""
-    found: Doubles = np.log(_lengths(scores.T))
+def _log_sizes(scores: Doubles, smallest: float) -> Doubles:
+    """The logarithm of the usual size of each row's scores, at least the smallest of known items."""
+    found: Doubles = np.log(np.maximum(np.sqrt(np.mean(scores * scores, axis=1)), smallest))
     return found
 
 
