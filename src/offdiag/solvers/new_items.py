@@ -112,7 +112,9 @@ def place(
     columns, direct = with_lengths(like, length), like * choice.direct
     if choice.size:
         scores = columns @ sample.scores.T + (direct @ sample.histories.T).toarray()
-        factor = np.exp(choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores, float(length.min())) - level))
+        factor = np.exp(
+            choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores, float(length.min())) - level)
+        )
         columns, direct = (_times(rows, factor) for rows in (columns, direct))
     return Placement(columns, direct, like, choice)
 
