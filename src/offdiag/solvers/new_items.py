@@ -127,7 +127,8 @@ def choose(
     That mean is taken out: sizes are redistributed among new items, and compared with known ones they stay as they are.
     """
     held, S, X = sample.held, sample.scores, sample.histories
-    own = S[:, held].T
+    by_item = np.ascontiguousarray(S.T)  # or every product would copy it
+    own = by_item[held]
     best, level = Choice(), 0.0
     if not len(held) or not own.any():
         return best, level
@@ -138,7 +139,7 @@ def choose(
         near = neighbours(joined, sparse.csr_array(joined[held]), without=held)
         for power, ridge in product(POWERS, RIDGES):
             like = near.mixture(power, ridge)
-            mixed, direct = with_lengths(like, length) @ S.T, (like @ X.T).toarray() * sample.unit
+            mixed, direct = with_lengths(like, length) @ by_item, (like @ X.T).toarray() * sample.unit
             for weight in DIRECT:
                 found = mixed + weight * direct
                 # The agreement is that of found, each row times a factor: three sums for each item are enough.
