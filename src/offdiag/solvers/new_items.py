@@ -17,8 +17,8 @@ user is needed for that: what is compared are scores for histories that follow f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,27 +132,40 @@ def choose(
     best, level = Choice(), 0.0
     if not len(held) or not own.any():
         return best, level
-    norm = float(np.sqrt((own * own).sum()))
-    wanted, smallest = sizes.predict_held, float(length.min())
-    for amount in AMOUNTS if A.nnz else AMOUNTS[:1]:
-        joined = join(F, A, amount)
-        near = neighbours(joined, sparse.csr_array(joined[held]), without=held)
-        for power, ridge in product(POWERS, RIDGES):
-            like = near.mixture(power, ridge)
-            mixed, direct = with_lengths(like, length) @ by_item, (like @ X.T).toarray() * sample.unit
-            for weight in DIRECT:
-                found = mixed + weight * direct
-                # The agreement is that of found, each row times a factor: three sums for each item are enough.
-                both, squares = np.einsum("ij,ij->i", found, own), np.einsum("ij,ij->i", found, found)
-                change = wanted - _log_sizes(found, smallest)
-                mean = float(change.mean())
-                for size in SIZES:
-                    factor = np.exp(size * (change - mean))
-                    total = float(np.sqrt(factor**2 @ squares)) * norm
-                    agreement = float(factor @ both) / total if total else 0.0
-                    if best.agreement is None or agreement > best.agreement:
-                        best, level = Choice(power, ridge, weight * sample.unit, amount, size, agreement), mean
+    norm, smallest = float(np.sqrt((own * own).sum())), float(length.min())
+    near: dict[float, Neighbours] = {}
+
+    def attempt(one: Choice) -> Iterator[tuple[Choice, float]]:
+        """All values of direct and size, from sums over the histories."""
+        if one.amount not in near:
+            joined = join(F, A, one.amount)
+            near[one.amount] = neighbours(joined, sparse.csr_array(joined[held]), without=held)
+        like = near[one.amount].mixture(one.power, one.ridge)
+        mixed, direct = with_lengths(like, length) @ by_item, (like @ X.T).toarray() * sample.unit
+        pairs = (mixed, mixed), (mixed, direct), (direct, direct), (mixed, own), (direct, own)
+        mm, md, dd, mo, do = (np.einsum("ij,ij->i", *pair) for pair in pairs)
+        for weight in DIRECT:
+            both, squares = mo + weight * do, np.maximum(mm + 2 * weight * md + weight**2 * dd, 0)
+            change = sizes.predict_held - np.log(np.maximum(np.sqrt(squares / own.shape[1]), smallest))
+            mean = float(change.mean())
+            for size in SIZES:
+                factor = np.exp(size * (change - mean))
+                total = float(np.sqrt(factor**2 @ squares)) * norm
+                agreement = float(factor @ both) / total if total else 0.0
+                yield Choice(one.power, one.ridge, weight * sample.unit, one.amount, size, agreement), mean
+
+    tried: dict[str, tuple[float, ...]] = {"power": POWERS, "ridge": RIDGES, "amount": AMOUNTS if A.nnz else ()}
+    best, level = max(attempt(best), key=_agreement)
+    for name in (*tried, *tried):  # one after another, twice, each with every direct and size
+        start = best
+        for value in tried[name]:
+            if value != getattr(start, name):
+                best, level = max(((best, level), *attempt(replace(start, **{name: value}))), key=_agreement)
     return best, level
+
+
+def _agreement(found: tuple[Choice, float]) -> float:
+    return found[0].agreement or 0.0
 
 
 @dataclass(frozen=True, eq=False)
