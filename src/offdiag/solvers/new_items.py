@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,10 +147,10 @@ def choose(
         mm, md, dd, mo, do = (np.einsum("ij,ij->i", *pair) for pair in pairs)
         for weight in DIRECT:
             both, squares = mo + weight * do, np.maximum(mm + 2 * weight * md + weight**2 * dd, 0)
-            change = sizes.predict_held - np.log(np.maximum(np.sqrt(squares / own.shape[1]), smallest))
-            mean = float(change.mean())
+            growth = sizes.predict_held - np.log(np.maximum(np.sqrt(squares / own.shape[1]), smallest))
+            mean = float(growth.mean())
             for size in SIZES:
-                factor = np.exp(size * (change - mean))
+                factor = np.exp(size * (growth - mean))
                 total = float(np.sqrt(factor**2 @ squares)) * norm
                 agreement = float(factor @ both) / total if total else 0.0
                 yield Choice(one.power, one.ridge, weight * sample.unit, one.amount, size, agreement), mean
@@ -160,7 +161,8 @@ def choose(
         start = best
         for value in tried[name]:
             if value != getattr(start, name):
-                best, level = max(((best, level), *attempt(replace(start, **{name: value}))), key=_agreement)
+                change: dict[str, Any] = {name: value}
+                best, level = max(((best, level), *attempt(replace(start, **change))), key=_agreement)
     return best, level
 
 
