@@ -122,7 +122,7 @@ class Growing(Estimator):
         learned = model.item_ids_[: model.weights_.learned.shape[0]]
         check_features(known, learned)
         rows = known.rows(learned), features.rows(ids)
-        weights, added = _added(model.weights_, model.popularity_, *rows, _amounts(known, *rows), boost)
+        weights, added = _added(model.weights_, model.popularity_, *rows, known_amounts(known, *rows), boost)
         if len(added) < len(ids):
             left_out = np.delete(ids, added).tolist()
             warnings.warn(
@@ -293,7 +293,9 @@ def _added(
     return (grow(base, *parts) if parts[0].shape[0] else W), added
 
 
-def _amounts(features: Features, F: sparse.csr_array, f: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
+def known_amounts(
+    features: Features, F: sparse.csr_array, f: sparse.csr_array
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     """How much is known of each kind about known and new items, as features: the number of tags or words, or whether.
 
     Well described items are popular ones. A number that all known items share says nothing.

@@ -17,8 +17,9 @@ user is needed for that: what is compared are scores for histories that follow f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +113,9 @@ def place(
     columns, direct = with_lengths(like, length), like * choice.direct
     if choice.size:
         scores = columns @ sample.scores.T + (direct @ sample.histories.T).toarray()
-        factor = np.exp(choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores) - level))
+        factor = np.exp(
+            choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores, float(length.min())) - level)
+        )
         columns, direct = (_times(rows, factor) for rows in (columns, direct))
     return Placement(columns, direct, like, choice)
 
@@ -125,31 +128,46 @@ def choose(
     That mean is taken out: sizes are redistributed among new items, and compared with known ones they stay as they are.
     """
     held, S, X = sample.held, sample.scores, sample.histories
-    own = S[:, held].T
+    by_item = np.ascontiguousarray(S.T)  # or every product would copy it
+    own = by_item[held]
     best, level = Choice(), 0.0
     if not len(held) or not own.any():
         return best, level
-    norm = float(np.sqrt((own * own).sum()))
-    wanted = sizes.predict_held
-    for amount in AMOUNTS if A.nnz else AMOUNTS[:1]:
-        joined = join(F, A, amount)
-        near = neighbours(joined, sparse.csr_array(joined[held]), without=held)
-        for power, ridge in product(POWERS, RIDGES):
-            like = near.mixture(power, ridge)
-            mixed, direct = with_lengths(like, length) @ S.T, (like @ X.T).toarray() * sample.unit
-            for weight in DIRECT:
-                found = mixed + weight * direct
-                # The agreement is that of found, each row times a factor: three sums for each item are enough.
-                both, squares = np.einsum("ij,ij->i", found, own), np.einsum("ij,ij->i", found, found)
-                change = wanted - _log_sizes(found)
-                mean = float(change.mean())
-                for size in SIZES:
-                    factor = np.exp(size * (change - mean))
-                    total = float(np.sqrt(factor**2 @ squares)) * norm
-                    agreement = float(factor @ both) / total if total else 0.0
-                    if best.agreement is None or agreement > best.agreement:
-                        best, level = Choice(power, ridge, weight * sample.unit, amount, size, agreement), mean
+    norm, smallest = float(np.sqrt((own * own).sum())), float(length.min())
+    near: dict[float, Neighbours] = {}
+
+    def attempt(one: Choice) -> Iterator[tuple[Choice, float]]:
+        """All values of direct and size, from sums over the histories."""
+        if one.amount not in near:
+            joined = join(F, A, one.amount)
+            near[one.amount] = neighbours(joined, sparse.csr_array(joined[held]), without=held)
+        like = near[one.amount].mixture(one.power, one.ridge)
+        mixed, direct = with_lengths(like, length) @ by_item, (like @ X.T).toarray() * sample.unit
+        pairs = (mixed, mixed), (mixed, direct), (direct, direct), (mixed, own), (direct, own)
+        mm, md, dd, mo, do = (np.einsum("ij,ij->i", *pair) for pair in pairs)
+        for weight in DIRECT:
+            both, squares = mo + weight * do, np.maximum(mm + 2 * weight * md + weight**2 * dd, 0)
+            growth = sizes.predict_held - np.log(np.maximum(np.sqrt(squares / own.shape[1]), smallest))
+            mean = float(growth.mean())
+            for size in SIZES:
+                factor = np.exp(size * (growth - mean))
+                total = float(np.sqrt(factor**2 @ squares)) * norm
+                agreement = float(factor @ both) / total if total else 0.0
+                yield Choice(one.power, one.ridge, weight * sample.unit, one.amount, size, agreement), mean
+
+    tried: dict[str, tuple[float, ...]] = {"power": POWERS, "ridge": RIDGES, "amount": AMOUNTS if A.nnz else ()}
+    best, level = max(attempt(best), key=_agreement)
+    for name in (*tried, *tried):  # one after another, twice, each with every direct and size
+        start = best
+        for value in tried[name]:
+            if value != getattr(start, name):
+                change: dict[str, Any] = {name: value}
+                best, level = max(((best, level), *attempt(replace(start, **change))), key=_agreement)
     return best, level
+
+
+def _agreement(found: tuple[Choice, float]) -> float:
+    return found[0].agreement or 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +301,9 @@ def _lengths(S: Doubles) -> Doubles:
     return np.maximum(length, np.quantile(positive, 0.01)) if len(positive) else np.ones_like(length)
 
 
-def _log_sizes(scores: Doubles) -> Doubles:
-    """The logarithm of the usual size of each row's scores; those of hardly any are raised as lengths are."""
-    found: Doubles = np.log(_lengths(scores.T))
+def _log_sizes(scores: Doubles, smallest: float) -> Doubles:
+    """The logarithm of the usual size of each row's scores, at least the smallest of known items."""
+    found: Doubles = np.log(np.maximum(np.sqrt(np.mean(scores * scores, axis=1)), smallest))
     return found
 
 
