@@ -299,6 +299,8 @@ TESTED_IN = {
     "lab/dropout_steps.py": "lab/test_dropout_sgd.py",
     "living/log_rows.py": "living/test_events.py",
     "living/state.py": "living/test_past.py",
+    "measured.py": "test_evaluation.py",
+    "metric_names.py": "test_evaluation.py",
     "models/blended_parts.py": "models/test_blend.py",
     "models/ordered.py": "models/test_next_item.py",
     "models/recommender.py": "laws/test_contract.py",

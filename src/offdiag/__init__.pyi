@@ -30,8 +30,9 @@ from offdiag.errors import (
     OffdiagError,
     UnknownItemsWarning,
 )
-from offdiag.evaluation import Result, evaluate
+from offdiag.evaluation import evaluate
 from offdiag.gramian.packed import Gram, gram
+from offdiag.measured import Result
 from offdiag.models import spectral
 from offdiag.models.blend import Blend
 from offdiag.models.compression import compress

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from offdiag import metrics as formulas
 from offdiag.errors import FutureLeakWarning, OffdiagError
 from offdiag.measured import Comparison as Comparison
-from offdiag.measured import Floats, Result, standard_error
+from offdiag.measured import Floats
+from offdiag.measured import Result as Result
 from offdiag.measured import paired_t_test as paired_t_test
+from offdiag.measured import standard_error as standard_error
 from offdiag.metric_names import FROM_HITS, Metric
 from offdiag.metric_names import KNOWN_METRICS as KNOWN_METRICS
 from offdiag.metric_names import parse_metric as parse_metric

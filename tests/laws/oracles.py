@@ -21,6 +21,11 @@ def user_weights(n_u, user_power=0.0):
     return w * GRID[np.argmin(np.abs(np.log(GRID * mean)))]
 
 
+def on_grid(factor):
+    """The nearest point of the grid."""
+    return GRID[np.argmin(np.abs(np.log(GRID / factor)))]
+
+
 def gram(X, user_power=0.0):
     """G = Xᵀ diag(w) X."""
     X = np.asarray(X, dtype=np.float64)

@@ -45,7 +45,7 @@ def test_the_same_sum_is_added_to_sources_and_targets(repeats):
     G = oracles.gram(X.matrix.toarray())
     A, K = 0.3 * G + 0.7 * A, 0.3 * G + 0.7 * K
     F = (rows @ rows.T).toarray()
-    F *= 0.4 * np.trace(A) / np.trace(F)
+    F *= 0.4 * oracles.on_grid(np.trace(A) / np.trace(F))
     expected = oracles.next_item_weights(A + F, K + F - np.diag(np.diag(F)), 0.2, 2.0, repeats=repeats)
     model = od.NextItem(feature_weight=0.4, repeats=repeats, dtype="float64", **given).fit(X, item_features=features)
     np.testing.assert_allclose(model.weights_.toarray(), expected, atol=1e-10)

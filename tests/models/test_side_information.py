@@ -53,7 +53,7 @@ def pseudo_users(X, features, weight, power):
     G = oracles.gram(dense, power)
     F = features.rows(X.item_ids).toarray()
     own = (F**2).sum(axis=1)
-    unit = 2 ** (np.round(64 * np.log2(np.diag(G)[own > 0].sum() / own.sum())) / 64)  # on the grid of user weights
+    unit = oracles.on_grid(np.diag(G)[own > 0].sum() / own.sum())
     return np.vstack([dense * np.sqrt(oracles.user_weights((dense != 0).sum(axis=1), power))[:, None],
                       np.sqrt(weight * unit) * F.T])  # fmt: skip
 

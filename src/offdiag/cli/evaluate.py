@@ -145,7 +145,7 @@ class Evaluation:
             for band in [] if result.bands is None else result.bands.rows:
                 found = {**band.mean, "targets": band.targets, **band.exposure}
                 rows += [(file, kind, band.name, name, found[name], band.sem.get(name), band.n_users) for name in found]
-        text = dict.fromkeys(("file", "model", "band", "metric"), pl.String)
+        text: dict[str, Any] = dict.fromkeys(("file", "model", "band", "metric"), pl.String)
         numbers = {"mean": pl.Float64, "sem": pl.Float64, "n_users": pl.Int64}
         return pl.DataFrame(rows, text | numbers, orient="row").fill_nan(None)
 

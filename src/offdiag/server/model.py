@@ -25,7 +25,7 @@ from offdiag.models.grouping import listed_groups
 from offdiag.models.recommender import Recommender
 from offdiag.server import schemas
 from offdiag.server.search import Search
-from offdiag.weights import Grown, Weights
+from offdiag.weights import Weights
 
 Id = int | str  # of an item, as in JSON
 Stamp = tuple[int, int, int]  # inode, modification time, size: a different stamp means a different file
@@ -142,8 +142,8 @@ class ServedModel:
 
     def like(self, column: int) -> list[dict[str, Any]]:
         """The items that a new item is like, with the weights of its mixture, strongest first."""
-        assert isinstance(self.weights, Grown)
-        found = self.weights.likeness(column - self.n_learned)
+        grown: Any = self.weights
+        found = grown.likeness(column - self.n_learned)
         return [{**self.item(other), "weight": weight} for other, weight in found]
 
     def _titles(self, given: dict[str, str]) -> tuple[list[str], int]:

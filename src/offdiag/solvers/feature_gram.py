@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
@@ -42,7 +41,7 @@ def add(values: Floats, F: sparse.csr_array, weight: float) -> None:
         _add_rare(values, sparse.csr_array(F[:, rare]), weight)
 
 
-def added_rows(G: sparse.csr_array, F: sparse.csr_array, weight: float) -> dict[str, NDArray[Any]]:
+def added_rows(G: sparse.csr_array, F: sparse.csr_array, weight: float) -> dict[str, Any]:
     """The same for a matrix by rows: the arrays of the sum.
 
     Cost and memory: a number for each pair of items that share a feature; m² if one feature is in all.
