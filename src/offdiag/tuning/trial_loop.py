@@ -75,7 +75,6 @@ class Search:
     sampler: Sampler
     _rival: Result | None = None  # the best complete trial on the small problem
     _learned: int = 0  # trials that the sampler knows
-    _glances: dict[int, Result] = dataclasses.field(default_factory=dict)  # of trials fitted together
 
     def __post_init__(self) -> None:
         self.clock.done = len(self.trials)
@@ -126,7 +125,9 @@ class Search:
         A batch knows the trials before it and none of its own, so a study resumed within one continues it.
         """
         size = TOGETHER if self.shares else 1
-        begin, done = self._batch()
+        own = [trial.number for trial in self.trials if trial.origin == "sampler"]
+        done = len(own) % size
+        begin = own[-done] if done else len(self.trials)
         for trial in self.trials[self._learned : begin]:
             self.sampler.learn(trial)
         self._learned = max(begin, self._learned)
@@ -135,12 +136,6 @@ class Search:
         seconds = [trial.seconds for trial in self.trials[-TOGETHER:]]
         room = self.clock.room(max(seconds, default=0.0)) if size > 1 else 1
         return [self.sampler.propose(begin + at) | same for at in range(done, min(size, done + most, done + room))]
-
-    def _batch(self) -> tuple[int, int]:
-        """Before which trial the present batch of the sampler begins, and how many of it are done."""
-        own = [trial.number for trial in self.trials if trial.origin == "sampler"]
-        done = len(own) % TOGETHER if self.shares else 0
-        return (own[-done] if done else len(self.trials)), done
 
     def _attempt(self, origin: str, batch: list[dict[str, Any]]) -> None:
         """Trials: fitted together where that shares work, else one by one."""
@@ -161,7 +156,7 @@ class Search:
         glance: Result | None = None
         try:
             glance = self._glance(settings)
-            if origin == "sampler" and self._hopeless(glance, self._rival, self.trials):
+            if glance is not None and origin == "sampler" and self._hopeless(glance):
                 self._add(origin, settings, REJECTED, begin, glance=glance)
                 return
             model = self.cls(**self.fixed | settings)
@@ -176,44 +171,23 @@ class Search:
         self._complete(origin, settings, begin, model, result, glance)
 
     def _attempt_together(self, origin: str, batch: list[dict[str, Any]], models: list[Learner]) -> None:
-        """Trials fitted at the same time, without those that the small problem rejects.
-
-        They are compared with the trials before their batch, so a study resumed within it rejects the same.
-        """
+        """Trials fitted at the same time: each is rejected on some of the users, or measured on all of them."""
         begin, self.clock.together = time.perf_counter(), len(batch)
-        glances = self.bench.glance_together(models, self.clock)
-        kept = list(models)
-        if origin == "sampler":
-            before = self.trials[: self._batch()[0]]
-            rival = self._glance_of_best(before)
-            kept = [m for m, one in zip(models, glances, strict=True) if not self._hopeless(one, rival, before)]
-        fits = self.bench.fit_together(kept, self.clock) if kept else iter(())
+        fits = self.bench.fit_together(models, self.clock)
         self.clock.together = 1
         each = (time.perf_counter() - begin) / len(batch)
-        for settings, asked, glance in zip(batch, models, glances, strict=True):
+        self._restore_rival()
+        for settings in batch:
             begin = time.perf_counter() - each
-            if not any(asked is one for one in kept):
-                self._add(origin, settings, REJECTED, begin, glance=glance)
-                continue
             model = next(fits)
             if isinstance(model, OffdiagError):
                 self._add(origin, settings, FAILED, begin, note=str(model))
                 continue
-            if glance is not None:
-                self._glances[len(self.trials)] = glance
+            glance = self.bench.measure_some(model)
+            if glance is not None and origin == "sampler" and self._hopeless(glance):
+                self._add(origin, settings, REJECTED, begin, glance=glance)
+                continue
             self._complete(origin, settings, begin, model, self.bench.measure(model), glance)
-
-    def _glance_of_best(self, trials: list[Trial]) -> Result | None:
-        """The best of these trials on the small problem."""
-        if not any(trial.state == COMPLETE for trial in trials):
-            return None
-        best = top(trials)
-        if best.number not in self._glances:  # a resumed study
-            (found,) = self.bench.glance_together([self.cls(**self.fixed | best.settings)], self.clock)
-            if found is None:
-                return None
-            self._glances[best.number] = found
-        return self._glances[best.number]
 
     def _complete(
         self,
@@ -256,22 +230,26 @@ class Search:
         return searched and getattr(self.cls, "has_propensity", False) and trials >= 4 * len(PROPENSITIES)
 
     def _glance(self, settings: dict[str, Any]) -> Result | None:
-        if self.complete and self._rival is None and self.bench.small is not None:  # a resumed study
-            self._rival = self.bench.glance(self.cls(**self.fixed | top(self.trials).settings))
+        self._restore_rival()
         return self.bench.glance(self.cls(**self.fixed | settings), self.clock)
 
-    def _hopeless(self, glance: Result | None, rival: Result | None, trials: list[Trial]) -> bool:
+    def _restore_rival(self) -> None:
+        """Of a resumed study: the best of its trials on the small problem."""
+        if self.complete and self._rival is None:
+            self._rival = self.bench.glance(self.cls(**self.fixed | top(self.trials).settings))
+
+    def _hopeless(self, glance: Result) -> bool:
         """Whether it is clearly behind the best trial on the small problem, by paired differences and beyond its error.
 
         That error is how much better a complete trial did on the whole problem than the small one predicted.
         """
-        known = [(t.value, t.small_value) for t in trials if t.value is not None and t.small_value is not None]
-        if glance is None or rival is None or self.bench.metric not in glance.per_user or len(known) < TRUSTED:
+        known = [(t.value, t.small_value) for t in self.trials if t.value is not None and t.small_value is not None]
+        if self._rival is None or self.bench.metric not in glance.per_user or len(known) < TRUSTED:
             return False
         value, small = max(known)
         doubt = max(v - value - (s - small) for v, s in known)  # at least 0, from the best trial itself
-        test = glance.compare(rival)
-        margin = 2 * test.sem[self.bench.metric] + LATE * rival.mean[self.bench.metric] + doubt
+        test = glance.compare(self._rival)
+        margin = 2 * test.sem[self.bench.metric] + LATE * self._rival.mean[self.bench.metric] + doubt
         return bool(test.difference[self.bench.metric] < -margin)
 
     def _add(

@@ -29,7 +29,7 @@ from offdiag.gramian.user_weights import weights_of
 from offdiag.models import side_information
 from offdiag.models.recommender import Recommender
 from offdiag.models.shared_fits import SharedFits
-from offdiag.models.sparse import NEIGHBOURS, SparseEDLAE
+from offdiag.models.sparse import SparseEDLAE
 from offdiag.progress import Progress
 from offdiag.protocols import GramLearner, Learner, Ranker
 from offdiag.solvers import penalty_path
@@ -41,8 +41,6 @@ SMALL_TRAIN = 200  # training users of the small problem, for the left-out error
 MOST_GRAMS = 5  # one for each user_power that is searched
 SOME_OF = 8  # where fits share work, one in so many validation users is asked first
 FEWEST_SOME = 250  # of these users; fewer reject nothing
-FEWER = 4  # and by a model with so many times fewer neighbours, of which it keeps
-LEAST = 20
 LEFT_OUT = 250  # training users whose exact leave-one-out error is reported
 
 
@@ -144,12 +142,9 @@ class Bench:
             raise fitted
         return fitted
 
-    def glance_together(self, models: Sequence[Learner], progress: Progress | None = None) -> list[Result | None]:
-        """Each model with a quarter of its neighbours, on some of the validation users; None if there are few."""
-        if self._some is None:
-            return [None for _ in models]
-        fits = self.fit_together([_with_fewer_neighbours(model) for model in models], progress)
-        return [None if isinstance(fit, OffdiagError) else evaluate(fit, self._some, [self.metric]) for fit in fits]
+    def measure_some(self, model: Ranker) -> Result | None:
+        """The same as ``measure`` on some of the validation users; None if there are few."""
+        return None if self._some is None else evaluate(model, self._some, [self.metric])
 
     def automatic_weight(self, model: Learner) -> dict[str, float]:
         """What the model would let its features count for, if that does not depend on the order of events."""
@@ -164,7 +159,9 @@ class Bench:
         return evaluate(model, self.validation, [self.metric])
 
     def glance(self, model: Learner, progress: Progress | None = None) -> Result | None:
-        """The same on the small problem; None if the whole one is small, or the model does not learn from a Gram."""
+        """The same on a smaller problem; None if the whole one is small, or the model does not learn from a Gram."""
+        if self.shares(model):
+            return None if self._some is None else self.measure_some(self._fit_one(model, progress))
         if self.small is None or not self._by_gram(model):
             return None
         words: dict[str, Any] = {}
@@ -245,13 +242,6 @@ def _small(matrix: sparse.csr_array, validation: Any) -> Small | None:
     users = users[np.linspace(0, len(users) - 1, min(SMALL_USERS, len(users))).astype(np.int64)]
     rows = np.linspace(0, n - 1, min(SMALL_TRAIN, n)).astype(np.int64)
     return Small(items, HeldOut(histories[users], targets[users], np.arange(len(users))), rows)
-
-
-def _with_fewer_neighbours(model: Any) -> Any:
-    """The same settings at a small part of the time, which falls a little slower than neighbours²."""
-    wanted = getattr(model, "neighbours", 0)
-    most = NEIGHBOURS if isinstance(wanted, str) else wanted
-    return type(model)(**model.get_params() | {"neighbours": max(min(most, LEAST), most // FEWER)})
 
 
 def _some(validation: Any) -> HeldOut | None:

@@ -18,7 +18,7 @@ TIE = 0.25  # standard errors: closer trials are ranked by their left-out errors
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of settings: measured on all validation users, or rejected on a small problem."""
+    """One set of settings: measured on all validation users, or rejected on a few items and users."""
 
     number: int
     origin: str  # "automatic", "given", "screening", "sampler" or "propensity": who proposed it
@@ -26,7 +26,7 @@ class Trial:
     state: str  # "complete", "rejected" or "failed"
     value: float | None = None  # mean of the metric over the validation users
     sem: float | None = None
-    small_value: float | None = None  # the same on the small problem
+    small_value: float | None = None  # the same on popular items and some of the users only
     left_out_error: float | None = None  # exact leave-one-out error of training users: a second opinion
     seconds: float = 0.0
     note: str = ""  # why it failed
