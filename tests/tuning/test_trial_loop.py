@@ -56,12 +56,15 @@ def test_a_batch_has_one_user_power_and_batches_differ(split):
     assert len({trial.settings["l2"] for trial in tuned.trials}) == len(tuned.trials)
 
 
-def test_a_study_resumed_within_a_batch_makes_the_same_trials(split, tmp_path):
-    whole = od.tune(od.SparseEDLAE, split, trials=15, seed=2)
-    for trials in (3, 5, 9, 15):
-        parts = od.tune(od.SparseEDLAE, split, trials=trials, seed=2, study=tmp_path / "s.jsonl")
+def test_a_study_resumed_within_a_batch_makes_the_same_trials(split, some, tmp_path):
+    words = {"space": WIDE, "fixed": {"propensity_power": 0.0}}
+    whole = od.tune(od.SparseEDLAE, split, trials=31, **words)
+    for trials in (3, 5, 9, 15, 23, 31):
+        parts = od.tune(od.SparseEDLAE, split, trials=trials, study=tmp_path / "s.jsonl", **words)
+    assert any(trial.state == "rejected" for trial in whole.trials)
     assert [trial.settings for trial in parts.trials] == [trial.settings for trial in whole.trials]
     assert [trial.value for trial in parts.trials] == [trial.value for trial in whole.trials]
+    assert [trial.state for trial in parts.trials] == [trial.state for trial in whole.trials]
 
 
 def test_hopeless_settings_are_rejected_on_some_of_the_users(split, some):
