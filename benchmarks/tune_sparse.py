@@ -1,8 +1,8 @@
 """How many settings of sparse columns ``od.tune`` tries in a time, with shared work and without, in one run.
 
 Gowalla, 40,981 items, validated on valid.txt: the automatic settings and a batch of proposals. Then each of these
-trials is fitted and measured by itself, which is what it costs without sharing, and must have the same weights and value.
-Writes results/tune_sparse.json.
+trials is fitted and measured by itself, which is what it costs without sharing, and must have the same weights and
+value. Writes results/tune_sparse.json.
 
     python benchmarks/tune_sparse.py [FOLDER WITH DATA SETS] [trials=7]
 """
