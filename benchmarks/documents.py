@@ -16,7 +16,6 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 ROOT = HERE.parent
 TABLES = {  # table: its document, and the results it needs; the first of them is ``found`` in the template
-    "tune-sparse": ("docs/tuning.md", ("tune_sparse",)),
     "why": ("README.md", ("speed", "table1-ml-1m")),
     "speed": ("docs/performance.md", ("speed",)),
     "defaults": ("docs/performance.md", ("defaults",)),
