@@ -78,7 +78,7 @@ def test_only_plain_columns_are_shared_and_only_if_the_gram_fits(monkeypatch):
     assert not SharedFits(X).takes(od.SparseEDLAE())
 
 
-def test_memory_limits_how_many_are_fitted_at_once_and_how_many_grams_are_held(monkeypatch):
+def test_memory_limits_the_models_and_grams_that_are_held(monkeypatch):
     X = example()
     models = [od.SparseEDLAE(neighbours=20, user_power=power, dropout=0.5, l2=1.0) for power in (0.0, 0.25, 0.5, 0.0)]
     monkeypatch.setattr(shared_fits.memory, "available", lambda: 4 * 100_000)

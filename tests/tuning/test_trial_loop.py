@@ -13,14 +13,14 @@ from offdiag.tuning import trial_loop, trial_runner
 from offdiag.tuning.trial_loop import Clock
 from offdiag.tuning.trial_runner import Bench
 
-WIDE = {"neighbours": (2, 60), "l2": (0.01, 1e4, "log"), "weight_power": (0.3, 4.0)}
+WIDE = {"neighbours": (1, 60), "l2": (0.01, 1e5, "log"), "weight_power": (0.2, 5.0), "dropout": (0.0, 0.99)}
 
 
 @pytest.fixture
 def some(monkeypatch):
-    """Allows rejection on every third of a few validation users."""
+    """Allows rejection on every second of a few validation users."""
     monkeypatch.setattr(trial_runner, "FEWEST_SOME", 20)
-    monkeypatch.setattr(trial_runner, "SOME_OF", 3)
+    monkeypatch.setattr(trial_runner, "SOME_OF", 2)
 
 
 @pytest.fixture
@@ -56,12 +56,15 @@ def test_a_batch_has_one_user_power_and_batches_differ(split):
     assert len({trial.settings["l2"] for trial in tuned.trials}) == len(tuned.trials)
 
 
-def test_a_study_resumed_within_a_batch_makes_the_same_trials(split, tmp_path):
-    whole = od.tune(od.SparseEDLAE, split, trials=15, seed=2)
-    for trials in (3, 5, 9, 15):
-        parts = od.tune(od.SparseEDLAE, split, trials=trials, seed=2, study=tmp_path / "s.jsonl")
+def test_a_study_resumed_within_a_batch_makes_the_same_trials(split, some, tmp_path):
+    words = {"space": WIDE, "fixed": {"propensity_power": 0.0}}
+    whole = od.tune(od.SparseEDLAE, split, trials=31, **words)
+    for trials in (3, 5, 9, 15, 23, 31):
+        parts = od.tune(od.SparseEDLAE, split, trials=trials, study=tmp_path / "s.jsonl", **words)
+    assert any(trial.state == "rejected" for trial in whole.trials)
     assert [trial.settings for trial in parts.trials] == [trial.settings for trial in whole.trials]
     assert [trial.value for trial in parts.trials] == [trial.value for trial in whole.trials]
+    assert [trial.state for trial in parts.trials] == [trial.state for trial in whole.trials]
 
 
 def test_hopeless_settings_are_rejected_on_some_of_the_users(split, some):
@@ -84,7 +87,7 @@ def test_a_resumed_study_still_rejects(split, some, tmp_path):
 def test_a_trial_that_fails_leaves_the_others_of_its_batch():
     X = od.synthetic.interactions(200, 20, 2_000, seed=0)
     both = sparse.csr_array(sparse.hstack([X.matrix, X.matrix]))  # every item has an equal one
-    twice = replace(X, matrix=both, item_ids=np.arange(both.shape[1]))
+    twice = replace(X, matrix=both, item_ids=np.arange(both.shape[1]), rows=None)
     split = od.split.strong(twice, held_out=0.3, seed=0)
     fixed = {"user_power": 0.0, "dropout": 0.0, "weight_power": 1.0, "neighbours": 39}
     tuned = od.tune(od.SparseEDLAE, split, trials=9, fixed=fixed, space={"l2": [0.0, 1.0, 9.0]})

@@ -194,7 +194,7 @@ class Search:
         origin: str,
         settings: dict[str, Any],
         begin: float,
-        model: Any,
+        model: Learner,
         result: Result,
         glance: Result | None,
     ) -> None:

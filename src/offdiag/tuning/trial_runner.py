@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -114,7 +113,11 @@ class Bench:
 
     def at_once(self, models: Sequence[Learner]) -> int:
         """How many of the first of these models can be fitted together, at least one."""
-        alike = list(takewhile(self.shares, models))
+        alike: list[SparseEDLAE] = []
+        for model in models:
+            if not self.shares(model):
+                break
+            alike.append(model)
         return self._fits.at_once(alike) if self._fits and len(alike) > 1 else 1
 
     def fit_together(self, models: Sequence[Learner], progress: Progress | None) -> Iterator[Any]:
@@ -126,11 +129,12 @@ class Bench:
 
     def _fit_alone(self, model: Learner, progress: Progress | None) -> Learner | OffdiagError:
         try:
-            return model.fit(self.train, progress=progress)
+            fitted: Learner = model.fit(self.train, progress=progress)
         except NotEnoughMemory:
             raise
         except OffdiagError as error:
             return error
+        return fitted
 
     def _fit_one(self, model: Learner, progress: Progress | None) -> Any:
         (fitted,) = self.fit_together([model], progress)
