@@ -27,6 +27,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "user-features": ("docs/dislikes.md", ("dislikes",)),
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),
     "completion-ranking": ("docs/theory/completion.md", ("completion",)),
+    "gowalla": ("docs/large-catalogues.md", ("gowalla",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
     "order": ("docs/order.md", ("sequences",)),
     "ageing": ("docs/order.md", ("ageing",)),

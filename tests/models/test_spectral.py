@@ -35,7 +35,8 @@ def test_any_data_gives_finite_scores_and_no_component_grows(X, dtype, shrink):
 
 
 def test_the_smooth_part_of_a_blend_grows_with_users_and_items():
-    assert [smooth_part(n, m).rank for n, m in ((3, 5), (800, 5_000), (5_000, 800), (10**6, 10**5))] == [1, 100, 100, 512]
+    sizes = [(3, 5), (800, 5_000), (5_000, 800), (10**6, 10**5)]
+    assert [smooth_part(n, m).rank for n, m in sizes] == [1, 100, 100, 512]
     X = data(n=160, m=48)
     part = smooth_part(*X.shape).fit(X)
     weighted = X / np.sqrt((X > 0).sum(axis=1, keepdims=True).clip(1))  # all users count the same
