@@ -128,7 +128,7 @@ class Race:
                 self.models.pop(other, None)
         if order:
             best = self.best
-            self.clock.best = f" · best {self.metric} {best.value(self.metric):.4f} ({best.family})"
+            self.clock.best = f" · best {best.value(self.metric):.4f}"
             self.clock.reserve(RESERVE * best.fit_seconds if np.isfinite(best.fit_seconds) else 0.0)
         return row
 

@@ -85,9 +85,8 @@ def auto(
         every = columns.time is not None and columns.negative != "net"  # models of order learn from every event
         inter = inputs.read_filtered(data, replace(columns, in_order=columns.in_order or every))
         if known is not None:
-            for note in known.coverage(inter.item_ids).notes:
-                console.note(note)
-        work.begin("trying models")
+            item_features.note_coverage(known, inter.item_ids)
+        work.begin("")  # the race says what it does
         given: dict[str, Any] = {
             "item_features": known,
             "groups": group_options.read(groups, group_column, inter.item_ids),

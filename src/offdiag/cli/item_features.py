@@ -44,6 +44,18 @@ def given(features: str | None, columns: str | None) -> Features | None:
     return found
 
 
+def note_coverage(features: Features, item_ids: Any) -> None:
+    """Say which items have none and which are not in the data; features of other items altogether are an error."""
+    from offdiag.data.features import check_features
+
+    try:
+        found = check_features(features, item_ids)
+    except OffdiagError as error:
+        raise OffdiagError(str(error).replace("with item=…", "with --feature-columns item=COLUMN")) from None
+    for note in found.notes:
+        console.note(note)
+
+
 def parse_columns(text: str) -> dict[str, Any]:
     """``item=sku,categories=brand,categories=3``: the arguments of od.read_features; a kind may have many columns."""
     found: dict[str, Any] = {}
