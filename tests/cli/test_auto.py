@@ -56,7 +56,9 @@ def test_features_and_groups_are_read_and_must_match(folder, run, json_of):
     code, _, err = run(*words[:-1], "others.csv")
     assert code == 2
     assert "none of them but 'x', 'y'; name another column with --feature-columns item=COLUMN" in err
-    said = json_of("auto", "train.csv", "--minutes", 0.02, "--groups", "products.csv", "--group-column", "kind", notes=True)
+    said = json_of(
+        "auto", "train.csv", "--minutes", 0.02, "--groups", "products.csv", "--group-column", "kind", notes=True
+    )
     assert "groups=groups" in said["again"]
 
 
@@ -97,6 +99,7 @@ def test_ctrl_c_saves_the_best_so_far(folder):
     assert "interrupted; continuing with the best model so far" in err
     assert "saved to" in out
     assert od.load(folder / "best.od").n_users_ == 300
+    assert (folder / "best.od.race").exists(), "the same command continues"
 
 
 def test_a_journal_of_other_data_is_refused(folder, fails):

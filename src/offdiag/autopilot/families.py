@@ -142,7 +142,7 @@ def _try_recency(race: Race) -> None:
     for row in tried:
         row.result = race.ask(row, model, "validation")
     winner = max(tried, key=lambda row: row.value(race.metric))
-    race.add(winner, model, race.clock.elapsed())
+    race.add(winner, model)
     winner.note = f"recommended with history_decay={winner.history_decay:g}"
     _keep_if_better(race, winner, best)
 

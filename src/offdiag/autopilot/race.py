@@ -96,15 +96,16 @@ class Race:
         known = self.journal.rows.get(row.name)
         if known is not None and known.result is not None:
             return self.remember(known)
-        begun, begin, before = self.clock.elapsed(), time.perf_counter(), memory.begin_peak()
+        begin, before = time.perf_counter(), memory.begin_peak()
         model = self.fit(model, row, self.data(row).train, self.clock.stage(f"fitting {family}", most))
         row.fit_seconds, row.memory = time.perf_counter() - begin, memory.peak_since(before)
-        return self.add(row, model, begun)
+        return self.add(row, model)
 
-    def add(self, row: Row, model: Recommender, begun: float) -> Row:
-        """Measure a fitted model on the validation users and remember both."""
+    def add(self, row: Row, model: Recommender) -> Row:
+        """Measure a model that was just fitted on the validation users and remember both."""
+        row.begun = max(self.clock.elapsed() - row.fit_seconds, 0.0)
         row.result = self.ask(row, model, "validation")
-        row.settings, row.n_bytes, row.begun = dict(model.settings_), model.weights_.nbytes, begun
+        row.settings, row.n_bytes = dict(model.settings_), model.weights_.nbytes
         if row.features and not model.settings_.get("feature_weight", 0.0):
             row.state, row.note = NO_GAIN, "the features would count for nothing"
         self.models[row] = model

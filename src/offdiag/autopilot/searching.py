@@ -7,6 +7,7 @@ search where it was.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, cast
@@ -14,7 +15,7 @@ from typing import Any, cast
 from offdiag import wording
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
-from offdiag.errors import OffdiagError
+from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.models.fields import settings_of
 from offdiag.protocols import Learner
 from offdiag.tuning import tune
@@ -68,26 +69,27 @@ def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
     if seconds <= _cost(row):
         return
     entrant = race.entrants[row.family]
-    begun, model = race.clock.elapsed(), entrant.model
+    model = entrant.model
     kept = {name: value for name, value in _given(model).items() if name not in _searched(model)}
     also: dict[str, Any] = {name: what for name, what in race.also.items() if name == "groups" or row.features}
     try:
-        found = tune(
-            cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds, seed=race.seed,
-            fixed=kept or None, study=race.journal.study(row.family), progress=race.clock.stage(f"tuning {row.family}"),
-            **also,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptedFitWarning)  # od.auto says it
+            found = tune(
+                cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds,
+                seed=race.seed, fixed=kept or None, study=race.journal.study(row.family),
+                progress=race.clock.stage(f"tuning {row.family}"), **also,
+            )  # fmt: skip
     except OffdiagError as error:
         race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
         return
+    if found.best.origin != "automatic":
+        _enter(race, row, cast(Any, found.model), len(found.trials))
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
-    if found.best.origin == "automatic":
-        return
-    _enter(race, row, cast(Any, found.model), len(found.trials), begun)
 
 
-def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
+def _enter(race: Race, row: Row, model: Any, trials: int) -> None:
     """Fit and measure the best settings; they replace those of an earlier round."""
     made = replace(row, trials=trials, state=COMPLETE, note=f"tuned, {trials} trials", result=None)
     known = race.journal.rows.get(made.name)
@@ -98,7 +100,7 @@ def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
         begin = time.perf_counter()
         race.fit(model, made, race.data(made).train, race.clock.stage(f"fitting {row.family} with the best settings"))
         made.fit_seconds = time.perf_counter() - begin
-        race.add(made, model, begun)
+        race.add(made, model)
     else:
         return
     if earlier is not None:

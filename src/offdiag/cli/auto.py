@@ -99,14 +99,15 @@ def auto(
         except OffdiagError as error:
             raise OffdiagError(_as_options(str(error))) from None
         if found.stopped == "interrupted":
-            console.note("interrupted; continuing with the best model so far")
+            more = "" if kept is None else "; the same command continues the race"
+            console.note(f"interrupted; continuing with the best model so far{more}")
         if shop is not None:
             products.attach(found.model, shop)
         if plot is not None:
             writer.replace_text(Path(plot), plots.race(found).svg())
         if out is not None:
             fit.save(found.model, out, None, None, found.test["chosen"], work)
-            if resume is None and kept is not None:
+            if resume is None and kept is not None and found.stopped != "interrupted":
                 journal.remove(kept)
     about = as_json(found) | {"file": out, "bytes": None if out is None else os.path.getsize(out), "plot": plot}
     if json:
