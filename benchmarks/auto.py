@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import documents
 import numpy as np
@@ -58,7 +58,7 @@ def study(folder: Path, name: str, seconds: float) -> dict[str, Any]:
     load = table1 if name in TABLE1 else following
     split, serve, metric, rival, label = load(folder, (TABLE1 | NEXT)[name])
     before, begin, work = machine(), time.perf_counter(), time.process_time()
-    found = od.auto(split.train, split=split, serve=serve, metric=metric, seconds=seconds, progress=Told())
+    found = od.auto(split.train, split=split, serve=cast(Any, serve), metric=metric, seconds=seconds, progress=Told())
     spent = time.perf_counter() - begin
     work = time.process_time() - work
     say(found.report)
