@@ -17,6 +17,7 @@ from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
 from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.models.fields import settings_of
+from offdiag.models.recommender import Recommender
 from offdiag.protocols import Learner
 from offdiag.tuning import tune
 
@@ -84,12 +85,12 @@ def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
         race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
         return
     if found.best.origin != "automatic":
-        _enter(race, row, cast(Any, found.model), len(found.trials))
+        _enter(race, row, cast(Recommender, found.model), len(found.trials))
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
 
 
-def _enter(race: Race, row: Row, model: Any, trials: int) -> None:
+def _enter(race: Race, row: Row, model: Recommender, trials: int) -> None:
     """Fit and measure the best settings; they replace those of an earlier round."""
     made = replace(row, trials=trials, state=COMPLETE, note=f"tuned, {trials} trials", result=None)
     known = race.journal.rows.get(made.name)
@@ -108,10 +109,10 @@ def _enter(race: Race, row: Row, model: Any, trials: int) -> None:
         race.models.pop(earlier, None)
 
 
-def _given(model: Any) -> dict[str, Any]:
+def _given(model: Recommender) -> dict[str, Any]:
     """The settings of an entrant that differ from the defaults of its class."""
     return {name: value for name, value in model.get_params().items() if value != settings_of(model)[name].default}
 
 
-def _searched(model: Any) -> set[str]:
+def _searched(model: Recommender) -> set[str]:
     return {name for name, known in settings_of(model).items() if known.search is not None}

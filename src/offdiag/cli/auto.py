@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from offdiag import wording
-from offdiag.autopilot.outcome import report_cells
 from offdiag.cli import console, fit, group_options, inputs, item_features, outputs, products
 from offdiag.cli.commands import DataFile, Json, Seed, complete_metric
 from offdiag.cli.inputs import FilteredColumns
@@ -151,6 +150,8 @@ def as_json(found: Autopilot) -> dict[str, Any]:
 
 def show(found: Autopilot, about: dict[str, Any]) -> None:
     """Print the same: what was seen, the table, the verdict."""
+    from offdiag.autopilot.outcome import report_cells
+
     pairs: dict[str, Any] = {
         "seen": "; ".join(_as_options(one) for one in found.sights),
         "chosen": f"{found.chosen.family} ({about['model']})",
