@@ -130,8 +130,19 @@ class Race:
         if order:
             best = self.best
             self.clock.best = f" · best {best.value(self.metric):.4f}"
-            self.clock.reserve(RESERVE * best.fit_seconds if np.isfinite(best.fit_seconds) else 0.0)
+            self.clock.reserve(RESERVE * self.cost(best))
         return row
+
+    def cost(self, row: Row) -> float:
+        """Seconds of another fit: a first one also compiles, so a family takes no longer than a dearer one did."""
+        entrant = self.entrants.get(row.family)
+        if entrant is None:
+            return row.fit_seconds
+        dearer = [one.fit_seconds for one in self.measured if self._flops(one) >= entrant.flops]
+        return min([row.fit_seconds, *dearer])
+
+    def _flops(self, row: Row) -> float:
+        return self.entrants[row.family].flops if row.family in self.entrants else 0.0
 
     def leave_out(self, entrant: Entrant, note: str, state: str = SKIPPED, seconds: float = np.nan) -> None:
         """A row that was not measured, and why."""

@@ -40,10 +40,10 @@ def run(race: Race) -> None:
     if find_spec("optuna") is None:
         race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
         return
-    while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(contenders[-1]):
+    while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(race, contenders[-1]):
         contenders.pop()  # too dear to share the time
-    if _time(race) < FITS * _cost(contenders[0]):
-        fit, left = wording.seconds(contenders[0].fit_seconds), wording.seconds(max(_time(race), 0.0))
+    if _time(race) < FITS * _cost(race, contenders[0]):
+        fit, left = wording.seconds(race.cost(contenders[0])), wording.seconds(max(_time(race), 0.0))
         race.notes.append(
             f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
         )
@@ -61,13 +61,13 @@ def _time(race: Race) -> float:
     return TIME * race.clock.left()
 
 
-def _cost(row: Row) -> float:
-    return max(row.fit_seconds, 1e-3)
+def _cost(race: Race, row: Row) -> float:
+    return max(race.cost(row), 1e-3)
 
 
 def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
     """Search the settings of a family for some seconds; a row for the best, if it has other than automatic ones."""
-    if seconds <= _cost(row):
+    if seconds <= _cost(race, row):
         return
     entrant = race.entrants[row.family]
     model = entrant.model
