@@ -46,6 +46,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "new-items": ("docs/features.md", ("new_items",)),
     "new-items-mixed": ("docs/features.md", ("new_items",)),
     "theory": ("docs/theory/README.md", ("theory",)),
+    "auto": ("docs/autopilot.md", ("auto",)),
 }
 
 

@@ -2,14 +2,14 @@
 
 import offdiag as od
 from offdiag.autopilot import blending
-from offdiag.autopilot.outcome import COMPLETE, Row
+from offdiag.autopilot.outcome import COMPLETE, Autopilot, Row
 from tests.autopilot.races import entrant, race
 
 
 def enter(found, family, model, kind):
     """A fitted model as a row."""
     found.entrants[family] = entrant(family, type(model)(), kind=kind)
-    return found.add(Row(family, type(model).__name__, COMPLETE, fit_seconds=0.1), model, 0.0)
+    return found.add(Row(family, type(model).__name__, COMPLETE, fit_seconds=0.1), model)
 
 
 def test_a_blend_is_kept_only_if_it_wins_on_other_users():
@@ -28,6 +28,12 @@ def test_a_blend_is_kept_only_if_it_wins_on_other_users():
     assert "gained" in found.notes[-1]
     again = found.fit_row(made, found.split.train, None)
     assert again.settings_["shares"] == made.settings["shares"]
+    said = Autopilot(
+        model=again, chosen=made, rows=tuple(found.rows), metric="ndcg@20", serve="known", sights=(),
+        test={"chosen": made.result, "automatic": made.result}, notes=(), seconds=1.0, stopped="done",
+    )  # fmt: skip
+    assert said.command is None
+    assert eval(said.repeat, {"od": od, "data": found.split.train}).settings_["parts"] == again.settings_["parts"]
 
     alone = race()
     model = od.EASE().fit(alone.split.train)

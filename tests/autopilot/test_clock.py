@@ -21,7 +21,7 @@ def test_a_stage_is_stopped_after_its_time():
     clock.best = " · best 0.1"
     stage = clock.stage("fitting", most=0.02)
     stage("part", 0.5)
-    assert seen == ["autopilot · fitting · best 0.1"]
+    assert seen == ["race · fitting · best 0.1"]
     time.sleep(0.03)
     with pytest.raises(OutOfTime):
         stage("part", 0.6)

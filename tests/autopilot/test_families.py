@@ -66,7 +66,7 @@ def look_at(model):
     return {row.family: row for row in found.rows}["dear"]
 
 
-def test_a_dear_family_that_loses_on_a_part_of_the_users_is_not_fitted_on_all():
+def test_a_dear_family_that_loses_on_a_part_of_the_users_is_dropped():
     row = look_at(od.Popularity())
     assert row.state == SKIPPED, row.value("ndcg@20")
     assert "against cheap when both learn from 2,000 users" in row.note

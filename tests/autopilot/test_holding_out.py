@@ -53,7 +53,7 @@ def pairs(matrix, users):
     }
 
 
-def test_a_date_leaves_the_later_choices_for_the_test_and_some_before_for_validation():
+def test_a_date_holds_out_what_comes_later_and_some_before_it():
     found = hold_out(X, look(X), None, 0, "2024-10-01")
     assert found.serve == "next"
     n_test, n_validation = found.split.test.targets.nnz, found.split.validation.targets.nnz
@@ -62,7 +62,7 @@ def test_a_date_leaves_the_later_choices_for_the_test_and_some_before_for_valida
     assert found.split.validation.target_times.max() < found.split.test.target_times.min()
 
 
-def test_a_part_of_the_users_is_judged_by_the_same_users_where_they_are_learned_from():
+def test_a_part_of_the_users_is_judged_by_the_same_users():
     known, new = (part_of_users(held(serve).split, 50, 0) for serve in ("known", "new"))
     assert known.train.n_users == new.train.n_users == 50
     assert np.array_equal(known.validation.user_ids, known.train.user_ids)

@@ -7,6 +7,7 @@ import pytest
 
 import offdiag as od
 from offdiag.autopilot import families
+from offdiag.autopilot.entrants import Entrant
 from offdiag.autopilot.outcome import BEHIND, COMPLETE, NO_GAIN
 from offdiag.autopilot.race import KEPT
 from tests.autopilot.races import entrant, race
@@ -76,3 +77,14 @@ def test_memory_and_size_of_a_fit_are_measured():
     row = race().measure("one", od.EASE())
     assert row.n_bytes > 0
     assert row.peak >= row.n_bytes
+
+
+def test_another_fit_takes_no_longer_than_a_dearer_one_did():
+    """The first fit of a process compiles machine code, which no later one does."""
+    found = race()
+    found.entrants = {name: Entrant(name, od.EASE(), flops) for name, flops in (("first", 1.0), ("dearer", 2.0))}
+    first, dearer = found.measure("first", od.EASE(l2=50.0)), found.measure("dearer", od.EASE(l2=60.0))
+    first.fit_seconds, dearer.fit_seconds = 9.0, 1.0
+    assert found.cost(first) == 1.0
+    dearer.fit_seconds, first.fit_seconds = 9.0, 1.0
+    assert found.cost(dearer) == 9.0

@@ -1,6 +1,9 @@
 """The second stage: time is shared by the best families, then the one that is ahead gets the rest."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 import offdiag as od
 from offdiag.autopilot import families, searching
@@ -27,6 +30,23 @@ def test_tuned_settings_make_a_row_of_the_same_family(monkeypatch):
     assert tuned.value("ndcg@20") > found.rows[0].value("ndcg@20")
     assert np.isfinite(tuned.fit_seconds)
     assert found.ask(tuned, found.model(tuned), "validation").mean == tuned.result.mean
+
+
+def test_ctrl_c_in_a_search_keeps_its_best_trial(monkeypatch):
+    search = searching.tune
+
+    def cut(*words, **more):
+        found = search(*words, **more | {"seconds": None})
+        return replace(found, stopped="interrupted")
+
+    monkeypatch.setattr(searching, "tune", cut)
+    monkeypatch.setattr(searching, "TRIALS", 4)
+    found = race()
+    families.run(found, [entrant("full rank", od.EASE(l2=1e5), automatic=True)])
+    with pytest.raises(KeyboardInterrupt):
+        searching.run(found)
+    found.journal.close()
+    assert any(row.trials for row in found.rows)
 
 
 def test_the_family_that_is_ahead_continues_its_search(monkeypatch):

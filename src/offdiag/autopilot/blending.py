@@ -34,7 +34,7 @@ def run(race: Race) -> None:
     parts = choose_parts(race)
     if len(parts) < 2 or race.clock.left() <= sum(row.fit_seconds for row in parts if row not in race.models):
         return
-    begun, before = race.clock.elapsed(), memory.begin_peak()
+    before = memory.begin_peak()
     names = " + ".join(row.family for row in parts)
     models = [race.model(row) for row in parts]
     race.clock.stage("blending")("", 0.0)
@@ -63,7 +63,7 @@ def run(race: Race) -> None:
         fit_seconds=sum(parts[p].fit_seconds for p in used), memory=memory.peak_since(before),
         note=f"the blend of {names} gained {said} on users that did not choose its shares",
     )  # fmt: skip
-    race.add(row, Blend.of([models[p] for p in used], shares[used].tolist()), begun)
+    race.add(row, Blend.of([models[p] for p in used], shares[used].tolist()))
     race.notes.append(row.note)
 
 

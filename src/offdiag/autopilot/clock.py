@@ -55,10 +55,10 @@ class Clock:
                 raise OutOfTime
             if self._progress is not None:
                 share = min(now / self.seconds, 0.99)
-                self._progress(f"autopilot · {what}{self.best}", share)
+                self._progress(f"race · {what}{self.best}", share)
 
         return progress
 
     def done(self) -> None:
         if self._progress is not None:
-            self._progress("autopilot", 1.0)
+            self._progress("race", 1.0)

@@ -43,13 +43,9 @@ def _enter(race: Race, entrant: Entrant, **facts: bool) -> Row | None:
     most = None if entrant.automatic else max(race.clock.left() * SHARE, 0.0)
     known = race.journal.rows.get(entrant.family)
     if most is not None and not (known is not None and known.result is not None):
-        left = wording.seconds(max(race.clock.left(), 0.0))
-        if not most:
-            return _skip(race, entrant, "no time was left")
-        if entrant.seconds > most:
-            return _skip(race, entrant, f"a fit takes about {wording.seconds(entrant.seconds)}, {left} were left")
-        if known is not None and known.state == SKIPPED and known.fit_seconds > 0.9 * most:
-            return _skip(race, entrant, f"a fit takes more than {wording.seconds(known.fit_seconds)}")
+        if refused := _too_dear(race, entrant, most, known):
+            race.leave_out(entrant, refused)
+            return None
         if _is_behind_on_a_part(race, entrant, most):
             return None
     try:
@@ -60,7 +56,8 @@ def _enter(race: Race, entrant: Entrant, **facts: bool) -> Row | None:
     except NotEnoughMemory as error:
         if entrant.automatic:
             raise
-        return _skip(race, entrant, str(error))
+        race.leave_out(entrant, str(error))
+        return None
     except OffdiagError as error:
         if entrant.automatic:
             raise
@@ -71,8 +68,16 @@ def _enter(race: Race, entrant: Entrant, **facts: bool) -> Row | None:
     return row
 
 
-def _skip(race: Race, entrant: Entrant, note: str) -> None:
-    race.leave_out(entrant, note)
+def _too_dear(race: Race, entrant: Entrant, most: float, known: Row | None) -> str:
+    """Why there is no time for it; "" if there is."""
+    if not most:
+        return "no time was left"
+    if entrant.seconds > most:
+        left = wording.seconds(max(race.clock.left(), 0.0))
+        return f"a fit takes about {wording.seconds(entrant.seconds)}, {left} were left"
+    if known is not None and known.state == SKIPPED and known.fit_seconds > 0.9 * most:
+        return f"a fit takes more than {wording.seconds(known.fit_seconds)}"
+    return ""
 
 
 def _is_behind_on_a_part(race: Race, entrant: Entrant, most: float) -> bool:
@@ -87,7 +92,7 @@ def _is_behind_on_a_part(race: Race, entrant: Entrant, most: float) -> bool:
     stage = race.clock.stage(f"a look at {entrant.family} on {part.train.n_users:,} users", most / 2)
     try:
         first = race.fit_row(cheap[0], part.train, stage)
-        model = race.fit(replace(entrant).model._validate(), cheap[0], part.train, stage)
+        model = race.fit(entrant.model._validate(), cheap[0], part.train, stage)
         theirs, ours = (evaluate(one, held, [race.metric]) for one in (first, model))
     except (OutOfTime, OffdiagError):
         return False  # the fit on all users will say more
@@ -142,7 +147,7 @@ def _try_recency(race: Race) -> None:
     for row in tried:
         row.result = race.ask(row, model, "validation")
     winner = max(tried, key=lambda row: row.value(race.metric))
-    race.add(winner, model, race.clock.elapsed())
+    race.add(winner, model)
     winner.note = f"recommended with history_decay={winner.history_decay:g}"
     _keep_if_better(race, winner, best)
 

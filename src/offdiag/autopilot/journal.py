@@ -99,7 +99,7 @@ def digest_of(also: Mapping[str, Any]) -> str:
 
 
 def _written(row: Row) -> dict[str, Any]:
-    found = wording.plain(asdict(replace(row, result=None)))
+    found: dict[str, Any] = wording.plain(asdict(replace(row, result=None)))
     if row.result is not None:
         values = {
             name: base64.b64encode(np.ascontiguousarray(one, dtype="<f8").data).decode()

@@ -96,15 +96,16 @@ class Race:
         known = self.journal.rows.get(row.name)
         if known is not None and known.result is not None:
             return self.remember(known)
-        begun, begin, before = self.clock.elapsed(), time.perf_counter(), memory.begin_peak()
+        begin, before = time.perf_counter(), memory.begin_peak()
         model = self.fit(model, row, self.data(row).train, self.clock.stage(f"fitting {family}", most))
         row.fit_seconds, row.memory = time.perf_counter() - begin, memory.peak_since(before)
-        return self.add(row, model, begun)
+        return self.add(row, model)
 
-    def add(self, row: Row, model: Recommender, begun: float) -> Row:
-        """Measure a fitted model on the validation users and remember both."""
+    def add(self, row: Row, model: Recommender) -> Row:
+        """Measure a model that was just fitted on the validation users and remember both."""
+        row.begun = max(self.clock.elapsed() - row.fit_seconds, 0.0)
         row.result = self.ask(row, model, "validation")
-        row.settings, row.n_bytes, row.begun = dict(model.settings_), model.weights_.nbytes, begun
+        row.settings, row.n_bytes = dict(model.settings_), model.weights_.nbytes
         if row.features and not model.settings_.get("feature_weight", 0.0):
             row.state, row.note = NO_GAIN, "the features would count for nothing"
         self.models[row] = model
@@ -128,9 +129,20 @@ class Race:
                 self.models.pop(other, None)
         if order:
             best = self.best
-            self.clock.best = f" · best {self.metric} {best.value(self.metric):.4f} ({best.family})"
-            self.clock.reserve(RESERVE * best.fit_seconds if np.isfinite(best.fit_seconds) else 0.0)
+            self.clock.best = f" · best {best.value(self.metric):.4f}"
+            self.clock.reserve(RESERVE * self.cost(best))
         return row
+
+    def cost(self, row: Row) -> float:
+        """Seconds of another fit: a first one also compiles, so a family takes no longer than a dearer one did."""
+        entrant = self.entrants.get(row.family)
+        if entrant is None:
+            return row.fit_seconds
+        dearer = [one.fit_seconds for one in self.measured if self._flops(one) >= entrant.flops]
+        return min([row.fit_seconds, *dearer])
+
+    def _flops(self, row: Row) -> float:
+        return self.entrants[row.family].flops if row.family in self.entrants else 0.0
 
     def leave_out(self, entrant: Entrant, note: str, state: str = SKIPPED, seconds: float = np.nan) -> None:
         """A row that was not measured, and why."""

@@ -7,6 +7,7 @@ search where it was.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, cast
@@ -14,8 +15,9 @@ from typing import Any, cast
 from offdiag import wording
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
-from offdiag.errors import OffdiagError
+from offdiag.errors import InterruptedFitWarning, OffdiagError
 from offdiag.models.fields import settings_of
+from offdiag.models.recommender import Recommender
 from offdiag.protocols import Learner
 from offdiag.tuning import tune
 
@@ -38,10 +40,10 @@ def run(race: Race) -> None:
     if find_spec("optuna") is None:
         race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
         return
-    while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(contenders[-1]):
+    while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(race, contenders[-1]):
         contenders.pop()  # too dear to share the time
-    if _time(race) < FITS * _cost(contenders[0]):
-        fit, left = wording.seconds(contenders[0].fit_seconds), wording.seconds(max(_time(race), 0.0))
+    if _time(race) < FITS * _cost(race, contenders[0]):
+        fit, left = wording.seconds(race.cost(contenders[0])), wording.seconds(max(_time(race), 0.0))
         race.notes.append(
             f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
         )
@@ -59,35 +61,36 @@ def _time(race: Race) -> float:
     return TIME * race.clock.left()
 
 
-def _cost(row: Row) -> float:
-    return max(row.fit_seconds, 1e-3)
+def _cost(race: Race, row: Row) -> float:
+    return max(race.cost(row), 1e-3)
 
 
 def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
     """Search the settings of a family for some seconds; a row for the best, if it has other than automatic ones."""
-    if seconds <= _cost(row):
+    if seconds <= _cost(race, row):
         return
     entrant = race.entrants[row.family]
-    begun, model = race.clock.elapsed(), entrant.model
+    model = entrant.model
     kept = {name: value for name, value in _given(model).items() if name not in _searched(model)}
     also: dict[str, Any] = {name: what for name, what in race.also.items() if name == "groups" or row.features}
     try:
-        found = tune(
-            cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds, seed=race.seed,
-            fixed=kept or None, study=race.journal.study(row.family), progress=race.clock.stage(f"tuning {row.family}"),
-            **also,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptedFitWarning)  # od.auto says it
+            found = tune(
+                cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds,
+                seed=race.seed, fixed=kept or None, study=race.journal.study(row.family),
+                progress=race.clock.stage(f"tuning {row.family}"), **also,
+            )  # fmt: skip
     except OffdiagError as error:
         race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
         return
+    if found.best.origin != "automatic":
+        _enter(race, row, cast(Recommender, found.model), len(found.trials))
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
-    if found.best.origin == "automatic":
-        return
-    _enter(race, row, cast(Any, found.model), len(found.trials), begun)
 
 
-def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
+def _enter(race: Race, row: Row, model: Recommender, trials: int) -> None:
     """Fit and measure the best settings; they replace those of an earlier round."""
     made = replace(row, trials=trials, state=COMPLETE, note=f"tuned, {trials} trials", result=None)
     known = race.journal.rows.get(made.name)
@@ -98,7 +101,7 @@ def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
         begin = time.perf_counter()
         race.fit(model, made, race.data(made).train, race.clock.stage(f"fitting {row.family} with the best settings"))
         made.fit_seconds = time.perf_counter() - begin
-        race.add(made, model, begun)
+        race.add(made, model)
     else:
         return
     if earlier is not None:
@@ -106,10 +109,10 @@ def _enter(race: Race, row: Row, model: Any, trials: int, begun: float) -> None:
         race.models.pop(earlier, None)
 
 
-def _given(model: Any) -> dict[str, Any]:
+def _given(model: Recommender) -> dict[str, Any]:
     """The settings of an entrant that differ from the defaults of its class."""
     return {name: value for name, value in model.get_params().items() if value != settings_of(model)[name].default}
 
 
-def _searched(model: Any) -> set[str]:
+def _searched(model: Recommender) -> set[str]:
     return {name for name, known in settings_of(model).items() if known.search is not None}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from offdiag import wording
-from offdiag.autopilot.outcome import report_cells
 from offdiag.cli import console, fit, group_options, inputs, item_features, outputs, products
 from offdiag.cli.commands import DataFile, Json, Seed, complete_metric
 from offdiag.cli.inputs import FilteredColumns
@@ -84,12 +83,9 @@ def auto(
         work.begin(f"reading {inputs.name_of(data)}")
         every = columns.time is not None and columns.negative != "net"  # models of order learn from every event
         inter = inputs.read_filtered(data, replace(columns, in_order=columns.in_order or every))
-        if known is not None:
-            for note in known.coverage(inter.item_ids).notes:
-                console.note(note)
-        work.begin("trying models")
+        work.begin("")  # the race says what it does
         given: dict[str, Any] = {
-            "item_features": known,
+            "item_features": item_features.noted(known, inter.item_ids),
             "groups": group_options.read(groups, group_column, inter.item_ids),
         }
         try:
@@ -100,14 +96,15 @@ def auto(
         except OffdiagError as error:
             raise OffdiagError(_as_options(str(error))) from None
         if found.stopped == "interrupted":
-            console.note("interrupted; continuing with the best model so far")
+            more = "" if kept is None else "; the same command continues the race"
+            console.note(f"interrupted; continuing with the best model so far{more}")
         if shop is not None:
             products.attach(found.model, shop)
         if plot is not None:
             writer.replace_text(Path(plot), plots.race(found).svg())
         if out is not None:
             fit.save(found.model, out, None, None, found.test["chosen"], work)
-            if resume is None and kept is not None:
+            if resume is None and kept is not None and found.stopped != "interrupted":
                 journal.remove(kept)
     about = as_json(found) | {"file": out, "bytes": None if out is None else os.path.getsize(out), "plot": plot}
     if json:
@@ -151,6 +148,8 @@ def as_json(found: Autopilot) -> dict[str, Any]:
 
 def show(found: Autopilot, about: dict[str, Any]) -> None:
     """Print the same: what was seen, the table, the verdict."""
+    from offdiag.autopilot.outcome import report_cells
+
     pairs: dict[str, Any] = {
         "seen": "; ".join(_as_options(one) for one in found.sights),
         "chosen": f"{found.chosen.family} ({about['model']})",

@@ -54,8 +54,16 @@ def check(learner: Recommender, features: str | None, model: str) -> None:
 
 
 def noted(known: Features | None, item_ids: NDArray[Any]) -> Features | None:
-    """The same features; which items lack them, or are not in the data, is printed."""
-    for note in [] if known is None else known.coverage(item_ids).notes:
+    """The same features; which items lack them, or are not in the data, is printed; other items alone are an error."""
+    if known is None:
+        return None
+    from offdiag.data.features import check_features
+
+    try:
+        found = check_features(known, item_ids)
+    except OffdiagError as error:
+        raise OffdiagError(str(error).replace("with item=…", "with --feature-columns item=COLUMN")) from None
+    for note in found.notes:
         console.note(note)
     return known
 
