@@ -21,6 +21,7 @@ from scipy import sparse
 sys.path.append(str(Path(__file__).parent.parent))
 
 from measure import measured
+
 from peers.adapter import Fitted, Model
 
 K = 100

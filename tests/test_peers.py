@@ -1,0 +1,127 @@
+"""The comparison with other packages: what it proposes, how it judges, and that its page is made from its results."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import offdiag as od
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
+
+
+@pytest.fixture(scope="module")
+def load():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        yield importlib.import_module
+
+
+@pytest.fixture(scope="module")
+def found():
+    return json.loads(RESULTS.read_text(encoding="utf-8"))
+
+
+def test_the_committed_comparison_is_made_from_the_committed_results(load, found):
+    page = load("peers_page")
+    assert (ROOT / "docs" / "comparison.md").read_text() == page.page(found), "run python benchmarks/peers_page.py"
+    for name, figure in page.figures(found).items():
+        assert (ROOT / "docs" / name).read_text() == figure.svg(), "run python benchmarks/peers_page.py"
+
+
+def test_every_model_has_a_row_or_a_reason_on_every_data_set(load, found):
+    for part in found["data"].values():
+        assert set(part["rows"]) == set(load("bench_peers").ADAPTER_OF)
+        for row in part["rows"].values():
+            assert ("mean" in row) != ("failed" in row)
+            assert row.get("trials", 1) <= part["budget"]["trials"]
+
+
+def test_models_with_the_same_space_try_the_same_points(load):
+    bench = load("bench_peers")
+    ours, theirs = (
+        list(bench.proposals(bench.ADAPTER_OF[name].MODELS[name], 6)) for name in ("offdiag EDLAE", "irspack EDLAE")
+    )
+    assert len(ours) == len(theirs) == 6
+    assert theirs[0] == {"reg": 1.0, "dropout_p": 0.1}  # what its user gets without a choice
+    assert ours[0] == {"user_power": 0.0}
+    assert [(s["l2"], s["dropout"]) for s in ours[1:]] == [(s["reg"], s["dropout_p"]) for s in theirs[1:]]
+
+
+def test_a_proposal_is_within_its_range_and_keeps_whole_numbers(load):
+    between = load("peers.adapter").Between
+    assert between(32, 256).at(0.0) == 32
+    assert isinstance(between(32, 256).at(0.37), int)
+    assert between(3.0, 3000.0).at(2 / 3) == pytest.approx(300)
+    assert between(0.0, 0.9, linear=True).at(0.5) == pytest.approx(0.45)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return od.synthetic.interactions(300, 40, 3_000, seed=0, names=False).matrix
+
+
+def test_our_weights_and_those_of_the_formula_satisfy_the_condition(load, data):
+    verdicts = load("peers.verdicts")
+    G = (data.T.astype(np.float64) @ data).toarray()
+    assert verdicts.residual(G, verdicts.exact(G, 20.0, 0.3), 20.0, 0.3) < 1e-12
+    model = od.EDLAE(l2=20.0, dropout=0.3, user_power=0.0).fit(data)
+    assert verdicts.checked(data, model.weights_.toarray(), 20.0, 0.3)["residual"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda B: B.T, "ranks with the transpose of the optimum"),
+        (lambda B: np.maximum(B, 0), "not the optimum"),
+        (lambda B: B + 0.1 * np.eye(len(B)), "not the optimum"),
+        (lambda B: B, "the optimum, up to rounding"),
+    ],
+)
+def test_damaged_weights_are_seen(load, data, damage, words):
+    verdicts = load("peers.verdicts")
+    G = (data.T.astype(np.float64) @ data).toarray()
+    check = verdicts.checked(data, damage(verdicts.exact(G, 20.0, 0.0)), 20.0, 0.0)
+    assert load("peers_page").verdict(check) == words
+
+
+def test_lists_of_scores_leave_out_the_history_and_fall(load):
+    adapter = load("peers.adapter")
+    scores = np.array([[5.0, 4.0, 3.0, 2.0], [1.0, 2.0, 3.0, -np.inf]])
+    histories = sparse.csr_matrix([[1, 0, 0, 0], [0, 0, 1, 0]])
+    assert adapter.best(scores, histories, 3).tolist() == [[1, 2, 3], [1, 0, -1]]
+    assert adapter.padded([[3, 1], []], 3).tolist() == [[3, 1, -1], [-1, -1, -1]]
+
+
+def test_our_adapter_runs_through_the_worker(load, data, tmp_path, monkeypatch):
+    bench = load("bench_peers")
+    job = {
+        "trials": [{"l2": 20.0, "user_power": 0.0}, {"l2": -1.0}], "out": str(tmp_path / "lists"), "budget": 100.0,
+        "limit": 300, "timed": False,
+        "arrays": str(bench.write(tmp_path / "data.npz", sparse.csr_matrix(data[50:]), sparse.csr_matrix(data[:50]))),
+    }  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    bench.run("offdiag EASE", sys.executable, job, 1, [])
+    with np.load(tmp_path / "lists.0.npz") as found:
+        model = od.EASE(l2=20.0, user_power=0.0).fit(data[50:])
+        np.testing.assert_array_equal(found["items"], model.recommend(data[:50], k=100).indices)
+    with np.load(tmp_path / "lists.1.npz") as found:
+        assert "l2" in str(found["error"])
+
+
+def test_a_package_that_cannot_be_installed_is_a_reason(load, tmp_path, monkeypatch):
+    environments = load("peers.environments")
+    monkeypatch.setattr(environments, "_install", lambda package, folder: folder.mkdir(parents=True) or "no wheel")
+    assert environments.python("sansa", tmp_path) == (None, {"reason": "no wheel"})
+    lines = ["ERROR: Failed building wheel", "a/b.c:1:10: fatal error: cholmod.h: No such file or directory"]
+    assert environments._reason(lines) == "cholmod.h: No such file or directory"
+
+
+def test_the_verdict_on_seconds_reads_well(load):
+    page = load("peers_page")
+    assert [page.seconds(value) for value in (12.34, 0.25, 0.0042)] == ["12.3 s", "250 ms", "4.2 ms"]
