@@ -1,7 +1,6 @@
 """The comparison with other packages: what it proposes, how it judges, and that its page is made from its results."""
 
 import importlib
-import json
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from scipy import sparse
 import offdiag as od
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +21,8 @@ def load():
 
 
 @pytest.fixture(scope="module")
-def found():
-    return json.loads(RESULTS.read_text(encoding="utf-8"))
+def found(load):
+    return load("peers_page").results()
 
 
 def test_the_committed_comparison_is_made_from_the_committed_results(load, found):
