@@ -135,7 +135,7 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
     if not values:
         raise NotMeasuredError(failures[-1] if failures else last)
     value, n = max(values, key=lambda pair: pair[0])
-    facts = {"validation": value, "trials": len(values), "tune_seconds": used, "default_won": n == 0}
+    facts: dict[str, Any] = {"validation": value, "trials": len(values), "tune_seconds": used, "default_won": n == 0}
     if failures:
         facts["failed_trials"] = {"number": len(failures), "last": failures[-1]}
     return {"settings": tried[n]} | facts
@@ -165,7 +165,7 @@ def row(name: str, python: str, split: Split, folder: Path, words: argparse.Name
     settings = choice["settings"] | facts.pop("chosen")
     result = measure(items, split.test)
     known = {"package": model.package, "label": model.label, "new_users": model.new_users, "note": model.note}
-    row = known | choice | facts | {"settings": settings, "alone": bool(words.alone)}
+    row: dict[str, Any] = known | choice | facts | {"settings": settings, "alone": bool(words.alone)}
     row |= {"mean": result.mean, "sem": result.sem}
     if weights is not None and model.solves:
         l2, dropout = model.solves
