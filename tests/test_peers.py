@@ -27,9 +27,38 @@ def found(load):
 
 def test_the_committed_comparison_is_made_from_the_committed_results(load, found):
     page = load("peers_page")
+    if not found["data"]:
+        pytest.skip("the comparison has not been run yet: make bench-peers")
     assert (ROOT / "docs" / "comparison.md").read_text() == page.page(found), "run python benchmarks/peers_page.py"
     for name, figure in page.figures(found).items():
         assert (ROOT / "docs" / name).read_text() == figure.svg(), "run python benchmarks/peers_page.py"
+
+
+def test_a_row_without_quiet_shows_processor_time_and_its_failure(load):
+    """A page from invented rows: what could not be run, what decides, and which times count."""
+    page = load("peers_page")
+    mean = {"ndcg@100": 0.5, "recall@20": 0.4}
+    row = {
+        "package": "offdiag", "new_users": True, "note": "", "settings": {"l2": 3.0}, "validation": 0.5, "trials": 2,
+        "default_won": False, "tune_seconds": 3.0, "seconds": 99.0, "processor_seconds": 7.0, "alone": False,
+        "extra_peak_bytes": 5e6, "many_seconds": 1.0, "one_seconds": 0.001, "bytes": 1000, "mean": mean,
+        "sem": {"ndcg@100": 0.01, "recall@20": 0.01}, "is_reference": True, "check": {"residual": 1e-7},
+    }  # fmt: skip
+    peer = row | {"package": "irspack", "new_users": False, "alone": True, "is_reference": False}
+    peer |= {"difference": -0.03, "difference_sem": 0.01, "check": {"residual": 0.1, "residual_transposed": 1e-8}}
+    rows = {"ours": row, "theirs": peer, "other": {"package": "sansa", "failed": "no wheel"}}
+    part = {"users": 9, "items": 9, "interactions": 9, "test_users": 9, "budget": {"trials": 2, "minutes": 1.0}}
+    made = {
+        "metric": "ndcg@100", "data": {"invented": part | {"rows": rows}}, "environments": {"sansa": {"reason": "x"}},
+        "machine": {"cores": 2, "processor": "some processor", "memory_bytes": 8e9},
+    }  # fmt: skip
+    text = page.page(made)
+    assert "| 7.0 s * |" in text
+    assert "-0.0300 ± 0.0100, worse" in text
+    assert "ranks with the transpose of the optimum" in text
+    assert "| other | invented | no wheel |" in text
+    assert "could not be installed: x" in text
+    assert page.figures(made)["comparison-time.svg"].svg().count("<title>") == 2
 
 
 def test_every_model_has_a_row_or_a_reason_on_every_data_set(load, found):
@@ -117,7 +146,8 @@ def test_a_package_that_cannot_be_installed_is_a_reason(load, tmp_path, monkeypa
     monkeypatch.setattr(environments, "_install", lambda package, folder: folder.mkdir(parents=True) or "no wheel")
     assert environments.python("sansa", tmp_path) == (None, {"reason": "no wheel"})
     lines = ["ERROR: Failed building wheel", "a/b.c:1:10: fatal error: cholmod.h: No such file or directory"]
-    assert environments._reason(lines) == "cholmod.h: No such file or directory"
+    assert environments._reason(lines).endswith("could not be compiled: cholmod.h: No such file or directory")
+    assert environments._reason(lines[:1]) == "Failed building wheel"
 
 
 def test_the_verdict_on_seconds_reads_well(load):
