@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -103,7 +104,7 @@ def run(name: str, python: str, job: dict[str, Any], threads: int, before: list[
     command = [*before, python, "-P", str(HERE / "peers" / "worker.py"), str(path)]
     limits = {f"{library}_NUM_THREADS": str(threads) for library in LIBRARIES} | {"POLARS_MAX_THREADS": str(threads)}
     done = subprocess.run(command, env=os.environ | limits, capture_output=True, text=True, check=False)
-    last = (done.stderr.strip().splitlines() or ["ended without a message"])[-1][:200]
+    last = without_folders((done.stderr.strip().splitlines() or ["ended without a message"])[-1])[:200]
     stopped = done.returncode in (-signal.SIGKILL, -signal.SIGXCPU)
     return f"stopped after {job['limit']:.0f} s of processor time" if stopped else last
 
@@ -128,7 +129,7 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
         with np.load(path) as found:
             used = float(found["used"])
             if "error" in found:
-                failures.append(str(found["error"]))
+                failures.append(without_folders(str(found["error"])))
             else:
                 values.append((measure(found["items"], split.validation).mean[METRIC], n))
         path.unlink()
@@ -146,7 +147,14 @@ def slug(name: str) -> str:
 
 
 def measure(items: Any, part: HeldOut) -> od.Result:
-    return od.evaluate(Lists(items), part, METRICS, batch=10**9)
+    """Our metrics of these lists, one per user of the part; users without targets are left out."""
+    wanted = np.diff(part.targets.indptr) > 0
+    return od.evaluate(Lists(items[wanted]), part, METRICS, batch=len(items))
+
+
+def without_folders(message: str) -> str:
+    """An error of another program, without the paths of this machine."""
+    return re.sub(r"(/[^\s/:'\"]+)+/", "", message)
 
 
 def row(name: str, python: str, split: Split, folder: Path, words: argparse.Namespace) -> dict[str, Any]:

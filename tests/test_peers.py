@@ -141,6 +141,23 @@ def test_our_adapter_runs_through_the_worker(load, data, tmp_path, monkeypatch):
         assert "l2" in str(found["error"])
 
 
+def test_lists_are_measured_like_the_model_that_made_them(load):
+    """Also where users of a split have no target: a user with one item keeps it as history."""
+    bench = load("bench_peers")
+    X = od.synthetic.interactions(400, 60, 1_200, seed=0, names=False)
+    split = od.split.strong(X, held_out=0.3)
+    assert (np.diff(split.test.targets.indptr) == 0).any()
+    model = od.EASE(l2=20.0).fit(split.train)
+    items = model.recommend(split.test.histories, k=60).indices
+    expected = od.evaluate(model, split.test, bench.METRICS)
+    assert bench.measure(items, split.test).mean == expected.mean
+
+
+def test_errors_of_other_programs_lose_their_folders(load):
+    clean = load("bench_peers").without_folders
+    assert clean("No such file: '/some/where/venvs/x/lib/a.py', 1/2 done") == "No such file: 'a.py', 1/2 done"
+
+
 def test_a_package_that_cannot_be_installed_is_a_reason(load, tmp_path, monkeypatch):
     environments = load("peers.environments")
     monkeypatch.setattr(environments, "_install", lambda package, folder: folder.mkdir(parents=True) or "no wheel")
