@@ -28,20 +28,9 @@ import peers_page
 from choosing import SHARED
 from defaults import splits
 from measure import machine
-from peers import (
-    environments,
-    verdicts,
-    with_cornac,
-    with_implicit,
-    with_irspack,
-    with_lenskit,
-    with_offdiag,
-    with_recbole,
-    with_recpack,
-    with_rectools,
-    with_sansa,
-)
+from peers import environments, verdicts
 from peers.adapter import Model, Settings
+from peers.registry import ADAPTER_OF
 from run import say
 from scipy import sparse
 from scipy.stats import qmc
@@ -54,11 +43,6 @@ RESULTS = HERE / "results" / "peers.json"
 METRICS = ("recall@20", "recall@50", "ndcg@100")
 METRIC = "ndcg@100"
 SETS = ("ml-1m", "lastfm, items ≥ 5 users")
-ADAPTERS: tuple[Any, ...] = (
-    with_offdiag, with_irspack, with_implicit, with_lenskit, with_rectools, with_cornac, with_recpack, with_recbole,
-    with_sansa,
-)  # fmt: skip
-ADAPTER_OF = {name: module for module in ADAPTERS for name in module.MODELS}
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON", "LK", "NUMEXPR")
 STOPPED_AFTER = 3  # times the budget of processor time, in the middle of a trial
 IMPORTS = 60  # seconds that a process may take besides

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import peers_figures
+from peers.registry import ADAPTER_OF
 from results_page import machine, settings
 
 from offdiag.plots import Figure
@@ -61,10 +62,11 @@ def measured(part: dict[str, Any], metric: str) -> list[tuple[str, dict[str, Any
 
 
 def failures(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Model, data set and reason of what could not be run."""
-    rows = [
-        (n, d, row["failed"]) for d, part in found["data"].items() for n, row in part["rows"].items() if "failed" in row
-    ]
+    """Model, data set and reason of what could not be run, or has not been so far."""
+    rows = []
+    for data, part in found["data"].items():
+        rows += [(name, data, row["failed"]) for name, row in part["rows"].items() if "failed" in row]
+        rows += [(name, data, "not run yet") for name in ADAPTER_OF if name not in part["rows"]]
     return sorted(rows)
 
 

@@ -61,12 +61,15 @@ def test_a_row_without_quiet_shows_processor_time_and_its_failure(load):
     assert page.figures(made)["comparison-time.svg"].svg().count("<title>") == 2
 
 
-def test_every_model_has_a_row_or_a_reason_on_every_data_set(load, found):
-    for part in found["data"].values():
-        assert set(part["rows"]) == set(load("bench_peers").ADAPTER_OF)
+def test_every_model_has_a_figure_or_a_reason_on_every_data_set(load, found):
+    page, models = load("peers_page"), load("peers.registry").ADAPTER_OF
+    named = {(name, data) for name, data, _ in page.failures(found)}
+    for data, part in found["data"].items():
+        named |= {(name, data) for name, _ in page.measured(part, found["metric"])}
         for row in part["rows"].values():
             assert ("mean" in row) != ("failed" in row)
             assert row.get("trials", 1) <= part["budget"]["trials"]
+    assert named == {(name, data) for name in models for data in found["data"]}
 
 
 def test_models_with_the_same_space_try_the_same_points(load):
