@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo quick test check bench format clean
+.PHONY: demo quick test check bench bench-peers format clean
 
 demo: .venv/ready          ## the main job end to end: data, models, comparison, reasons, a report
 	$(BIN)/offdiag demo --out demo
@@ -20,6 +20,9 @@ check: .venv/ready         ## style and types
 
 bench: .venv/bench         ## benchmarks against peers and limits; writes benchmarks/results and docs/performance.md
 	$(BIN)/python benchmarks/run.py
+
+bench-peers: .venv/ready    ## other packages, each in an environment of its own in .peers; writes docs/comparison.md
+	$(BIN)/python benchmarks/bench_peers.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -16,48 +16,34 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from peers import with_implicit, with_irspack
+from peers.adapter import Model, best
+from peers.worker import matrix
 
 K = 100
 Arrays = dict[str, Any]
 
 
 def slim(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from irspack.recommenders.slim import SLIMRecommender
-
-    model = SLIMRecommender(data["train"].astype(np.float64), alpha=s["alpha"], l1_ratio=s["l1_ratio"], n_threads=2)
-    model.learn()
-    return model.get_score_cold_user(data["test_histories"].astype(np.float64)), {
-        "name": f"irspack {version('irspack')} SLIM"
-    }
+    return lists(with_irspack.MODELS["irspack SLIM"], data, s, f"irspack {version('irspack')} SLIM")
 
 
 def ials(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """alpha0 weights all pairs where our alpha weights the observed ones: the same loss divided by alpha."""
-    from irspack.recommenders.ials import IALSRecommender
-
-    model = IALSRecommender(
-        data["train"].astype(np.float64), n_components=s["rank"], alpha0=1 / s["alpha"], reg=s["l2"], nu=s["l2_power"],
-        train_epochs=s["iterations"], solver_type="IALSPP", n_threads=2,
-    )  # fmt: skip
-    model.learn()
-    return model.get_score_cold_user(data["test_histories"].astype(np.float64)), {
-        "name": f"irspack {version('irspack')} IALS"
-    }
+    theirs = {"n_components": s["rank"], "alpha0": 1 / s["alpha"], "reg": s["l2"], "nu": s["l2_power"]}
+    theirs |= {"train_epochs": s["iterations"]}
+    return lists(with_irspack.MODELS["irspack iALS"], data, theirs, f"irspack {version('irspack')} IALS")
 
 
 def implicit_als(data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Its loss has one penalty for all users, so it has its own settings, tuned on the same validation users."""
-    from implicit.als import AlternatingLeastSquares
+    theirs = {"factors": s["rank"], "regularization": s["l2"], "alpha": s["alpha"], "iterations": s["iterations"]}
+    return lists(with_implicit.MODELS["implicit ALS"], data, theirs, f"implicit {version('implicit')} ALS")
 
-    model = AlternatingLeastSquares(
-        factors=s["rank"], regularization=s["l2"], alpha=s["alpha"], iterations=s["iterations"], random_state=0,
-        use_gpu=False,
-    )  # fmt: skip
-    model.fit(data["train"].astype(np.float32), show_progress=False)
-    histories = data["test_histories"].astype(np.float32)
-    vectors = model.recalculate_user(np.arange(histories.shape[0]), histories)
-    return vectors @ model.item_factors.T, {"name": f"implicit {version('implicit')} ALS"}
+
+def lists(model: Model, data: Arrays, settings: dict[str, Any], name: str) -> tuple[Any, dict[str, Any]]:
+    histories = data["test_histories"]
+    return model.fit(data["train"], settings).recommend(histories, np.arange(histories.shape[0]), K), {"name": name}
 
 
 def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -81,7 +67,7 @@ def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]
             found = model.forward(x)
             return (found[0] if isinstance(found, tuple) else found).numpy()
 
-    rng, best, values = np.random.default_rng(s["seed"]), None, []
+    rng, kept, values = np.random.default_rng(s["seed"]), None, []
     state: dict[str, Any] = {}
     for epoch in range(s["epochs"]):
         model.train()
@@ -93,13 +79,13 @@ def net(kind: str, data: Arrays, s: dict[str, Any]) -> tuple[Any, dict[str, Any]
         values.append(
             ndcg(scores(data["validation_histories"]), data["validation_histories"], data["validation_targets"])
         )
-        if best is None or values[-1] > values[best]:
-            best, state = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        elif epoch - best >= s["patience"]:
+        if kept is None or values[-1] > values[kept]:
+            kept, state = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        elif epoch - kept >= s["patience"]:
             break
     model.load_state_dict(state)
     facts = {"name": f"RecBole {version('recbole')} {kind}", "epochs": len(values), "validation": max(values)}
-    return scores(data["test_histories"]), facts
+    return best(scores(data["test_histories"]), data["test_histories"], K), facts
 
 
 class _Sizes:
@@ -135,17 +121,10 @@ def _config(kind: str, train: Any, s: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def top(scores: Any, histories: Any) -> Any:
-    """The columns of the K best scores per row, without those of the history."""
-    scores = np.array(scores, dtype=np.float64)
-    scores[histories.nonzero()] = -np.inf
-    return np.argsort(-scores, axis=1, kind="stable")[:, :K]
-
-
 def ndcg(scores: Any, histories: Any, targets: Any) -> float:
     discounts = 1 / np.log2(np.arange(2, K + 2))
     wanted = targets.toarray() > 0
-    hits = np.take_along_axis(wanted, top(scores, histories), 1)
+    hits = np.take_along_axis(wanted, best(scores, histories, K), 1)
     ideal = np.array([discounts[: min(n, K)].sum() for n in wanted.sum(1)])
     return float(np.mean((hits @ discounts)[ideal > 0] / ideal[ideal > 0]))
 
@@ -163,12 +142,7 @@ PEERS: dict[str, Callable[[Arrays, dict[str, Any]], tuple[Any, dict[str, Any]]]]
 def read(path: str) -> Arrays:
     with np.load(path) as parts:
         names = {name.rpartition(".")[0] for name in parts}
-        return {
-            name: sparse.csr_matrix(
-                tuple(parts[f"{name}.{p}"] for p in ("data", "indices", "indptr")), parts[f"{name}.shape"]
-            )
-            for name in names
-        }
+        return {name: matrix(parts, name) for name in names}
 
 
 def main() -> None:
@@ -177,9 +151,9 @@ def main() -> None:
     with open(settings) as file:
         given = json.load(file)
     start = time.perf_counter()
-    scores, facts = PEERS[name](data, given)
+    items, facts = PEERS[name](data, given)
     facts["seconds"] = time.perf_counter() - start
-    np.savez(out, items=top(scores, data["test_histories"]), facts=np.array(json.dumps(facts)))
+    np.savez(out, items=items, facts=np.array(json.dumps(facts)))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Our models and those of other packages on the same users, with the same budget: ``make bench-peers``.
 
-Each package has its own virtual environment, each fit a fresh process with two threads. A model gets a number of
-trials, or as many as fit into its minutes of processor time, on validation users: first the settings of the package,
-then the same quasi-random points for all. The best is fitted again, alone if asked, and measured on the test users
-once, by our evaluator. Rows that are done are kept. Writes results/peers.json, docs/comparison.md and its figures.
+Each package has its own virtual environment. A model gets a number of trials, or as many as begin within its minutes of
+processor time, on validation users: first the settings of the package, then the same quasi-random points for all. They
+run in one process with one thread, because two threads wait for each other where other programs run. The best settings
+are fitted again in a fresh process with two threads, and measured on the test users once, by our evaluator. Rows that
+are done are kept. Writes results/peers.json, docs/comparison.md and its figures.
 
-    python benchmarks/bench_peers.py [FOLDER WITH DATA SETS] [--work FOLDER] [--sets NAME,…] [--peers NAME,…]
-                                     [--trials 8] [--minutes 3] [--alone COMMAND]
+    python benchmarks/bench_peers.py [FOLDER WITH DATA SETS] [--work FOLDER] [--sets 'NAME; …'] [--peers 'NAME; …']
+                                     [--trials 8] [--minutes 3] [--alone 'COMMAND']
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -26,9 +28,9 @@ import peers_page
 from choosing import SHARED
 from defaults import splits
 from measure import machine
-from peers import environments, verdicts, with_cornac, with_implicit, with_irspack, with_lenskit, with_offdiag
-from peers import with_recbole, with_recpack, with_rectools, with_sansa
+from peers import environments, verdicts
 from peers.adapter import Model, Settings
+from peers.registry import ADAPTER_OF
 from run import say
 from scipy import sparse
 from scipy.stats import qmc
@@ -41,16 +43,12 @@ RESULTS = HERE / "results" / "peers.json"
 METRICS = ("recall@20", "recall@50", "ndcg@100")
 METRIC = "ndcg@100"
 SETS = ("ml-1m", "lastfm, items ≥ 5 users")
-ADAPTERS: tuple[Any, ...] = (
-    with_offdiag, with_irspack, with_implicit, with_lenskit, with_rectools, with_cornac, with_recpack, with_recbole,
-    with_sansa,
-)  # fmt: skip
-ADAPTER_OF = {name: module for module in ADAPTERS for name in module.MODELS}
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON", "LK", "NUMEXPR")
 STOPPED_AFTER = 3  # times the budget of processor time, in the middle of a trial
+IMPORTS = 60  # seconds that a process may take besides
 
 
-class Failed(Exception):
+class NotMeasuredError(Exception):
     """A process ended without a result; the message is its last line."""
 
 
@@ -90,7 +88,7 @@ def run(name: str, python: str, job: dict[str, Any], threads: int, before: list[
     command = [*before, python, "-P", str(HERE / "peers" / "worker.py"), str(path)]
     limits = {f"{library}_NUM_THREADS": str(threads) for library in LIBRARIES} | {"POLARS_MAX_THREADS": str(threads)}
     done = subprocess.run(command, env=os.environ | limits, capture_output=True, text=True, check=False)
-    last = (done.stderr.strip().splitlines() or ["ended without a message"])[-1][:200]
+    last = without_folders((done.stderr.strip().splitlines() or ["ended without a message"])[-1])[:200]
     stopped = done.returncode in (-signal.SIGKILL, -signal.SIGXCPU)
     return f"stopped after {job['limit']:.0f} s of processor time" if stopped else last
 
@@ -103,9 +101,10 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
         old.unlink()
     tried = list(proposals(ADAPTER_OF[name].MODELS[name], words.trials))
     arrays = write(folder / "validation.npz", split.train.matrix, split.validation.histories)
-    job = {"trials": tried, "arrays": str(arrays), "out": str(out), "budget": budget, "limit": STOPPED_AFTER * budget}
+    job = {"trials": tried, "arrays": str(arrays), "out": str(out), "budget": budget, "timed": False}
+    job["limit"] = IMPORTS + STOPPED_AFTER * budget
     # One thread: on a machine that does other things as well, two wait for each other.
-    last = run(name, python, job | {"timed": False}, 1, [])
+    last = run(name, python, job, 1, [])
     values, failures, used = [], [], 0.0
     for n in range(len(tried)):
         path = folder / f"{out.name}.{n}.npz"
@@ -114,14 +113,14 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
         with np.load(path) as found:
             used = float(found["used"])
             if "error" in found:
-                failures.append(str(found["error"]))
+                failures.append(without_folders(str(found["error"])))
             else:
                 values.append((measure(found["items"], split.validation).mean[METRIC], n))
         path.unlink()
     if not values:
-        raise Failed(failures[-1] if failures else last)
+        raise NotMeasuredError(failures[-1] if failures else last)
     value, n = max(values, key=lambda pair: pair[0])
-    facts = {"validation": value, "trials": len(values), "tune_seconds": used, "default_won": n == 0}
+    facts: dict[str, Any] = {"validation": value, "trials": len(values), "tune_seconds": used, "default_won": n == 0}
     if failures:
         facts["failed_trials"] = {"number": len(failures), "last": failures[-1]}
     return {"settings": tried[n]} | facts
@@ -132,7 +131,14 @@ def slug(name: str) -> str:
 
 
 def measure(items: Any, part: HeldOut) -> od.Result:
-    return od.evaluate(Lists(items), part, METRICS, batch=10**9)
+    """Our metrics of these lists, one per user of the part; users without targets are left out."""
+    wanted = np.diff(part.targets.indptr) > 0
+    return od.evaluate(Lists(items[wanted]), part, METRICS, batch=len(items))
+
+
+def without_folders(message: str) -> str:
+    """An error of another program, without the paths of this machine."""
+    return re.sub(r"(/[^\s/:'\"]+)+/", "", message)
 
 
 def row(name: str, python: str, split: Split, folder: Path, words: argparse.Namespace) -> dict[str, Any]:
@@ -145,13 +151,13 @@ def row(name: str, python: str, split: Split, folder: Path, words: argparse.Name
     job = {"trials": [choice["settings"]], "arrays": str(arrays), "out": str(out), "limit": limit, "timed": True}
     last = run(name, python, job, 2, words.alone)
     if not out.exists():
-        raise Failed(last)
+        raise NotMeasuredError(last)
     with np.load(out) as found:
         items, facts, weights = found["items"], json.loads(str(found["facts"])), found.get("weights")
     settings = choice["settings"] | facts.pop("chosen")
     result = measure(items, split.test)
     known = {"package": model.package, "label": model.label, "new_users": model.new_users, "note": model.note}
-    row = known | choice | facts | {"settings": settings, "alone": bool(words.alone)}
+    row: dict[str, Any] = known | choice | facts | {"settings": settings, "alone": bool(words.alone)}
     row |= {"mean": result.mean, "sem": result.sem}
     if weights is not None and model.solves:
         l2, dropout = model.solves
@@ -198,7 +204,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     words = parse()
     results: dict[str, Any] = json.loads(words.out.read_text()) if words.out.exists() else {"data": {}}
-    results |= {"metric": METRIC, "budget": {"trials": words.trials, "minutes": words.minutes}}
+    results["metric"] = METRIC
     results.setdefault("environments", {})
     for data in words.sets:
         say(f"{data}:")
@@ -206,6 +212,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         part = results["data"].setdefault(data, {"rows": {}})
         part |= {
+            "budget": {"trials": words.trials, "minutes": words.minutes},
             "users": split.train.n_users, "items": split.train.n_items, "interactions": split.train.nnz,
             "test_users": int(np.count_nonzero(np.diff(split.test.targets.indptr))),
         }  # fmt: skip
@@ -216,9 +223,9 @@ def main() -> None:
             python, results["environments"][package] = environments.python(package, words.work)
             try:
                 if python is None:
-                    raise Failed(f"could not be installed: {results['environments'][package]['reason']}")
+                    raise NotMeasuredError(f"could not be installed: {results['environments'][package]['reason']}")
                 part["rows"][name] = row(name, python, split, folder, words)
-            except Failed as failure:
+            except NotMeasuredError as failure:
                 say(f"  {name}: {failure}")
                 part["rows"][name] = {"package": package, "failed": str(failure)}
             differences(part["rows"], split, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from offdiag.plots import svg
@@ -14,12 +15,12 @@ OURS, THEIRS = 1, 2  # colours
 SHOWN = 0.6  # of the best: rows below would squeeze all others into a line; they are in the table
 
 
-def scatter(rows: dict[str, Any], key: str, scale: float, title: str, metric: str) -> Figure:
-    """A numbered dot per model with its 95 % interval; x is row[key]·scale on a logarithmic axis."""
+def scatter(rows: dict[str, Any], cost: Callable[[Any], float], title: str, metric: str) -> Figure:
+    """A numbered dot per model with its 95 % interval; x is the cost of a row on a logarithmic axis."""
     ordered = sorted(rows.items(), key=lambda pair: -pair[1]["mean"][metric])
     top = ordered[0][1]["mean"][metric]
     ordered = [pair for pair in ordered if pair[1]["mean"][metric] >= SHOWN * top]
-    places = [math.log10(max(row[key] * scale, 1e-3)) for _, row in ordered]
+    places = [math.log10(max(cost(row), 1e-3)) for _, row in ordered]
     spans = [(row["mean"][metric], Z95 * row["sem"][metric]) for _, row in ordered]
     low, high = min(m - e for m, e in spans), max(m + e for m, e in spans)
     frame = Frame(x=(math.floor(min(places)), math.ceil(max(places) + 1e-9)), y=(low, high))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import peers_figures
+from peers.registry import ADAPTER_OF
 from results_page import machine, settings
 
 from offdiag.plots import Figure
@@ -42,6 +43,7 @@ def page(found: dict[str, Any]) -> str:
         checks=checks(found),
         verdict=verdict,
         seconds=seconds,
+        fit_seconds=fit_seconds,
         size=size,
         settings=settings,
         machine=machine,
@@ -60,10 +62,11 @@ def measured(part: dict[str, Any], metric: str) -> list[tuple[str, dict[str, Any
 
 
 def failures(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Model, data set and reason of what could not be run."""
-    rows = [
-        (n, d, row["failed"]) for d, part in found["data"].items() for n, row in part["rows"].items() if "failed" in row
-    ]
+    """Model, data set and reason of what could not be run, or has not been so far."""
+    rows = []
+    for data, part in found["data"].items():
+        rows += [(name, data, row["failed"]) for name, row in part["rows"].items() if "failed" in row]
+        rows += [(name, data, "not run yet") for name in ADAPTER_OF if name not in part["rows"]]
     return sorted(rows)
 
 
@@ -85,6 +88,11 @@ def verdict(check: dict[str, float]) -> str:
     if check.get("residual_transposed", 1.0) <= ROUNDING:
         return "ranks with the transpose of the optimum"
     return "not the optimum"
+
+
+def fit_seconds(row: dict[str, Any]) -> float:
+    """Time on the clock if nothing else ran, else processor time of all threads."""
+    return float(row["seconds"] if row["alone"] else row["processor_seconds"])
 
 
 def seconds(value: float) -> str:
@@ -110,13 +118,23 @@ def figures(found: dict[str, Any]) -> dict[str, Figure]:
         return {}
     metric = found["metric"]
     rows = dict(measured(found["data"][data], metric))
-    time = peers_figures.scatter(rows, "seconds", 1, f"seconds of the fit, {data}", metric)
-    memory = peers_figures.scatter(rows, "extra_peak_bytes", 1e-6, f"MB of extra peak memory, {data}", metric)
+    time = peers_figures.scatter(rows, fit_seconds, f"seconds of the fit, {data}", metric)
+    memory = peers_figures.scatter(
+        rows, lambda row: row["extra_peak_bytes"] / 1e6, f"MB of extra peak memory, {data}", metric
+    )
     return {"comparison-time.svg": time, "comparison-memory.svg": memory}
 
 
+def results() -> dict[str, Any]:
+    """What was measured so far."""
+    if not RESULTS.exists():
+        return {"data": {}, "environments": {}, "metric": "ndcg@100"}
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
 def renew() -> None:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found = results()
     (DOCS / "comparison.md").write_text(page(found), encoding="utf-8")
     for name, figure in figures(found).items():
         figure.save(DOCS / name)

@@ -38,10 +38,8 @@ class Between:
 
     def at(self, part: float) -> float | int:
         """The number at this part of the range, from 0 to 1."""
-        if self.linear:
-            found = self.low + part * (self.high - self.low)
-        else:
-            found = self.low * (self.high / self.low) ** part
+        linear = self.low + part * (self.high - self.low)
+        found = linear if self.linear else self.low * (self.high / self.low) ** part
         return round(found) if isinstance(self.low, int) else float(f"{found:.4g}")
 
 

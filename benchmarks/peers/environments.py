@@ -52,9 +52,11 @@ def _install(package: str, folder: Path) -> str | None:
 
 
 def _reason(lines: list[str]) -> str:
-    """The most telling line of pip: what a compiler missed, else the last error; without folders."""
-    telling = [line for line in lines if "fatal error:" in line] or lines[-1:] or ["pip failed without a message"]
-    return telling[0].partition("fatal error: ")[2] or telling[0].removeprefix("ERROR: ")
+    """What a compiler missed, else the last error of pip; without folders."""
+    for line in lines:
+        if "fatal error: " in line:
+            return f"a dependency has no wheel and could not be compiled: {line.partition('fatal error: ')[2]}"
+    return lines[-1].removeprefix("ERROR: ") if lines else "pip failed without a message"
 
 
 def _versions(interpreter: str, package: str) -> dict[str, str]:

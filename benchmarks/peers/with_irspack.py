@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from peers.adapter import Between, Fitted, Model, Settings, by_scores
 
 
@@ -46,6 +47,6 @@ MODELS = {
     "irspack iALS": Model(
         "irspack", "iALS++", ials,
         {"n_components": Between(32, 256), "alpha0": Between(0.03, 1.0), "reg": Between(0.0003, 0.03)},
-        {"train_epochs": 16}, usual={"n_components": 20, "alpha0": 0.0, "reg": 0.001},
+        {"train_epochs": 16}, usual={"n_components": 20, "alpha0": 1.0, "reg": 0.001},
     ),
 }  # fmt: skip

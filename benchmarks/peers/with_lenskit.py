@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from peers.adapter import Between, Fitted, Model, Settings, padded, triples
 
 
@@ -22,11 +23,13 @@ def _fit(module: str, name: str) -> Any:
         pipeline = topn_pipeline(scorer)
         pipeline.train(data)
         scorer = pipeline.component("scorer")
+        known = np.unique(items)  # a query with an item that was not in the fit is an error
 
         def recommend(histories: Any, users: Any, k: int) -> Any:
             lists = []
             for low, high in zip(histories.indptr[:-1], histories.indptr[1:], strict=True):
-                query = RecQuery(user_items=ItemList(item_ids=histories.indices[low:high]))
+                history = np.intersect1d(histories.indices[low:high], known)
+                query = RecQuery(user_items=ItemList(item_ids=history))
                 lists.append(pipeline.run("recommender", query=query, n=k).ids())
             return padded(lists, k)
 
@@ -34,9 +37,9 @@ def _fit(module: str, name: str) -> Any:
             return Fitted(recommend, (scorer.item_embeddings,))
 
         def weights() -> Any:
-            known = np.asarray(scorer.items.ids(), dtype=np.int64)
+            order = np.asarray(scorer.items.ids(), dtype=np.int64)
             B = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
-            B[np.ix_(known, known)] = scorer.weights
+            B[np.ix_(order, order)] = scorer.weights
             return B
 
         return Fitted(recommend, (scorer.weights,), weights)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from peers.adapter import Between, Fitted, Model, Settings, by_scores, triples
 
 
@@ -74,7 +75,7 @@ MODELS = {
         {"learning_rate": RATE, "margin": Between(0.0, 0.9, linear=True), "negative_weight": Between(5, 100)},
         {"embedding_size": 64, "epochs": 10, "train_neg_sample_args": {
             "distribution": "uniform", "sample_num": 50, "alpha": 1.0, "dynamic": False, "candidate_num": 0}},
-        usual={"learning_rate": 0.001, "margin": 0.9, "negative_weight": 10}, new_users=False,
+        usual={"learning_rate": 0.001, "margin": 0.5, "negative_weight": 10}, new_users=False,
         note="10 epochs of 50 negatives fit into the budget; its default is 300 epochs.",
     ),
 }  # fmt: skip

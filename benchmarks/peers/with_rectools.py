@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from peers.adapter import Between, Fitted, Model, Settings, padded, triples
 
 
@@ -20,10 +21,9 @@ def ease(X: Any, s: Settings) -> Fitted:
     items_known = data.item_id_map.external_ids.astype(np.int64)
 
     def recommend(histories: Any, users: Any, k: int) -> Any:
-        asked, back = np.unique(users, return_inverse=True)  # it answers once per user
-        lists = model.recommend(asked, dataset=data, k=k, filter_viewed=True)
+        lists = model.recommend(users, dataset=data, k=k, filter_viewed=True)
         found = {user: rows.to_numpy() for user, rows in lists.groupby("user_id", sort=False)["item_id"]}
-        return padded([found.get(user, ()) for user in asked], k)[back]
+        return padded([found.get(user, ()) for user in users], k)
 
     def weights() -> Any:
         B = np.zeros((X.shape[1], X.shape[1]), dtype=model.weight.dtype)

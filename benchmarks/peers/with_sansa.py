@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from peers.adapter import Between, Fitted, Model, Settings, by_scores
 
 
@@ -21,4 +22,9 @@ def sansa(X: Any, s: Settings) -> Fitted:
     return Fitted(by_scores(lambda histories, users: model.forward(histories.astype(np.float32)).toarray()), (*parts,))
 
 
-MODELS = {"SANSA": Model("sansa", "SANSA", sansa, {"l2": Between(3.0, 3000.0), "density": Between(0.001, 0.1)})}
+MODELS = {
+    "SANSA": Model(
+        "sansa", "SANSA", sansa, {"l2": Between(3.0, 3000.0), "density": Between(0.001, 0.1)},
+        usual={"l2": 100.0, "density": 0.01}, note="It has no default settings: the first trial is ours.",
+    )
+}  # fmt: skip
