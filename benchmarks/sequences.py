@@ -158,7 +158,8 @@ class Bench:
 
         def fit(settings: dict[str, Any]) -> Any:
             if what.cls is od.EASE and large:  # the same on fewer columns
-                sparse = od.SparseEDLAE(**settings, dropout=0.0, user_power=0.0, neighbours=NEIGHBOURS)
+                same = {"dropout": 0.0, "user_power": first["user_power"], "neighbours": NEIGHBOURS}
+                sparse = od.SparseEDLAE(**settings, **same)
                 return sparse.fit(self.split.train)
             whole = {"history_decay": 1.0} if what.cls is od.NextItem else {}  # chosen apart; nothing is left to choose
             return what.cls(**settings, **fixed, **whole).fit(self.split.train)
