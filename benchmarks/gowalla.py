@@ -55,13 +55,13 @@ def sharp(validation: str) -> Any:
 
 def smooth_parts(train: Any) -> dict[str, Any]:
     """Smooth parts by name, from one decomposition: hard and soft filters, each with several outer powers."""
-    filters = od.Spectral(rank=512, shrink="hard", item_power=1.0, user_power=1.0).fit(train)
+    filters: Any = od.Spectral(rank=512, shrink="hard", item_power=1.0, user_power=1.0).fit(train)
     soft = f"ridge:l2={float(filters.singular_values_[HALVED - 1] ** 2):.6g}"
     g = filters.weights_.scale.astype(np.float64) ** -2  # the diagonal of the Gram, in a unit that cancels
     made = {}
     for name, shrink in (("hard", "hard"), ("soft", soft)):
         for outer in OUTER:
-            model = copy.copy(filters.with_shrink(shrink))
+            model: Any = copy.copy(filters.with_shrink(shrink))
             scale = item_scale(g, 2 * outer).astype(model.dtype)
             model.outer_power, model.weights_ = outer, replace(model.weights_, scale=scale)
             model.settings_ = model.settings_ | {"outer_power": outer}
@@ -79,7 +79,7 @@ def choose(folder: Path, validation: str) -> dict[str, Any]:
     place = folder / "gowalla-lightgcn"
     begin = time.perf_counter()
     split = end_of_lists(place) if validation == "later" else od.datasets.published("gowalla", place, validation=True)
-    held = split.validation
+    held: Any = split.validation
     users = np.random.default_rng(0).choice(len(held.targets.indptr) - 1, USERS, replace=False)
     first, smooths, nears = sharp(validation).fit(split.train), smooth_parts(split.train), near_parts(split.train)
     parts = [first, *smooths.values(), *nears.values()]
