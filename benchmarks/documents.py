@@ -47,6 +47,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "new-items-mixed": ("docs/features.md", ("new_items",)),
     "theory": ("docs/theory/README.md", ("theory",)),
     "auto": ("docs/autopilot.md", ("auto",)),
+    "tune-sparse": ("docs/tuning.md", ("tune_sparse",)),
 }
 
 

@@ -169,7 +169,7 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
     deserved = new.targets.nnz / split.test.targets.nnz
     found: dict[str, Any] = {"deserved": deserved, "new": len(split.test_items), "boost": {}}
     rows = np.flatnonzero(np.diff(split.test.targets.indptr))
-    for boost in (1.0, 1.25, 1.5, 2.0):
+    for boost in (1.0, 1.5, 2.0):
         model = copy.copy(plain)
         model.add_items(both, boost=boost)
         lists = model.recommend(split.test.histories[rows], k=100, allow=all_items).indices

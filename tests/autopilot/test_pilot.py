@@ -184,7 +184,8 @@ def test_features_reach_the_model_on_everything():
     assert any(row.features and row.state != NO_GAIN for row in outcome.rows)
     names = {"od": od, "data": X, "features": features}
     again = eval(outcome.repeat, names)
-    assert (again.recommend(X, k=5).indices == outcome.model.recommend(X, k=5).indices).mean() > 0.98
+    mine, same = (model.recommend(X, k=5).scores for model in (outcome.model, again))
+    np.testing.assert_allclose(mine, same, rtol=1e-3)  # settings are printed with six digits, so near ties may swap
     if outcome.chosen.features:
         assert "item_features=features" in outcome.repeat
 

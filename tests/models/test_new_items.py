@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.models.new_items import known_amounts
 
 KINDS = 6
 
@@ -257,20 +256,3 @@ def test_a_fit_with_features_needs_only_those_of_new_items(inter, features, name
     model.add_items(features.select([60, 63]))
     assert model.new_items_.items.tolist() == [60, 63]
     assert len(model.item_features_) == 62
-
-
-def test_how_much_is_known_counts_words_and_tags_but_not_numbers():
-    shop = {
-        "item": [0, 1, 2, 3],
-        "tags": ["a", "a|b|c", None, "b|c|d"],
-        "price": [1.0, 2.5, 4.0, None],
-        "same": ["u", "v", "w", "x"],
-    }
-    features = od.read_features(shop, categories=["tags", "same"], numbers=["price"])
-    known, new = known_amounts(features, features.rows([0, 1, 2, 3]), features.rows([1, 2]))
-    products = (known @ known.T).toarray()
-    np.testing.assert_allclose(products.diagonal(), 1)  # of the two kinds of which not all items have as much
-    np.testing.assert_allclose(products[0], [1, 0.5, 0.5, 0])
-    np.testing.assert_allclose(products[1, 3], 0.5)  # three tags, but one has no price
-    np.testing.assert_allclose((new @ known.T).toarray(), products[1:3])
-    assert not any(part.shape[1] for part in known_amounts(features, features.rows([1, 1]), features.rows([0])))

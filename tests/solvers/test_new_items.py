@@ -15,24 +15,12 @@ def features(rng, n, d, density=0.4):
     return sparse.csr_array(F / np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1e-9))
 
 
-def nothing_more(*rows):
-    """How much is known about items, where that is not looked at."""
-    return tuple(sparse.csr_array((F.shape[0], 0)) for F in rows)
-
-
 def sample(rng, F, tastes):
     """Histories whose scores follow from the features."""
     m = F.shape[0]
     held = solver.held_out(F, np.ones(m))
     X = sparse.csr_array((rng.random((len(tastes), m)) < 0.1).astype(np.float32))
     return solver.Sample(held, X, tastes @ F.toarray().T, 0.01)
-
-
-def chosen(F, some, length=None, amounts=None):
-    length = np.ones(F.shape[0]) if length is None else length
-    amounts = nothing_more(F)[0] if amounts is None else amounts
-    sizes = solver.Sizes.learn(solver.join(F, amounts, 0.5), np.log(length), some.held)
-    return solver.choose(F, amounts, some, length, sizes)[0]
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 3), st.floats(0.05, 5), st.integers(0, 2**32 - 1))
@@ -79,10 +67,10 @@ def test_features_of_no_known_item_change_nothing():
     rng = np.random.default_rng(2)
     F, f = features(rng, 40, 8), features(rng, 5, 8)
     some = sample(rng, F, rng.random((30, 8)))
-    placed = solver.place(F, f, some, nothing_more(F, f))
+    placed = solver.place(F, f, some)
     empty = sparse.csr_array((40, 1_000_000))
     wide = sparse.csr_array(sparse.hstack([F, empty])), sparse.csr_array(sparse.hstack([f, empty[:5]]))
-    again = solver.place(*wide, some, nothing_more(F, f))
+    again = solver.place(*wide, some)
     assert again.choice == placed.choice
     np.testing.assert_allclose(again.columns.toarray(), placed.columns.toarray(), atol=1e-12)
 
@@ -92,7 +80,7 @@ def test_scores_that_follow_from_features_are_predicted():
     F, f = features(rng, 400, 5), features(rng, 6, 5)
     tastes = 1 + rng.random((50, 5))
     some = sample(rng, F, tastes)
-    placed = solver.place(F, f, some, nothing_more(F, f))
+    placed = solver.place(F, f, some)
     assert placed.choice.agreement > 0.98
     found, expected = placed.columns @ some.scores.T, f.toarray() @ tastes.T
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.95
@@ -105,10 +93,10 @@ def test_items_of_a_kind_that_follow_each_other_count_directly():
     np.fill_diagonal(W, 0)
     held = solver.held_out(F, np.ones(120))
     X = solver.typical_histories(np.ones(120), held, n=300)
-    choice = chosen(F, solver.Sample(held, X, X @ W, 0.1))
+    choice = solver.choose(F, solver.Sample(held, X, X @ W, 0.1), np.ones(120))
     assert choice.direct > 0
     unlike = np.roll(F.toarray() @ F.toarray().T, 4, axis=0)
-    other = chosen(F, solver.Sample(held, X, X @ unlike, 0.1))
+    other = solver.choose(F, solver.Sample(held, X, X @ unlike, 0.1), np.ones(120))
     assert other.direct == 0  # here those like it say nothing, but those that lead to them do
     assert other.agreement > 0.9
 
@@ -116,11 +104,10 @@ def test_items_of_a_kind_that_follow_each_other_count_directly():
 def test_a_few_items_or_none_with_features_are_placed_without_choices():
     S = np.ones((3, 4))
     nothing = solver.Sample(np.empty(0, dtype=np.int64), sparse.csr_array((3, 4)), S, 0.0)
-    none, two = sparse.csr_array((4, 2)), sparse.csr_array(np.eye(2))
-    placed = solver.place(none, two, nothing, nothing_more(none, two))
+    placed = solver.place(sparse.csr_array((4, 2)), sparse.csr_array(np.eye(2)), nothing)
     assert not placed.columns.nnz
     assert placed.choice == solver.Choice()
-    one = solver.place(sparse.csr_array(np.eye(4)[:, :2]), two, nothing, nothing_more(none, two))
+    one = solver.place(sparse.csr_array(np.eye(4)[:, :2]), sparse.csr_array(np.eye(2)), nothing)
     np.testing.assert_allclose(one.like.toarray(), np.eye(4)[:2] / 1.5)
 
 
@@ -150,63 +137,3 @@ def test_histories_of_the_sample_do_not_hold_what_is_held_out():
     assert not np.isin(typical.indices, np.flatnonzero(popularity == 0)).any()
     assert (typical != solver.typical_histories(popularity, held, n=50)).nnz == 0
     assert solver.typical_histories(np.zeros(3), held[:0], n=5).nnz > 0
-
-
-@given(st.integers(2, 30), st.integers(1, 8), st.floats(0.05, 5), st.integers(0, 2**32 - 1))
-def test_sizes_follow_the_ridge_of_the_oracle(n, d, ridge, seed):
-    rng = np.random.default_rng(seed)
-    E, y = features(rng, n, d, 0.7), rng.standard_normal(n)
-    mean, slopes = solver.regression(E, y, ridge)
-    A = E.toarray()
-    expected = np.linalg.solve(A.T @ A + ridge * np.eye(d), A.T @ (y - y.mean()))
-    np.testing.assert_allclose(mean, y.mean())
-    np.testing.assert_allclose(slopes, expected, atol=2e-3)
-
-
-def test_products_of_joined_features_are_shares_of_both():
-    rng = np.random.default_rng(5)
-    F, A = features(rng, 9, 4), features(rng, 9, 3)
-    E, F, A = solver.join(F, A, 0.25).toarray(), F.toarray(), A.toarray()
-    np.testing.assert_allclose(E @ E.T, 0.75 * F @ F.T + 0.25 * A @ A.T)
-    assert solver.join(F, A, 0.0) is F
-
-
-@pytest.mark.parametrize("by", ["AMOUNTS", "SIZES"])
-def test_well_described_items_get_larger_scores_where_they_are_popular(monkeypatch, by):
-    """Scores are large where much is known, which a kind alone does not say: sizes are redistributed."""
-    monkeypatch.setattr(solver, {"AMOUNTS": "SIZES", "SIZES": "AMOUNTS"}[by], (0.0,))  # each does it alone
-    rng = np.random.default_rng(6)
-    F = sparse.csr_array(np.kron(np.ones((60, 1)), np.eye(4)))
-    much = rng.integers(2, size=240)
-    amounts = sparse.csr_array(np.eye(2)[much])
-    size = np.where(much, 3.0, 0.5)
-    held = solver.held_out(F, np.ones(240))
-    X = solver.typical_histories(np.ones(240), held, n=200)
-    tastes = 0.5 + rng.random((200, 4))
-    some = solver.Sample(held, X, tastes @ F.toarray().T * size, 0.01)
-    new = sparse.csr_array(np.eye(4)[[0, 0]])
-    told = sparse.csr_array(np.eye(2)[[0, 1]])
-    placed = solver.place(F, new, some, (amounts, told))
-    assert (placed.choice.size if by == "SIZES" else placed.choice.amount) > 0
-    little, a_lot = np.sqrt(np.mean((placed.columns @ some.scores.T) ** 2, axis=1))
-    assert a_lot > 2.5 * little
-    without = solver.place(F, new, some, nothing_more(F, new))
-    assert without.choice.agreement < placed.choice.agreement - 0.05
-
-
-def test_known_items_alone_decide_what_a_new_item_gets(monkeypatch):
-    """Not those that are added with it; one without a used feature gets nothing, however much is known of others."""
-    monkeypatch.setattr(solver, "AMOUNTS", (0.25,))
-    rng = np.random.default_rng(7)
-    F, f = features(rng, 200, 5), features(rng, 4, 5)
-    amounts = sparse.csr_array(np.eye(2)[rng.integers(2, size=200)])
-    some = sample(rng, F, 1 + rng.random((50, 5)))
-    f = sparse.csr_array(sparse.vstack([f, sparse.csr_array((1, 5))]))
-    told = sparse.csr_array(np.eye(2)[[0, 1, 1, 0, 1]])
-    both = solver.place(F, f, some, (amounts, told))
-    assert not both.like[[4]].nnz
-    assert not both.columns[[4]].nnz
-    for row in range(4):
-        alone = solver.place(F, f[[row]], some, (amounts, told[[row]]))
-        np.testing.assert_allclose(alone.columns.toarray(), both.columns[[row]].toarray(), atol=1e-12)
-        np.testing.assert_allclose(alone.direct.toarray(), both.direct[[row]].toarray(), atol=1e-12)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "offdiag auto log.csv --minutes 5 --out model.od",
     "offdiag auto log.csv --serve new --plot race.svg",
-    "offdiag auto log.csv --time day --at 2024-06-01 --features products.csv --out model.od",
+    "offdiag auto log.csv --time day --at 2024-06-01 --features products.csv",
 )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "offdiag tune ratings.csv --value rating --at-least 4 --out films.od",
     "offdiag tune ratings.csv --model slim --seconds 600 --study slim.study",
-    "offdiag tune orders.csv --features products.csv --feature-columns item=sku,categories=brand,text=title",
+    "offdiag tune orders.csv --features products.csv --out shop.od",
 )
 SHOWN = 10  # trials in the printed table
 END = {"trials": "all were made", "seconds": "time was up"}

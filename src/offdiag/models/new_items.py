@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks, memory, notebook, tables, wording
-from offdiag.data.feature_columns import Numbers
 from offdiag.data.features import Features, check_features, same_columns, united
 from offdiag.data.ids import positions
 from offdiag.data.read_features import read_features
@@ -121,8 +120,7 @@ class Growing(Estimator):
         ids = _unknown_ids(features, model.item_ids_)
         learned = model.item_ids_[: model.weights_.learned.shape[0]]
         check_features(known, learned)
-        rows = known.rows(learned), features.rows(ids)
-        weights, added = _added(model.weights_, model.popularity_, *rows, known_amounts(known, *rows), boost)
+        weights, added = _added(model.weights_, model.popularity_, known.rows(learned), features.rows(ids), boost)
         if len(added) < len(ids):
             left_out = np.delete(ids, added).tolist()
             warnings.warn(
@@ -271,19 +269,14 @@ def _unknown_ids(features: Features, item_ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def _added(
-    W: Weights,
-    popularity: NDArray[np.float64],
-    F: sparse.csr_array,
-    f: sparse.csr_array,
-    amounts: tuple[sparse.csr_array, sparse.csr_array],
-    boost: float,
+    W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array, f: sparse.csr_array, boost: float
 ) -> tuple[Weights, NDArray[np.int64]]:
     """The weights with new items of the features f, and which of these could be placed."""
     base = W.learned
     m, n = base.shape[0], f.shape[0]
     room = m * n * base.dtype.itemsize
     memory.require(3 * room, f"the weights of {n:,} new items", "add fewer at a time")
-    placed = solver.place(F, f, _sample(base, popularity[:m], F), amounts)
+    placed = solver.place(F, f, _sample(base, popularity[:m], F))
     like = solver.strongest(placed.like, LIKE)
     added = np.flatnonzero(np.diff(like.indptr))
     into = (mix_columns(base, placed.columns) + placed.direct.toarray().astype(base.dtype))[added].T * boost
@@ -291,37 +284,6 @@ def _added(
     if isinstance(W, Grown):
         parts = sparse.csr_array(sparse.vstack([W.like, parts[0]])), np.concatenate([W.into, parts[1]], axis=1)
     return (grow(base, *parts) if parts[0].shape[0] else W), added
-
-
-def known_amounts(
-    features: Features, F: sparse.csr_array, f: sparse.csr_array
-) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """How much is known of each kind about known and new items, as features: the number of tags or words, or whether.
-
-    Well described items are popular ones. A number that all known items share says nothing.
-    """
-    edges = np.cumsum([0, *(block.coder.width for block in features.blocks)])
-    parts: tuple[list[sparse.csr_array], list[sparse.csr_array]] = ([], [])
-    for block, lo, hi in zip(features.blocks, edges[:-1], edges[1:], strict=True):
-        counts = [_entries(rows, int(lo), int(hi)) for rows in (F, f)]
-        if block.kind not in ("category", "text"):
-            counts = [np.minimum(count, 1.0) for count in counts]
-        if len(np.unique(counts[0])) > 1:
-            coder = Numbers.learn(counts[0])
-            for part, count in zip(parts, counts, strict=True):
-                part.append(coder.encode(count, len(count)))
-    share = max(len(parts[0]), 1) ** -0.5
-    known, new = (
-        sparse.csr_array(sparse.hstack(part, format="csr") * share) if part else sparse.csr_array((rows.shape[0], 0))
-        for part, rows in zip(parts, (F, f), strict=True)
-    )
-    return known, new
-
-
-def _entries(rows: sparse.csr_array, lo: int, hi: int) -> NDArray[np.float64]:
-    """How many entries each row has in these columns."""
-    before = np.concatenate([[0], np.cumsum((rows.indices >= lo) & (rows.indices < hi))])
-    return np.diff(before[rows.indptr]).astype(np.float64)
 
 
 def _sample(W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array) -> solver.Sample:

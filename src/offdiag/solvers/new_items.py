@@ -7,22 +7,18 @@ Cost      one sparse product of features, and a system of ``NEAREST`` unknowns f
 Equals    with power 1 and all items as neighbours, ridge regression of the columns of W on the features, at f.
 
 Columns of popular items are long, whatever their features. So directions and lengths are predicted apart: columns enter
-the mixture divided by length^½, and the mixture is multiplied by the predicted length^½, from the same k. Among a
-hundred neighbours that prediction is weak, and who is well described is popular. So a second one, a ridge regression of
-the logarithms on the features of all items and on how much is known of each, replaces a part of it (``Choice.size``).
+the mixture divided by length^½, and the mixture is multiplied by the predicted length^½, from the same k.
 
-Power, ridge, direct, amount and size are those that suit known items best: some are held out and treated as new. No
-user is needed for that: what is compared are scores for histories that follow from the weights (``audiences``).
+Power, ridge and direct are those that suit known items best: some are held out and treated as new. No user is
+needed for that: what is compared are scores for histories that follow from the weights (``audiences``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag._kernels import parallel
@@ -31,10 +27,7 @@ from offdiag.solvers import Doubles, Floats, Ints, blas
 NEAREST = 100  # known items that a new one may be like
 AT_ONCE = 256  # new items, compared with all known ones
 HELD_OUT = 256  # known items treated as new
-POWERS, RIDGES, DIRECT = (1, 2, 4, 8), (0.1, 0.5, 2.0), (0.0, 2.0, 4.0, 8.0)  # tried on held-out items
-AMOUNTS, SIZES = (0.0, 0.25), (0.0, 0.3, 0.6, 1.0)  # the same
-SIZE_RIDGES = (0.1, 0.3, 1.0, 3.0)  # of the regression of sizes
-STEPS = 50  # of its solution
+POWERS, RIDGES, DIRECT = (1, 2, 4), (0.1, 0.5, 2.0), (0.0, 2.0, 4.0, 8.0)  # tried on held-out items
 FANS = 30  # items of a history that leads to a held-out one
 EVEN = 0.5  # the power of length that is predicted apart
 
@@ -46,8 +39,6 @@ class Choice:
     power: int = 1
     ridge: float = 0.5
     direct: float = 0.0  # weight of the items that a new one is like, in a history, in the unit of W
-    amount: float = 0.0  # share of the kernel that compares how much is known about items
-    size: float = 0.0  # share of the regression in the logarithm of the size of scores
     agreement: float | None = None  # correlation of predicted scores with those of the known items
 
 
@@ -96,123 +87,33 @@ class Neighbours:
         return sparse.csr_array((k[row, place], (row, self.sets[row, place])), shape=(len(k), self.known))
 
 
-def place(
-    F: sparse.csr_array, f: sparse.csr_array, sample: Sample, amounts: tuple[sparse.csr_array, sparse.csr_array]
-) -> Placement:
-    """The mixtures of new items with the features f (new × features), from the known ones, F.
-
-    ``amounts`` are features of how much is known about the known and the new items.
-    """
+def place(F: sparse.csr_array, f: sparse.csr_array, sample: Sample) -> Placement:
+    """The mixtures of new items with the features f (new × features), from the known ones, F."""
     F, f = _used_features(F, f)
-    A, a = amounts
     length = _lengths(sample.scores)
-    sizes = Sizes.learn(join(F, A, 0.5), np.log(length), sample.held)
-    choice, level = choose(F, A, sample, length, sizes)
-    like = neighbours(join(F, A, choice.amount), join(f, a, choice.amount)).mixture(choice.power, choice.ridge)
-    like = _without_rows(like, np.diff(f.indptr) == 0)  # how much is known says nothing alone
-    columns, direct = with_lengths(like, length), like * choice.direct
-    if choice.size:
-        scores = columns @ sample.scores.T + (direct @ sample.histories.T).toarray()
-        factor = np.exp(
-            choice.size * (sizes.predict(join(f, a, 0.5)) - _log_sizes(scores, float(length.min())) - level)
-        )
-        columns, direct = (_times(rows, factor) for rows in (columns, direct))
-    return Placement(columns, direct, like, choice)
+    choice = choose(F, sample, length)
+    like = neighbours(F, f).mixture(choice.power, choice.ridge)
+    return Placement(with_lengths(like, length), like * choice.direct, like, choice)
 
 
-def choose(
-    F: sparse.csr_array, A: sparse.csr_array, sample: Sample, length: Doubles, sizes: Sizes
-) -> tuple[Choice, float]:
-    """What predicts the scores of held-out items best from their features, and the mean change of size there.
-
-    That mean is taken out: sizes are redistributed among new items, and compared with known ones they stay as they are.
-    """
+def choose(F: sparse.csr_array, sample: Sample, length: Doubles) -> Choice:
+    """What predicts the scores of held-out items best from their features."""
     held, S, X = sample.held, sample.scores, sample.histories
-    by_item = np.ascontiguousarray(S.T)  # or every product would copy it
-    own = by_item[held]
-    best, level = Choice(), 0.0
+    own = S[:, held]
     if not len(held) or not own.any():
-        return best, level
-    norm, smallest = float(np.sqrt((own * own).sum())), float(length.min())
-    near: dict[float, Neighbours] = {}
-
-    def attempt(one: Choice) -> Iterator[tuple[Choice, float]]:
-        """All values of direct and size, from sums over the histories."""
-        if one.amount not in near:
-            joined = join(F, A, one.amount)
-            near[one.amount] = neighbours(joined, sparse.csr_array(joined[held]), without=held)
-        like = near[one.amount].mixture(one.power, one.ridge)
-        mixed, direct = with_lengths(like, length) @ by_item, (like @ X.T).toarray() * sample.unit
-        pairs = (mixed, mixed), (mixed, direct), (direct, direct), (mixed, own), (direct, own)
-        mm, md, dd, mo, do = (np.einsum("ij,ij->i", *pair) for pair in pairs)
+        return Choice()
+    near = neighbours(F, sparse.csr_array(F[held]), without=held)
+    best = Choice()
+    for power, ridge in product(POWERS, RIDGES):
+        like = near.mixture(power, ridge)
+        mixed, direct = (with_lengths(like, length) @ S.T).T, (like @ X.T).T.toarray() * sample.unit
         for weight in DIRECT:
-            both, squares = mo + weight * do, np.maximum(mm + 2 * weight * md + weight**2 * dd, 0)
-            growth = sizes.predict_held - np.log(np.maximum(np.sqrt(squares / own.shape[1]), smallest))
-            mean = float(growth.mean())
-            for size in SIZES:
-                factor = np.exp(size * (growth - mean))
-                total = float(np.sqrt(factor**2 @ squares)) * norm
-                agreement = float(factor @ both) / total if total else 0.0
-                yield Choice(one.power, one.ridge, weight * sample.unit, one.amount, size, agreement), mean
-
-    tried: dict[str, tuple[float, ...]] = {"power": POWERS, "ridge": RIDGES, "amount": AMOUNTS if A.nnz else ()}
-    best, level = max(attempt(best), key=_agreement)
-    for name in (*tried, *tried):  # one after another, twice, each with every direct and size
-        start = best
-        for value in tried[name]:
-            if value != getattr(start, name):
-                change: dict[str, Any] = {name: value}
-                best, level = max(((best, level), *attempt(replace(start, **change))), key=_agreement)
-    return best, level
-
-
-def _agreement(found: tuple[Choice, float]) -> float:
-    return found[0].agreement or 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """The logarithm of the size of an item's scores, by ridge regression on features."""
-
-    mean: float
-    slopes: Doubles
-    predict_held: Doubles  # of held-out items, learned without them
-
-    @classmethod
-    def learn(cls, E: sparse.csr_array, log: Doubles, held: Ints) -> Sizes:
-        """The ridge is the one that predicts the held-out items best."""
-        rest = np.setdiff1d(np.arange(len(log)), held)
-        if not len(held):
-            return cls(0.0, np.zeros(E.shape[1]), np.empty(0))
-        best: tuple[float, float, Doubles] | None = None
-        for ridge in SIZE_RIDGES:
-            mean, slopes = regression(sparse.csr_array(E[rest]), log[rest], ridge)
-            found = mean + E[held] @ slopes
-            error = float(np.sum((found - log[held]) ** 2))
-            if best is None or error < best[0]:
-                best = error, ridge, found
-        assert best is not None
-        return cls(*regression(E, log, best[1]), best[2])
-
-    def predict(self, e: sparse.csr_array) -> Doubles:
-        """Of items with these features."""
-        found: Doubles = self.mean + e @ self.slopes
-        return found
-
-
-def regression(E: sparse.csr_array, y: Doubles, ridge: float) -> tuple[float, Doubles]:
-    """The mean of y and argmin_b |y − mean − E b|² + ridge·|b|²."""
-    from scipy.sparse.linalg import lsqr
-
-    mean = float(y.mean())
-    return mean, lsqr(E, y - mean, damp=ridge**0.5, atol=1e-5, btol=1e-5, iter_lim=STEPS)[0]
-
-
-def join(F: sparse.csr_array, A: sparse.csr_array, share: float) -> sparse.csr_array:
-    """Features of which products are those of F and of A, in these shares."""
-    if not share or not A.shape[1]:
-        return F
-    return sparse.csr_array(sparse.hstack([F * (1 - share) ** 0.5, A * share**0.5], format="csr"))
+            found = mixed + weight * direct
+            size = float(np.sqrt((found * found).sum() * (own * own).sum()))
+            agreement = float((found * own).sum()) / size if size else 0.0
+            if best.agreement is None or agreement > best.agreement:
+                best = Choice(power, ridge, weight * sample.unit, agreement)
+    return best
 
 
 def neighbours(F: sparse.csr_array, f: sparse.csr_array, without: Ints | None = None) -> Neighbours:
@@ -299,26 +200,6 @@ def _lengths(S: Doubles) -> Doubles:
     length: Doubles = np.sqrt(np.mean(S * S, axis=0))
     positive = length[length > 0]
     return np.maximum(length, np.quantile(positive, 0.01)) if len(positive) else np.ones_like(length)
-
-
-def _log_sizes(scores: Doubles, smallest: float) -> Doubles:
-    """The logarithm of the usual size of each row's scores, at least the smallest of known items."""
-    found: Doubles = np.log(np.maximum(np.sqrt(np.mean(scores * scores, axis=1)), smallest))
-    return found
-
-
-def _times(rows: sparse.csr_array, factor: Doubles) -> sparse.csr_array:
-    found = rows.copy()
-    found.data = found.data * np.repeat(factor, np.diff(found.indptr))
-    return found
-
-
-def _without_rows(rows: sparse.csr_array, gone: NDArray[np.bool_]) -> sparse.csr_array:
-    if not gone.any():
-        return rows
-    found = _times(rows, np.where(gone, 0.0, 1.0))
-    found.eliminate_zeros()
-    return found
 
 
 def _used_features(F: sparse.csr_array, f: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:

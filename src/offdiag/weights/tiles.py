@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.errors import OffdiagError
-from offdiag.weights.protocol import Floats, Ints, Scores, Side, Tile, Weights
+from offdiag.weights.protocol import Floats, Ints, Side, Tile, Weights
 
 TILE_BYTES = 96 << 20  # of weights: wide enough to read packed rows at full speed
 
@@ -40,17 +40,12 @@ class Tiled(Weights):
 
     def __rmatmul__(self, X: Any) -> Floats:
         """X @ W, dense."""
-        from offdiag._kernels import parallel
-
         X = _rows(X, self.shape[0])
         out = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype)
-        parts = [(lo, min(lo + USERS_AT_ONCE, X.shape[0])) for lo in range(0, X.shape[0], USERS_AT_ONCE)]
         for lo, hi, score in self.score_tiles(X):
-
-            def fill(first: int, last: int, lo: int = lo, hi: int = hi, score: Scores = score) -> None:
+            for first in range(0, X.shape[0], USERS_AT_ONCE):
+                last = min(first + USERS_AT_ONCE, X.shape[0])
                 out[first:last, lo:hi] = score(first, last)
-
-            parallel.run_parallel(fill, parts)
         return out
 
     @property
