@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo quick test check bench bench-peers format clean
+.PHONY: demo quick test check site bench bench-peers torture release-check format clean
 
 demo: .venv/ready          ## the main job end to end: data, models, comparison, reasons, a report
 	$(BIN)/offdiag demo --out demo
@@ -18,11 +18,21 @@ check: .venv/ready         ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+site: .venv/site           ## the documentation as a site, in the folder `site`: python -m http.server -d site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: .venv/bench         ## benchmarks against peers and limits; writes benchmarks/results and docs/performance.md
 	$(BIN)/python benchmarks/run.py
 
 bench-peers: .venv/ready    ## other packages, each in an environment of its own in .peers; writes docs/comparison.md
 	$(BIN)/python benchmarks/bench_peers.py
+
+torture: .venv/ready       ## kills, full disks, damaged files and more, for MINUTES of processor time; docs/torture.md
+	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),120)
+	$(BIN)/python benchmarks/documents.py
+
+release-check: .venv/ready  ## wheel and sdist in empty environments of every Python that is installed
+	$(BIN)/python -m tests.release
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
@@ -31,6 +41,10 @@ format: .venv/ready
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.venv/site: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 .venv/bench: .venv/ready
@@ -44,4 +58,4 @@ format: .venv/ready
 	@touch $@
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv demo site .pytest_cache .mypy_cache .ruff_cache
